@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
 from windrow.arguments import check_assigner, check_function, count_window
+from windrow.changes import Change, ChangeKind
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
@@ -21,6 +23,7 @@ from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
+    ChangelogNode,
     FilterNode,
     FlatMapNode,
     KeyByNode,
@@ -205,6 +208,35 @@ class DataStream(Generic[T_co]):
                 the known type of the elements does not fit.
         """
         return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
+
+    @overload
+    def changelog(self, *, name: str | None = None) -> DataStream[Change[T_co]]: ...
+    @overload
+    def changelog(self, function: Callable[[ChangeKind, T_co], R], *, name: str | None = None) -> DataStream[R]: ...
+    def changelog(
+        self, function: Callable[[ChangeKind, T_co], Any] | None = None, *, name: str | None = None
+    ) -> DataStream[Any]:
+        """Make a record from each change, so that sinks and functions see withdrawals as well as results.
+
+        Behind windows that retract, a stream carries withdrawals, which steps understand and functions do not see.
+        Sinks, which would write them as results, are refused there. On another stream each element is a first result.
+
+        Args:
+            function: Makes the record from the kind and the result: ``lambda kind, total: Row(kind.value, total)``. By
+                default the record is a :class:`~windrow.changes.Change`.
+            name: Names the step.
+        """
+        if function is not None:
+            check_function(function, "changelog")
+        known = self._node.element_type
+        kind: object = (
+            (Change if known is None else Change.__class_getitem__(known)) if function is None else made_type(function)
+        )
+        return DataStream(
+            ChangelogNode(
+                input=self._node, function=function or Change, element_type=kind, name=name, location=caller_location()
+            )
+        )
 
     def assign_timestamps_and_watermarks(
         self,

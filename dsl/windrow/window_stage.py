@@ -139,6 +139,17 @@ class WindowStage(Generic[T, W]):
         """
         return type(self)(self._accumulated(AccumulationMode.ACCUMULATING))
 
+    def retracting(self) -> Self:
+        """As :meth:`accumulating`, and before each pane withdraw the result that it replaces.
+
+        The result of a session that merged into another is withdrawn as well. The stream behind carries changes:
+        further windows take withdrawn elements out again, and :meth:`windrow.DataStream.changelog` makes records.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return type(self)(self._accumulated(AccumulationMode.RETRACTING))
+
     def on_time_behavior(self, behavior: OnTimeBehavior) -> Self:
         """Say whether a pane on time is let out where nothing is new; always by default.
 

@@ -1,4 +1,4 @@
-"""``python -m tests.transcripts [--engine local|spark] FILE...``: run transcripts of triggers, and say what differed."""
+"""``python -m tests.transcripts [--engine local|spark] FILE...``: run transcripts of triggers; say what differed."""
 
 from __future__ import annotations
 

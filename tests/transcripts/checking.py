@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,12 @@ class Pane:
     nonspeculative_index: int
     first: bool
     final: bool
+    kind: str = "+I"  # of the change, as Flink writes it
+
+    @property
+    def is_withdrawal(self) -> bool:
+        """Returns whether it is an earlier pane, taken back."""
+        return self.kind.startswith("-")
 
     def fits(self, expected: Mapping[str, Any]) -> bool:
         """Returns whether all fields that are expected are as expected."""
@@ -70,5 +76,5 @@ def _match(panes: list[Pane], expected: list[Mapping[str, Any]]) -> bool:
     )
 
 
-def _shown(panes: Iterable[Pane]) -> str:
+def _shown(panes: Collection[Pane]) -> str:
     return "nothing" if not panes else "; ".join(map(str, panes))

@@ -103,7 +103,7 @@ def windows_of(described: Mapping[str, Any]) -> WindowAssigner[object, Any]:
     return TumblingEventTimeWindows.of(millis(described["size"]), millis(described.get("offset", 0)))
 
 
-MODES = {"accumulating": AccumulationMode.ACCUMULATING, "discarding": AccumulationMode.DISCARDING}
+MODES = {mode.value: mode for mode in AccumulationMode}
 
 COMBINERS = {
     "end_of_window": TimestampCombiner.END_OF_WINDOW,

@@ -8,9 +8,10 @@ from typing import Any
 from tests.transcripts.checking import Pane
 from tests.transcripts.parts import COMBINERS, MODES, millis, shown, trigger_of, windows_of
 from windrow import DataStream, from_source
+from windrow.changes import Change
 from windrow.evictors import TimestampedValue
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
-from windrow.panes import AccumulationMode, PaneInfo
+from windrow.panes import AccumulationMode, OnTimeBehavior, PaneInfo
 from windrow.sources import Source
 
 # Any in this module: values and windows of every type.
@@ -25,21 +26,26 @@ class _Panes(ProcessWindowFunction[Any, Result, str, Any]):
         return [(context.window, context.pane, list(elements))]
 
 
-def transcript_stream(source: Source[Any], case: Mapping[str, Any]) -> DataStream[Result]:
+def transcript_stream(source: Source[Any], case: Mapping[str, Any]) -> DataStream[Change[Result]]:
     """The stream of the panes of a case."""
     keyed = from_source(source).key_by(lambda value: "all", key_type=str)
     assigner = windows_of(case["window_fn"])
     windows = keyed.window(assigner)
     mode = MODES[case.get("accumulation_mode") or case["mode"]]
     windows = windows.trigger(trigger_of(case["trigger"]), may_lose_data=True)
-    windows = windows.discarding() if mode is AccumulationMode.DISCARDING else windows.accumulating()
+    if mode is AccumulationMode.DISCARDING:
+        windows = windows.discarding()
+    else:
+        windows = windows.retracting() if mode is AccumulationMode.RETRACTING else windows.accumulating()
+    if case.get("on_time") == "if_non_empty":
+        windows = windows.on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
     windows = windows.timestamp_combiner(COMBINERS[case.get("timestamp_combiner", "end_of_window")])
     if case.get("allowed_lateness") and assigner.is_event_time:
         windows = windows.allowed_lateness(millis(case["allowed_lateness"]))
-    return windows.process(_Panes())
+    return windows.process(_Panes()).changelog()
 
 
-def panes_of(results: Iterable[TimestampedValue[Result]]) -> list[Pane]:
+def panes_of(results: Iterable[TimestampedValue[Change[Result]]]) -> list[Pane]:
     """The panes of results with their timestamps."""
     return [
         Pane(
@@ -52,7 +58,8 @@ def panes_of(results: Iterable[TimestampedValue[Result]]) -> list[Pane]:
             nonspeculative_index=pane.nonspeculative_index,
             first=pane.is_first,
             final=pane.is_last,
+            kind=result.value.kind.value,
         )
         for result in results
-        for window, pane, values in [result.value]
+        for window, pane, values in [result.value.value]
     ]

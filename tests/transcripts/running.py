@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tests.transcripts.checking import Pane, UnexpectedPaneError, UnmatchedPaneError, compare
+from tests.transcripts.engine import Engine, Run
 from tests.transcripts.machines import run_machine
+from tests.transcripts.paper import paper_cases
 
 # Any in this module: what JSON holds.
-
-
-class Run(Protocol):
-    """One case in an engine."""
-
-    def input(self, elements: list[tuple[int, Any]]) -> None: ...
-
-    def watermark(self, ticks: int | str) -> None: ...
-
-    def clock(self, now: int) -> None: ...
-
-    def take(self) -> list[Pane]: ...
-
-
-Engine = Callable[[Mapping[str, Any]], AbstractContextManager[Run]]
 
 
 @dataclass(frozen=True)
@@ -45,16 +32,12 @@ def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
     data = json.loads(path.read_text("utf-8"))
     found: list[tuple[str, Callable[[], None]]] = []
     if data["format"].startswith("dataflow-worked-examples/"):
-        from tests.transcripts.paper import paper_cases
-
         found += paper_cases(data, engine)
     elif data["format"].startswith("trigger-state-machine-cases/"):
-        found += [(case["name"], lambda case=case: run_machine(case)) for case in data["cases"]]
+        found += [(case["name"], partial(run_machine, case)) for case in data["cases"]]
     else:
-        found += [(case["name"], lambda case=case: run_transcript(case, engine)) for case in data.get("cases", [])]
-        found += [
-            (case["name"], lambda case=case: run_stream_case(case, engine)) for case in data.get("stream_cases", [])
-        ]
+        found += [(case["name"], partial(run_transcript, case, engine)) for case in data.get("cases", [])]
+        found += [(case["name"], partial(run_stream_case, case, engine)) for case in data.get("stream_cases", [])]
     if not found:
         yield Outcome(path.name, "", "there are no cases in a format that is known")
     for name, run in found:

@@ -59,6 +59,9 @@ class Count(DeclaredAggregate[T, int, int, int]):
             return accumulator
         return accumulator + 1
 
+    def retract(self, value: T, accumulator: int) -> int:
+        return 2 * accumulator - self.add(value, accumulator)
+
     def get_result(self, accumulator: int) -> int:
         return accumulator
 
@@ -91,6 +94,12 @@ class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
             return accumulator
         total, lost = add_value(accumulator[1], accumulator[2], selected)
         return accumulator[0] + 1, total, lost
+
+    def retract(self, value: T, accumulator: Total) -> Total:
+        return _without(self.selector(value), accumulator)
+
+    def can_retract(self, element_type: object | None) -> bool:
+        return _is_exact(self.selector, element_type)
 
     def get_result(self, accumulator: Total) -> N | None:
         held, total, lost = accumulator
@@ -139,6 +148,12 @@ class Mean(DeclaredAggregate[T, Total, F, None], Generic[T, F]):
         total, lost = add_number(total, lost, selected)
         return held + 1, total, lost
 
+    def retract(self, value: T, accumulator: Total) -> Total:
+        return _without(self.selector(value), accumulator)
+
+    def can_retract(self, element_type: object | None) -> bool:
+        return _is_exact(self.selector, element_type)
+
     # A float is of type F, which is float or float | None.
     def get_result(self, accumulator: Total) -> float | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         held, total, lost = accumulator
@@ -156,6 +171,26 @@ class Mean(DeclaredAggregate[T, Total, F, None], Generic[T, F]):
 
     def _value_type(self, element_type: object | None) -> object | None:
         return float
+
+
+_EXACT = frozenset({bool, int, Decimal, timedelta})
+
+
+def _is_exact(selector: Callable[[T], Any], element_type: object | None) -> bool:
+    """Whether sums of what a selector gives are exact, so that a value can be taken out of them again.
+
+    A float may be a NaN or an infinity, from which no subtraction leads back.
+    """
+    kind = selected_type(selector, element_type)
+    return kind in _EXACT
+
+
+# Any: as in Total.
+def _without(selected: Any, accumulator: Total) -> Total:
+    if selected is None:
+        return accumulator
+    total, lost = add_value(accumulator[1], accumulator[2], -selected)
+    return accumulator[0] - 1, total, lost
 
 
 def _merged(a: Total, b: Total) -> Total:

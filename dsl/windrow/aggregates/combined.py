@@ -88,6 +88,12 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
     def add(self, value: T, accumulator: Accumulators) -> Accumulators:
         return self._unrolled(value, accumulator)
 
+    def retract(self, value: T, accumulator: Accumulators) -> Accumulators:
+        return tuple([member.retract(value, held) for (_, member), held in zip(self.members, accumulator, strict=True)])
+
+    def can_retract(self, element_type: object | None) -> bool:
+        return all(member.can_retract(element_type) for _, member in self.members)
+
     def get_result(self, accumulator: Accumulators) -> R:
         results = [member.get_result(held) for (_, member), held in zip(self.members, accumulator, strict=True)]
         return self.made_of(results)

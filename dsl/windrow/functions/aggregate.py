@@ -76,6 +76,31 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
             hint="override merge(self, a, b)",
         )
 
+    def retract(self, value: T_contra, accumulator: A) -> A:
+        """Take ``value`` out again, which :meth:`add` has folded in. Called for elements that were withdrawn upstream.
+
+        Without it a window behind one that retracts keeps all its elements, and folds them anew when it fires.
+
+        Returns:
+            The accumulator to store, as :meth:`add`.
+
+        Raises:
+            UnsupportedOperationError: Unless it is overridden.
+        """
+        raise UnsupportedOperationError(
+            "an aggregate function without retract takes nothing out again",
+            given=type(self).__name__,
+            hint="override retract(self, value, accumulator)",
+        )
+
+    def can_retract(self, element_type: object | None) -> bool:
+        """Whether ``retract`` gives what folding the other elements gives; asked when the plan is lowered.
+
+        Args:
+            element_type: The type of the elements, where it is known.
+        """
+        return type(self).retract is not AggregateFunction.retract
+
     @property
     def can_merge(self) -> bool:
         """Whether there is a ``merge``; asked when the plan is built."""

@@ -2,6 +2,7 @@
 
 from windrow.plan.nodes import (
     AggregateSpec,
+    ChangelogNode,
     FilterNode,
     FlatMapNode,
     FunctionSpec,
@@ -24,6 +25,7 @@ from windrow.plan.steps import Step
 
 __all__ = [
     "AggregateSpec",
+    "ChangelogNode",
     "Engine",
     "FilterNode",
     "FlatMapNode",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
+from windrow.changes import ChangeKind
 from windrow.errors import Location
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
@@ -24,6 +25,7 @@ from windrow.windows import MergingWindowAssigner, WindowAssigner
 
 __all__ = [
     "AggregateSpec",
+    "ChangelogNode",
     "FilterNode",
     "FlatMapNode",
     "FunctionSpec",
@@ -139,6 +141,18 @@ class ReturnsNode(OneInputNode):
 
     def describe(self) -> str:
         return type_name(self.element_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChangelogNode(OneInputNode):
+    """Makes a record from each change, a result or a withdrawal."""
+
+    kind: ClassVar[str] = "changelog"
+
+    function: Callable[[ChangeKind, Any], Any]
+
+    def describe(self) -> str:
+        return function_name(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,6 +15,7 @@ from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import is_single
 from windrow.plan.fitting import can_fit
@@ -83,6 +84,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
         yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step)
+        yield from _change_faults(step)
         yield from unrun_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
@@ -230,6 +232,32 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             f"{trigger.describe()} needs timestamps, and the stream has none",
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
+        )
+
+
+def _change_faults(step: Step) -> Iterator[Fault]:
+    """Steps that would take a withdrawal for a result."""
+    node = step.node
+    if not takes_changes(node):
+        return
+    hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
+    if isinstance(node, SinkNode):
+        yield Fault(
+            f"{node.sink.describe()} would write withdrawals as results: windows that retract are upstream",
+            step.where,
+            hint,
+        )
+    elif isinstance(node, KeyedProcessNode):
+        yield Fault(
+            f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
+            step.where,
+            f"{hint}; or use windows, which take withdrawn elements out again",
+        )
+    elif isinstance(node, WindowNode) and node.evictor is not None:
+        yield Fault(
+            f"{node.evictor.describe()} removes elements for good, and windows that retract upstream withdraw some",
+            step.where,
+            hint,
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from windrow.plan import AggregateSpec, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.plan.changing import takes_changes
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
+from windrow_runtime.operators.windows.changing import ChangingPaneOperator, ChangingWindowOperator
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.pane_operator import PaneOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
@@ -22,6 +24,8 @@ def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     if isinstance(node, KeyedProcessNode):
         return ProcessOperator(step, node)
     assert isinstance(node, WindowNode), f"{node.kind} is not a keyed step"
+    if takes_changes(node):
+        return (ChangingPaneOperator if lets_panes_out(node) else ChangingWindowOperator)(step, node)
     if lets_panes_out(node):
         return PaneOperator(step, node)
     if fast:
@@ -34,6 +38,8 @@ def form_text(step: Step, *, fast: bool = True) -> str:
     """Describes for ``explain()`` which loop runs a keyed step on Python objects, or why the general operator does."""
     if not isinstance(step.node, WindowNode):
         return "Python, element by element"
+    if takes_changes(step.node):
+        return "Python, changes: withdrawn elements are taken out again"
     if lets_panes_out(step.node):
         return "Python, panes"
     if not fast:

@@ -18,9 +18,11 @@ from itertools import compress
 from types import FunctionType
 from typing import Any, Final, Protocol
 
+from windrow.changes import ChangeKind
 from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import (
+    ChangelogNode,
     FilterNode,
     FlatMapNode,
     KeyByNode,
@@ -31,8 +33,10 @@ from windrow.plan import (
     TimestampsNode,
     UnionNode,
 )
+from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, raise_call_error, shortened
@@ -74,7 +78,8 @@ class Fragment:
         fed_by_columns: frozenset[str] = frozenset(),
     ) -> None:
         self._topology = topology
-        self._output = output
+        self._changes = _Changes(output) if carries_changes(topology.node_of(port)) else None
+        self._output: FragmentOutput = self._changes or output
         self._observer_of = observer_of
         self._fed_by_columns = fed_by_columns
         self._built: dict[str, _FusedStep] = {}
@@ -102,7 +107,13 @@ class Fragment:
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
         """Push elements through. The steps may change them, but not the list that holds them."""
-        self._head.push(values, timestamps)
+        if self._changes is None:
+            self._head.push(values, timestamps)
+            return
+        # The steps see values of one kind at a time; the kind is put back where elements leave the fragment.
+        for kind, places, run in runs_of(values):
+            self._changes.kind = kind
+            self._head.push(run, timestamps[places])
 
     def _is_wanted(self, step: Step) -> bool:
         """Returns whether a step leads to something that gets its elements from this fragment."""
@@ -130,6 +141,8 @@ class Fragment:
         then = self._fused(readers)
         if isinstance(node, TimestampsNode):
             return _Timestamps(step, then, node, self._observer_of(step, node))
+        if isinstance(node, ChangelogNode):
+            return _Changelog(step, then, node.function, self._changes)
         if isinstance(node, MapNode):
             return _Map(step, then, node.function, emits=True)
         if isinstance(node, FilterNode):
@@ -208,6 +221,52 @@ class _FusedStep:
 class _Map(_FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._forward(self._apply(values), timestamps)
+
+
+class _Changes:
+    """Puts the kind of changes back where elements leave a fragment."""
+
+    def __init__(self, output: FragmentOutput) -> None:
+        self._output = output
+        self.kind = ChangeKind.INSERT
+
+    def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
+        self._output.to_step(step, keys, self._with_kind(values), timestamps)
+
+    def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
+        self._output.to_sink(step, self._with_kind(values), timestamps)
+
+    def _with_kind(self, values: Values) -> Values:
+        return values if self.kind is ChangeKind.INSERT else [Changed(self.kind, value) for value in values]
+
+
+class _Changelog(_FusedStep):
+    """Makes records of changes, which are first results for the steps behind."""
+
+    def __init__(
+        self,
+        step: Step,
+        then: Sequence[_FusedStep],
+        function: Callable[[ChangeKind, Any], Any],
+        changes: _Changes | None,
+    ) -> None:
+        super().__init__(step, then, lambda value: function(self._kind, value), emits=True)
+        self._changes = changes
+
+    @property
+    def _kind(self) -> ChangeKind:
+        return ChangeKind.INSERT if self._changes is None else self._changes.kind
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        records = self._apply(values)
+        if self._changes is None:
+            self._forward(records, timestamps)
+            return
+        kind, self._changes.kind = self._changes.kind, ChangeKind.INSERT
+        try:
+            self._forward(records, timestamps)
+        finally:
+            self._changes.kind = kind
 
 
 class _Filter(_FusedStep):

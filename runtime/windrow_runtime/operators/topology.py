@@ -82,6 +82,13 @@ class Topology:
             if isinstance(reader.node, (SideOutputNode, ReturnsNode)):
                 yield from self._side_outputs(reader)
 
+    def node_of(self, port: Port) -> Node:
+        """The node whose output leaves by a port: the step itself, or a tap of its side output."""
+        step = self.step(port.step)
+        if port.tag is None:
+            return step.node
+        return next(tap.node for tap, name in self._side_outputs(step) if name == port.tag)
+
     def entries(self, port: Port) -> list[Step]:
         """The steps that read from a port."""
         step = self.step(port.step)

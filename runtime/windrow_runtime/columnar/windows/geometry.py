@@ -45,7 +45,7 @@ from windrow_runtime.operators.windows.shape import (
     GapWindows,
     WindowOfAllTime,
     WindowShape,
-    lets_panes_out,
+    decline_panes,
     shape_assigned,
     shape_of,
     trigger_of,
@@ -277,8 +277,7 @@ def needs_timestamps(windows: Windows) -> bool:
 
 def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
-    if lets_panes_out(node):
-        raise DeclinedError("panes are counted")
+    decline_panes(node)
     trigger = trigger_of(node)
     purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
     inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger

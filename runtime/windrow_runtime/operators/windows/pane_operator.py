@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
+from windrow.changes import ChangeKind
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, PaneTiming, TimestampCombiner
 from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
@@ -12,6 +13,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.triggers.composable import composable
 from windrow.triggers.composable.contract import WHOLE, Part
 from windrow.windows import GlobalWindows
+from windrow_runtime.operators.changes import Changed
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -40,6 +42,7 @@ class PaneOperator(WindowOperator):
         self.trigger = composable(self.trigger)
         self._whole = Part(self.trigger, WHOLE)
         said = node.panes
+        self._retracts = said.mode is AccumulationMode.RETRACTING
         self._discards = said.mode is AccumulationMode.DISCARDING
         self._always_on_time = said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY
         self._always_closes = said.closing is ClosingBehavior.FIRE_ALWAYS
@@ -156,7 +159,12 @@ class PaneOperator(WindowOperator):
         panes = PaneState.of(entry)
         timing = panes.timing(is_over=self._is_over(window))
         awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)
-        if not (panes.fresh or awaited) or (entry.contents is NOTHING and not self._discards):
+        if not (panes.fresh or awaited):
+            return
+        if entry.contents is NOTHING and not self._discards:
+            # Elements were purged, or withdrawn upstream: there is no result any more.
+            self._emit(panes, (), window.max_timestamp())
+            panes.fresh = False
             return
         self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
         if entry.contents is not NOTHING:
@@ -170,12 +178,29 @@ class PaneOperator(WindowOperator):
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
-        collect, stamp = self.output.collect, PaneState.of(entry).stamp
-        timestamp = window.max_timestamp() if stamp is None else stamp
+        panes = PaneState.of(entry)
+        timestamp = window.max_timestamp() if panes.stamp is None else panes.stamp
         results: Any = elements
         if self.process is not None:
             context = self._window_context.at(window, entry, key_state.state)
             given = self.process.process(key, context, elements)
             results = () if given is None else records_of(given)
-        for result in results:
-            collect(result, timestamp)
+        self._emit(panes, results, timestamp)
+
+    def _emit(self, panes: PaneState, results: Iterable[Any], timestamp: int) -> None:
+        """Emits the results of a pane, behind the withdrawals of those that they replace."""
+        collect = self.output.collect
+        if not self._retracts:
+            for result in results:
+                collect(result, timestamp)
+            return
+        # A generator of the user's may see in between what it has emitted, so each result is fixed at once.
+        following = [(own(result), timestamp) for result in results]
+        before = panes.shown or []
+        for result, stamp in panes.absorbed or ():
+            collect(Changed(ChangeKind.DELETE, result), stamp)
+        for result, stamp in before:
+            collect(Changed(ChangeKind.UPDATE_BEFORE if following else ChangeKind.DELETE, result), stamp)
+        for result, stamp in following:
+            collect(Changed(ChangeKind.UPDATE_AFTER, result) if before else result, stamp)
+        panes.shown, panes.absorbed = following or None, None

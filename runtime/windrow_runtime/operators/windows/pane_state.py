@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from windrow.panes import PaneInfo, PaneTiming
 from windrow_runtime.operators.state.model import WindowEntry
+
+# Any in this module: results of every type.
 
 PANES: Final = "\0panes"
 """The name under which a window keeps them, beside the state of its trigger, which goes with the window as they do."""
@@ -21,6 +23,10 @@ class PaneState:
     fresh: bool = False  # whether elements have come since the last pane
     in_time: bool = False  # whether an element came before the time of the window was over
     stamp: int | None = None  # the timestamps since the last pane, combined; None: there is none to combine
+    # The results that the next pane withdraws, with their timestamps: those of the last pane, and those of windows that
+    # merged into this one. None: nothing is ever withdrawn.
+    shown: list[tuple[Any, int]] | None = None
+    absorbed: list[tuple[Any, int]] | None = None
 
     @classmethod
     def of(cls, entry: WindowEntry) -> PaneState:
@@ -50,5 +56,9 @@ class PaneState:
         """Takes over what is left of a window that merged into this one; panes are counted on in the same window."""
         if same_window:
             self.index, self.nonspeculative_index = other.index, other.nonspeculative_index
+            self.shown = other.shown
+        else:
+            self.absorbed = [*(self.absorbed or ()), *(other.shown or ())] or None
+        self.absorbed = [*(self.absorbed or ()), *(other.absorbed or ())] or None
         self.fresh = self.fresh or other.fresh
         self.in_time = self.in_time or other.in_time

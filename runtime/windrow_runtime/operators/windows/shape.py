@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from windrow.panes import PaneInfo, PaneTiming, TimestampCombiner
 from windrow.plan import WindowNode
+from windrow.plan.changing import takes_changes
 from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
 from windrow.triggers.composable import AfterEndOfWindow, ComposableTrigger, DefaultTrigger
 from windrow.windows import (
@@ -83,6 +84,14 @@ def lets_panes_out(node: WindowNode) -> bool:
     return said.describes_panes or isinstance(node.effective_trigger, ComposableTrigger)
 
 
+def decline_panes(node: WindowNode) -> None:
+    """Raises DeclinedError if panes or withdrawals are for operators of their own."""
+    if lets_panes_out(node):
+        raise DeclinedError("panes are counted")
+    if takes_changes(node):
+        raise DeclinedError("withdrawn elements are taken out again")
+
+
 def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
     """The trigger that operators ask: Flink's for windows that fire once, whatever the name under which it was set."""
     trigger = node.effective_trigger
@@ -100,8 +109,7 @@ def shape_of(node: WindowNode) -> WindowShape | None:
     if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING and not node.allowed_lateness:
         # Without lateness a window is cleaned up when its end fires it.
         trigger = trigger.inner if type(trigger.inner) is EventTimeTrigger else trigger
-    if lets_panes_out(node):
-        raise DeclinedError("panes are counted")
+    decline_panes(node)
     # Exact types: a class that is derived from one of these may do anything.
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")

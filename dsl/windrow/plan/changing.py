@@ -1,0 +1,32 @@
+"""Finds the streams that carry changes: behind windows that retract, up to where changes become records."""
+
+from __future__ import annotations
+
+from windrow.panes import AccumulationMode
+from windrow.plan.nodes import ChangelogNode, KeyedProcessNode, Node, SideOutputNode, SourceNode, WindowNode
+
+__all__ = ["carries_changes", "takes_changes"]
+
+
+def carries_changes(node: Node) -> bool:
+    """Returns whether the output of a step holds withdrawals beside results."""
+    if isinstance(node, (SourceNode, ChangelogNode, KeyedProcessNode)):
+        return False
+    if isinstance(node, WindowNode):
+        return node.panes.mode is AccumulationMode.RETRACTING
+    if isinstance(node, SideOutputNode):
+        return _side_carries_changes(node)
+    return any(map(carries_changes, node.inputs))
+
+
+def takes_changes(node: Node) -> bool:
+    """Returns whether withdrawals reach a step."""
+    return any(map(carries_changes, node.inputs))
+
+
+def _side_carries_changes(node: SideOutputNode) -> bool:
+    """Late withdrawals go to the side output for late elements; what a function outputs is never withdrawn."""
+    producer = node.input
+    while isinstance(producer, SideOutputNode):
+        producer = producer.input
+    return isinstance(producer, WindowNode) and producer.late_tag == node.tag and takes_changes(producer)

@@ -1,0 +1,78 @@
+"""Keeps the contents of windows that take elements out again when they are withdrawn upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from windrow.functions import AggregateFunction
+from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
+from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.state.model import NOTHING
+from windrow_runtime.operators.windows.contents import ArrivalContents, Contents
+
+# Any in this module: contents hold elements and accumulators of every type.
+
+
+class ChangingContents(Contents):
+    """The base of contents from which elements can be taken out; ``withdraws`` says what the next ones are."""
+
+    withdraws = False
+
+
+class CountedContents(ChangingContents):
+    """Keeps one accumulator, and how many elements are in it: an empty window has none."""
+
+    def __init__(self, function: AggregateFunction[Any, Any, Any]) -> None:
+        self.function = function
+
+    def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
+        count, accumulator = (0, self.function.create_accumulator()) if contents is NOTHING else contents
+        if not self.withdraws:
+            return count + 1, self.function.add(value, accumulator)
+        return (count - 1, self.function.retract(value, accumulator)) if count > 1 else NOTHING
+
+    def merge(self, first: Any, second: Any) -> Any:
+        return first[0] + second[0], self.function.merge(first[1], second[1])
+
+    def elements(self, contents: Any) -> Sequence[Any]:
+        return (self.function.get_result(contents[1]),)
+
+
+class KeptContents(ArrivalContents, ChangingContents):
+    """Keeps all elements, and computes from those that are left when the window fires."""
+
+    def __init__(self, spec: FunctionSpec) -> None:
+        self.spec = spec
+
+    def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
+        if not self.withdraws:
+            return super().add(contents, value, timestamp, arrival)
+        if contents is NOTHING:
+            return NOTHING
+        kept = list(contents)
+        place = next((place for place, (_, _, known) in enumerate(kept) if known == value), None)
+        if place is None:
+            return contents
+        del kept[place]
+        return type(contents)(kept) if kept else NOTHING
+
+    def elements(self, contents: Any) -> list[Any]:
+        values = super().elements(contents)
+        spec = self.spec
+        if isinstance(spec, ReduceSpec):
+            return [reduce(spec.reduce, own_all(values))]
+        if isinstance(spec, AggregateSpec):
+            accumulator = spec.aggregate.create_accumulator()
+            for value in own_all(values):
+                accumulator = spec.aggregate.add(value, accumulator)
+            return [spec.aggregate.get_result(accumulator)]
+        return values
+
+
+def changing_contents_for(spec: FunctionSpec, element_type: object | None) -> ChangingContents:
+    """Chooses how a step with this function keeps contents from which elements are taken out."""
+    if isinstance(spec, AggregateSpec) and spec.aggregate.can_retract(element_type):
+        return CountedContents(spec.aggregate)
+    return KeptContents(spec)

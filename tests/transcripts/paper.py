@@ -1,0 +1,164 @@
+"""The worked example of the Dataflow paper, figures 5 to 14, and its variants in the book "Streaming Systems"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from tests.transcripts.checking import Pane, compare
+from tests.transcripts.engine import Engine, Run
+
+# Any in this module: what JSON holds.
+
+_MINUTE: Final = 60_000
+_MODES: Final = {"accumulating_and_retracting": "retracting", "none": "accumulating"}
+_FOR_EVER: Final = 10 * 24 * 60 * _MINUTE
+_TOLERANCE: Final = {"exact": 2_000, "batch": 2_000, "approximate": 3_000}
+"""How far in milliseconds a pane may be from its figure: the watermark was measured there, to about two seconds."""
+
+
+def millis_of(text: str) -> int:
+    """The milliseconds since noon of a time of day, such as ``12:03:06.667``."""
+    hours, minutes, *rest = text.split(":")
+    seconds = float(rest[0]) if rest else 0.0
+    return (int(hours) - 12) * 60 * _MINUTE + int(minutes) * _MINUTE + round(seconds * 1000)
+
+
+def paper_cases(data: Mapping[str, Any], engine: Engine) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The cases of the file: a figure of the paper each, and a variant of the book each."""
+    for example in data["examples"]:
+        for figure in example.get("figures", []):
+            if "outputs" in figure:
+                yield f"{example['id']}, figure {figure['figure']}", partial(_run_figure, example, figure, engine)
+        for variant in example.get("variants", []):
+            yield f"{example['id']}, {variant['example']}", partial(_run_variant, example, variant, engine)
+
+
+# The paper
+
+
+class Shown(NamedTuple):
+    """A pane with the time of the clock at which it came out."""
+
+    at: int
+    pane: Pane
+
+
+def figure_case(figure: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a figure, as a transcript has them."""
+    window: Any = figure["window"]
+    if window == "global":
+        window = {"kind": "global"}
+    elif "fixed_minutes" in window:
+        window = {"kind": "fixed", "size": window["fixed_minutes"] * _MINUTE}
+    else:
+        window = {"kind": "sessions", "gap": window["session_gap_minutes"] * _MINUTE}
+    mode = _MODES.get(figure["mode"], figure["mode"])
+    return {
+        "window_fn": window,
+        "trigger": figure["trigger"],
+        "accumulation_mode": mode,
+        "allowed_lateness": _FOR_EVER,
+        "on_time": "if_non_empty",
+        "firing": "per_step" if figure["engine"].startswith("micro-batch") else "any",
+    }
+
+
+def run_figure(example: Mapping[str, Any], figure: Mapping[str, Any], run: Run) -> list[Shown]:
+    """The panes of a figure of the paper, in order."""
+    found: list[Shown] = []
+
+    def take(at: int) -> None:
+        found.extend(Shown(at, pane) for pane in run.take())
+
+    arrivals = sorted((each["processing_ms"], each["event_ms"], each["value"]) for each in example["inputs"])
+    if figure["engine"] == "batch":
+        run.input([(event, value) for _, event, value in arrivals])
+        take(0)
+        run.watermark("inf")
+        take(0)
+        return found
+    if figure["engine"].startswith("micro-batch"):
+        for minute in range(6, 11):
+            at = minute * _MINUTE
+            batch = [(event, value) for when, event, value in arrivals if at - _MINUTE < when <= at]
+            run.input(sorted(batch))
+            # The watermark runs from the start to the end in each batch; later ones come behind it.
+            run.watermark(_FOR_EVER // 2)
+            take(at)
+        return found
+    passes = [
+        (millis_of(each["processing_time"]), millis_of(each["event_time"]))
+        for each in example["figures"][0]["watermark_passes"]
+    ]
+    ticks = [minute * _MINUTE for minute in range(5, 11)]
+    for at in sorted({*ticks, *(when for when, _ in passes), *(when for when, _, _ in arrivals)}):
+        # An element that arrives at a tick belongs to what fires then.
+        run.clock(at - 1)
+        take(at - 1)
+        for when, event, value in arrivals:
+            if when == at:
+                run.input([(event, value)])
+                take(at)
+        for when, event in passes:
+            if when == at:
+                run.watermark(event)
+                take(at)
+        run.clock(at)
+        take(at)
+    return found
+
+
+def _run_figure(example: Mapping[str, Any], figure: Mapping[str, Any], engine: Engine) -> None:
+    with engine(figure_case(figure)) as run:
+        found = run_figure(example, figure, run)
+    timed = figure["engine"] != "batch"
+    missing = list(found)
+    for output in figure["outputs"]:
+        near = [shown for shown in missing if _fits(shown, output, timed=timed)]
+        assert near, f"expected {json.dumps(output)}, came {_texts(found)}"
+        missing.remove(near[0])
+    assert not missing, f"nobody expects {_texts(missing)}"
+
+
+def _fits(shown: Shown, output: Mapping[str, Any], *, timed: bool) -> bool:
+    window = output["window"]
+    expected = "global" if window == "global" else [millis_of(edge) for edge in window]
+    wanted = output.get("kind", "add")
+    if timed and abs(shown.at - millis_of(output["at"])) > _TOLERANCE[output["at_is"]]:
+        return False
+    pane = shown.pane
+    return pane.window == expected and sum(pane.values) == output["sum"] and pane.is_withdrawal == (wanted == "retract")
+
+
+def _texts(found: Sequence[Shown]) -> str:
+    return "; ".join(f"{shown.at / _MINUTE:.2f} min: {shown.pane}" for shown in found)
+
+
+# The book
+
+
+def _run_variant(example: Mapping[str, Any], variant: Mapping[str, Any], engine: Engine) -> None:
+    case = {**variant, "accumulation_mode": _MODES.get(variant["mode"], variant["mode"])}
+    found: list[Pane] = []
+    with engine(case) as run:
+        for step in _steps(example, variant):
+            kind, value, *rest = step
+            if kind == "watermark":
+                run.watermark(value)
+            elif kind == "clock":
+                run.clock(value)
+            else:
+                run.input([(rest[0], value)])
+            found.extend(run.take())
+    compare(found, variant["panes"])
+
+
+def _steps(example: Mapping[str, Any], variant: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    if variant["stream"] is not None:
+        steps: Sequence[Sequence[Any]] = example["streams"][variant["stream"]]
+        return steps
+    inputs = sorted(example["inputs"], key=lambda each: each["processing"])
+    return [*(["input", each["value"], each["event"]] for each in inputs), ["watermark", "inf"]]
