@@ -229,9 +229,9 @@ class DataStream(Generic[T_co]):
         if function is not None:
             check_function(function, "changelog")
         known = self._node.element_type
-        kind: object = (
-            (Change if known is None else Change.__class_getitem__(known)) if function is None else made_type(function)
-        )
+        kind: object = Change if known is None else GenericAlias(Change, (known,))
+        if function is not None:
+            kind = made_type(function)
         return DataStream(
             ChangelogNode(
                 input=self._node, function=function or Change, element_type=kind, name=name, location=caller_location()
