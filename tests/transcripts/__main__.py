@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--engine", choices=sorted(ENGINES), default="local", help="what runs the pipelines")
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="a file of transcripts")
     options = parser.parse_args(arguments)
-    outcomes = [outcome for path in options.files for outcome in run_file(path, ENGINES[options.engine])]
+    with ENGINES[options.engine]() as engine:
+        outcomes = [outcome for path in options.files for outcome in run_file(path, engine)]
     failed = [outcome for outcome in outcomes if outcome.difference is not None]
     for outcome in failed:
         print(f"FAILED {outcome.file}: {outcome.name}", outcome.difference, "", sep="\n")
-    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
+    not_run = Counter(outcome.not_run for outcome in outcomes if outcome.not_run is not None)
+    for reason, count in not_run.items():
+        print(f"not run, {count}: {reason}")
+    print(f"{len(outcomes) - len(failed) - not_run.total()} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 

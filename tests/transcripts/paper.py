@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from tests.transcripts.checking import Pane, compare
-from tests.transcripts.engine import Engine, Run
+from tests.transcripts.engine import Clock, Engine, Input, Operation, Watermark
 
 # Any in this module: what JSON holds.
 
@@ -66,28 +67,18 @@ def figure_case(figure: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_figure(example: Mapping[str, Any], figure: Mapping[str, Any], run: Run) -> list[Shown]:
-    """The panes of a figure of the paper, in order."""
-    found: list[Shown] = []
-
-    def take(at: int) -> None:
-        found.extend(Shown(at, pane) for pane in run.take())
-
+def figure_operations(example: Mapping[str, Any], figure: Mapping[str, Any]) -> list[tuple[int, Operation]]:
+    """The operations of a figure of the paper, each with its time on the clock."""
+    found: list[tuple[int, Operation]] = []
     arrivals = sorted((each["processing_ms"], each["event_ms"], each["value"]) for each in example["inputs"])
     if figure["engine"] == "batch":
-        run.input([(event, value) for _, event, value in arrivals])
-        take(0)
-        run.watermark("inf")
-        take(0)
-        return found
+        whole = Input(tuple([(event, value) for _, event, value in arrivals]))
+        return [(0, whole), (0, Watermark("inf"))]
     if figure["engine"].startswith("micro-batch"):
-        for minute in range(6, 11):
-            at = minute * _MINUTE
-            batch = [(event, value) for when, event, value in arrivals if at - _MINUTE < when <= at]
-            run.input(sorted(batch))
-            # The watermark runs from the start to the end in each batch; later ones come behind it.
-            run.watermark(_FOR_EVER // 2)
-            take(at)
+        for at in range(6 * _MINUTE, 10 * _MINUTE, _MINUTE):
+            batch = sorted((event, value) for when, event, value in arrivals if at - _MINUTE < when <= at)
+            # The watermark runs from the start to the end in each batch, so later ones come behind it.
+            found += [(at, Input(tuple(batch))), (at, Watermark(_FOR_EVER // 2))]
         return found
     passes = [
         (millis_of(each["processing_time"]), millis_of(each["event_time"]))
@@ -96,24 +87,17 @@ def run_figure(example: Mapping[str, Any], figure: Mapping[str, Any], run: Run) 
     ticks = [minute * _MINUTE for minute in range(5, 11)]
     for at in sorted({*ticks, *(when for when, _ in passes), *(when for when, _, _ in arrivals)}):
         # An element that arrives at a tick belongs to what fires then.
-        run.clock(at - 1)
-        take(at - 1)
-        for when, event, value in arrivals:
-            if when == at:
-                run.input([(event, value)])
-                take(at)
-        for when, event in passes:
-            if when == at:
-                run.watermark(event)
-                take(at)
-        run.clock(at)
-        take(at)
+        found.append((at - 1, Clock(at - 1)))
+        found += [(at, Input(((event, value),))) for when, event, value in arrivals if when == at]
+        found += [(at, Watermark(event)) for when, event in passes if when == at]
+        found.append((at, Clock(at)))
     return found
 
 
 def _run_figure(example: Mapping[str, Any], figure: Mapping[str, Any], engine: Engine) -> None:
-    with engine(figure_case(figure)) as run:
-        found = run_figure(example, figure, run)
+    timed_operations = figure_operations(example, figure)
+    behind = engine(figure_case(figure), [operation for _, operation in timed_operations])
+    found = [Shown(at, pane) for (at, _), panes in zip(timed_operations, behind, strict=True) for pane in panes]
     timed = figure["engine"] != "batch"
     missing = list(found)
     for output in figure["outputs"]:
@@ -142,23 +126,17 @@ def _texts(found: Sequence[Shown]) -> str:
 
 def _run_variant(example: Mapping[str, Any], variant: Mapping[str, Any], engine: Engine) -> None:
     case = {**variant, "accumulation_mode": _MODES.get(variant["mode"], variant["mode"])}
-    found: list[Pane] = []
-    with engine(case) as run:
-        for step in _steps(example, variant):
-            kind, value, *rest = step
-            if kind == "watermark":
-                run.watermark(value)
-            elif kind == "clock":
-                run.clock(value)
-            else:
-                run.input([(rest[0], value)])
-            found.extend(run.take())
-    compare(found, variant["panes"])
+    compare(list(chain.from_iterable(engine(case, _variant_operations(example, variant)))), variant["panes"])
 
 
-def _steps(example: Mapping[str, Any], variant: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-    if variant["stream"] is not None:
-        steps: Sequence[Sequence[Any]] = example["streams"][variant["stream"]]
-        return steps
-    inputs = sorted(example["inputs"], key=lambda each: each["processing"])
-    return [*(["input", each["value"], each["event"]] for each in inputs), ["watermark", "inf"]]
+def _variant_operations(example: Mapping[str, Any], variant: Mapping[str, Any]) -> list[Operation]:
+    if variant["stream"] is None:
+        inputs = sorted(example["inputs"], key=lambda each: each["processing"])
+        return [*[Input(((each["event"], each["value"]),)) for each in inputs], Watermark("inf")]
+    found: list[Operation] = []
+    for kind, value, *rest in example["streams"][variant["stream"]]:
+        if kind == "input":
+            found.append(Input(((rest[0], value),)))
+        else:
+            found.append(Watermark(value) if kind == "watermark" else Clock(value))
+    return found

@@ -7,12 +7,10 @@ from typing import Any
 
 from tests.transcripts.checking import Pane
 from tests.transcripts.parts import COMBINERS, MODES, millis, shown, trigger_of, windows_of
-from windrow import DataStream, from_source
+from windrow import DataStream
 from windrow.changes import Change
-from windrow.evictors import TimestampedValue
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.panes import AccumulationMode, OnTimeBehavior, PaneInfo
-from windrow.sources import Source
 
 # Any in this module: values and windows of every type.
 
@@ -26,9 +24,9 @@ class _Panes(ProcessWindowFunction[Any, Result, str, Any]):
         return [(context.window, context.pane, list(elements))]
 
 
-def transcript_stream(source: Source[Any], case: Mapping[str, Any]) -> DataStream[Change[Result]]:
+def transcript_stream(elements: DataStream[Any], case: Mapping[str, Any]) -> DataStream[Change[Result]]:
     """The stream of the panes of a case."""
-    keyed = from_source(source).key_by(lambda value: "all", key_type=str)
+    keyed = elements.key_by(lambda value: "all", key_type=str)
     assigner = windows_of(case["window_fn"])
     windows = keyed.window(assigner)
     mode = MODES[case.get("accumulation_mode") or case["mode"]]
@@ -45,21 +43,18 @@ def transcript_stream(source: Source[Any], case: Mapping[str, Any]) -> DataStrea
     return windows.process(_Panes()).changelog()
 
 
-def panes_of(results: Iterable[TimestampedValue[Change[Result]]]) -> list[Pane]:
-    """The panes of results with their timestamps."""
-    return [
-        Pane(
-            window=shown(window),
-            values=sorted(values),
-            timestamp=result.timestamp,
-            window_max=window.max_timestamp(),
-            timing=pane.timing.name,
-            index=pane.index,
-            nonspeculative_index=pane.nonspeculative_index,
-            first=pane.is_first,
-            final=pane.is_last,
-            kind=result.value.kind.value,
-        )
-        for result in results
-        for window, pane, values in [result.value.value]
-    ]
+def pane_of(change: Change[Result], timestamp: int | None) -> Pane:
+    """The pane of a result with its timestamp."""
+    window, pane, values = change.value
+    return Pane(
+        window=shown(window),
+        values=sorted(values),
+        timestamp=timestamp,
+        window_max=window.max_timestamp(),
+        timing=pane.timing.name,
+        index=pane.index,
+        nonspeculative_index=pane.nonspeculative_index,
+        first=pane.is_first,
+        final=pane.is_last,
+        kind=change.kind.value,
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tests.transcripts.checking import Pane, UnexpectedPaneError, UnmatchedPaneError, compare
-from tests.transcripts.engine import Engine, Run
+from tests.transcripts.engine import Clock, Engine, Input, NotStatedError, Operation, Watermark
 from tests.transcripts.machines import run_machine
 from tests.transcripts.paper import paper_cases
 
@@ -25,6 +26,7 @@ class Outcome:
     file: str
     name: str
     difference: str | None
+    not_run: str | None = None  # why the engine cannot state it
 
 
 def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
@@ -43,6 +45,8 @@ def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
     for name, run in found:
         try:
             run()
+        except NotStatedError as reason:
+            yield Outcome(path.name, name, None, str(reason))
         except Exception as error:
             yield Outcome(path.name, name, f"{type(error).__name__}: {error}")
         else:
@@ -58,8 +62,7 @@ def run_transcript(case: Mapping[str, Any], engine: Engine) -> None:
     expected = case.get("must_fail")
     kinds = {"unmatched_pane": UnmatchedPaneError, "unexpected_pane": UnexpectedPaneError}
     try:
-        with engine(case) as run:
-            _run_steps(case, run)
+        _check_steps(case, engine)
     except (UnmatchedPaneError, UnexpectedPaneError) as error:
         if expected is None or not isinstance(error, kinds[expected]):
             raise
@@ -67,20 +70,17 @@ def run_transcript(case: Mapping[str, Any], engine: Engine) -> None:
         assert expected is None, f"must be rejected, {expected}"
 
 
-def _run_steps(case: Mapping[str, Any], run: Run) -> None:
-    now = 0
+def _check_steps(case: Mapping[str, Any], engine: Engine) -> None:
+    steps = [step for step in case["steps"] if step["op"] != "state"]
+    behind = iter(engine(case, operations_of(steps)))
     waiting: list[Pane] = []
-    for step in case["steps"]:
-        operation = step["op"]
-        if operation == "expect":
+    for step in steps:
+        if step["op"] == "expect":
             compare(waiting, step["panes"])
             waiting = []
-            continue
-        if operation == "state":
-            continue
-        _check_none(waiting, operation)
-        now = run_step(step, run, now)
-        waiting = run.take()
+        else:
+            _check_none(waiting, step["op"])
+            waiting = next(behind)
     _check_none(waiting, "the end")
 
 
@@ -89,20 +89,23 @@ def _check_none(waiting: list[Pane], before: str) -> None:
         raise UnexpectedPaneError(f"nobody expects, before {before}: {waiting}")
 
 
-def run_step(step: Mapping[str, Any], run: Run, now: int) -> int:
-    """Runs a step that moves time or brings elements; returns the clock."""
-    operation = step["op"]
-    if operation == "input":
-        elements = step.get("elements") or [(stamp, stamp) for stamp in step["timestamps"]]
-        run.input([(int(stamp), value) for stamp, value in elements])
-    elif operation == "watermark":
-        run.watermark(step["to"])
-    elif operation == "clock":
-        now = step["to"] if "to" in step else now + step["advance"]
-        run.clock(now)
-    else:
-        raise ValueError(f"a step {operation!r} is not known")
-    return now
+def operations_of(steps: Sequence[Mapping[str, Any]]) -> list[Operation]:
+    """The operations among the steps of a transcript."""
+    found: list[Operation] = []
+    now = 0
+    for step in steps:
+        kind = step["op"]
+        if kind == "input":
+            elements = step.get("elements") or [(stamp, stamp) for stamp in step["timestamps"]]
+            found.append(Input(tuple([(int(stamp), value) for stamp, value in elements])))
+        elif kind == "watermark":
+            found.append(Watermark(step["to"]))
+        elif kind == "clock":
+            now = step["to"] if "to" in step else now + step["advance"]
+            found.append(Clock(now))
+        elif kind != "expect":
+            raise ValueError(f"a step {kind!r} is not known")
+    return found
 
 
 def run_stream_case(case: Mapping[str, Any], engine: Engine) -> None:
@@ -112,11 +115,7 @@ def run_stream_case(case: Mapping[str, Any], engine: Engine) -> None:
         AssertionError: If they differ.
     """
     found: defaultdict[str, list[list[Any]]] = defaultdict(list)
-    now = 0
-    with engine(case) as run:
-        for step in case["steps"]:
-            now = run_step(step, run, now)
-            for pane in run.take():
-                found[json.dumps(pane.window)].append(pane.values)
+    for pane in chain.from_iterable(engine(case, operations_of(case["steps"]))):
+        found[json.dumps(pane.window)].append(pane.values)
     expected = {json.dumps(each["window"]): [sorted(pane) for pane in each["panes"]] for each in case["expect_all"]}
     assert dict(found) == expected, f"expected {expected}, came {dict(found)}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.transcripts.__main__ import main
-from tests.transcripts.engines import ENGINES
+from tests.transcripts.local import local_engine
 from tests.transcripts.running import run_file, run_transcript
 
 _FOLDER = Path(__file__).parent
@@ -18,7 +18,7 @@ _FILES = sorted(_FOLDER.glob("*.json"))
 
 @pytest.mark.parametrize("path", _FILES, ids=[path.stem for path in _FILES])
 def test_all_cases_of_a_file_pass_on_the_interpreter(path: Path) -> None:
-    outcomes = list(run_file(path, ENGINES["local"]))
+    outcomes = list(run_file(path, local_engine))
     assert len(outcomes) >= 3
     assert [outcome for outcome in outcomes if outcome.difference is not None] == []
 
@@ -55,19 +55,19 @@ def test_a_transcript_that_expects_something_else_is_rejected(expected: dict[str
     case = _case()
     case["steps"][2] = {"op": "expect", "panes": [expected]}
     with pytest.raises(AssertionError, match=r"expected .* came Pane"):
-        run_transcript(case, ENGINES["local"])
+        run_transcript(case, local_engine)
 
 
 def test_a_transcript_that_leaves_panes_out_is_rejected() -> None:
     case = _case()
     del case["steps"][2]
     with pytest.raises(AssertionError, match="nobody expects, before the end"):
-        run_transcript(case, ENGINES["local"])
+        run_transcript(case, local_engine)
 
 
 def test_a_right_transcript_that_must_fail_is_a_failure() -> None:
     with pytest.raises(AssertionError, match="must be rejected, unmatched_pane"):
-        run_transcript(_case(must_fail="unmatched_pane"), ENGINES["local"])
+        run_transcript(_case(must_fail="unmatched_pane"), local_engine)
 
 
 def test_triggers_are_asked_once_for_each_step_where_a_case_says_so() -> None:
@@ -76,7 +76,7 @@ def test_triggers_are_asked_once_for_each_step_where_a_case_says_so() -> None:
         {"op": "input", "timestamps": [1, 2, 3]},
         {"op": "expect", "panes": [{"window": [0, 10], "values": [1, 2, 3], "timing": "EARLY"}]},
     ]
-    run_transcript(case, ENGINES["local"])
+    run_transcript(case, local_engine)
 
 
 def test_the_command_counts_what_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
