@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from typing_extensions import TypeForm, deprecated
 
 from windrow.arguments import check_assigner, check_function, count_window
-from windrow.changes import Change, ChangeKind
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
 from windrow.plan.location import caller_location
@@ -223,7 +223,7 @@ class DataStream(Generic[T_co]):
 
         Args:
             function: Makes the record from the kind and the result: ``lambda kind, total: Row(kind.value, total)``. By
-                default the record is a :class:`~windrow.changes.Change`.
+                default the record is a :class:`~windrow.panes.Change`.
             name: Names the step.
         """
         if function is not None:

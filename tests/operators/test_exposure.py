@@ -27,6 +27,20 @@ def test_a_part_of_windrow_that_hands_elements_to_functions_is_named_where_copie
         *("EventTimeTrigger", "MergingTrigger", "NeverTrigger", "ProcessingTimeTrigger", "StateCleaningCountTrigger"),
         # These ask another trigger.
         *("MergingProcessingTimeoutTrigger", "MergingPurgingTrigger", "ProcessingTimeoutTrigger", "PurgingTrigger"),
+        *("AfterAll", "AfterAny", "AfterEach", "AfterWatermark", "FiringTrigger", "OrFinally", "PartsTrigger"),
+        *("MergingAfterAll", "MergingAfterAny", "MergingAfterEach", "MergingAfterWatermark", "MergingFiringTrigger"),
+        *("MergingOrFinally", "MergingRepeatedly", "Repeatedly"),
+        # These look at no element.
+        *(
+            "AfterCount",
+            "AfterEndOfWindow",
+            "AfterProcessingTime",
+            "Always",
+            "DefaultTrigger",
+            "Never",
+            "_AtEndOfWindow",
+        ),
+        *("ComposableTrigger", "MergingComposableTrigger"),
         DeltaTrigger.__name__,
     }
     assert set(own_classes(Evictor)) == {"CountEvictor", "TimeEvictor", DeltaEvictor.__name__}

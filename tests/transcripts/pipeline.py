@@ -8,9 +8,8 @@ from typing import Any
 from tests.transcripts.checking import Pane
 from tests.transcripts.parts import COMBINERS, MODES, millis, shown, trigger_of, windows_of
 from windrow import DataStream
-from windrow.changes import Change
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
-from windrow.panes import AccumulationMode, OnTimeBehavior, PaneInfo
+from windrow.panes import AccumulationMode, Change, OnTimeBehavior, PaneInfo
 
 # Any in this module: values and windows of every type.
 

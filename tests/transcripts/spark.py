@@ -16,8 +16,8 @@ from tests.transcripts.engine import Clock, Engine, Input, NotStatedError, Opera
 from tests.transcripts.parts import watermark_of
 from tests.transcripts.pipeline import Result, pane_of, transcript_stream
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
-from windrow.changes import Change
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.panes import Change
 from windrow.sinks import FunctionSink
 from windrow.sources import CollectionSource
 from windrow.time import MIN_TIMESTAMP

@@ -10,13 +10,20 @@ __all__ = ["carries_changes", "takes_changes"]
 
 def carries_changes(node: Node) -> bool:
     """Returns whether the output of a step holds withdrawals beside results."""
-    if isinstance(node, (SourceNode, ChangelogNode, KeyedProcessNode)):
-        return False
-    if isinstance(node, WindowNode):
-        return node.panes.mode is AccumulationMode.RETRACTING
-    if isinstance(node, SideOutputNode):
-        return _side_carries_changes(node)
-    return any(map(carries_changes, node.inputs))
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, WindowNode):
+            if found.panes.mode is AccumulationMode.RETRACTING:
+                return True
+        elif isinstance(found, SideOutputNode):
+            if _side_carries_changes(found):
+                return True
+        elif not isinstance(found, (SourceNode, ChangelogNode, KeyedProcessNode)):
+            further = [each for each in found.inputs if id(each) not in seen]
+            seen.update(map(id, further))
+            waiting += further
+    return False
 
 
 def takes_changes(node: Node) -> bool:

@@ -238,7 +238,7 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
 def _change_faults(step: Step) -> Iterator[Fault]:
     """Steps that would take a withdrawal for a result."""
     node = step.node
-    if not takes_changes(node):
+    if not isinstance(node, (SinkNode, KeyedProcessNode, WindowNode)) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
     if isinstance(node, SinkNode):

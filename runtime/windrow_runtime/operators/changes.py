@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from windrow.changes import ChangeKind
+from windrow.panes import ChangeKind
 
 # Any in this module: values of every type.
 

@@ -18,9 +18,9 @@ from itertools import compress
 from types import FunctionType
 from typing import Any, Final, Protocol
 
-from windrow.changes import ChangeKind
 from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
+from windrow.panes import ChangeKind
 from windrow.plan import (
     ChangelogNode,
     FilterNode,

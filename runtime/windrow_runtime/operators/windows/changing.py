@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from windrow.changes import ChangeKind
+from windrow.panes import ChangeKind
 from windrow.plan import Step, WindowNode
 from windrow_runtime.operators.changes import as_change, runs_of
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry

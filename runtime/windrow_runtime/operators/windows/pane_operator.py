@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from windrow.changes import ChangeKind
-from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, PaneTiming, TimestampCombiner
+from windrow.panes import AccumulationMode, ChangeKind, ClosingBehavior, OnTimeBehavior, PaneTiming, TimestampCombiner
 from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP

@@ -1,28 +1,12 @@
-"""Panes: the results that one window lets out, one after the other, and how they relate."""
+"""What can be said about panes: how they relate, which are let out, and the timestamps of their results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final
 
-if TYPE_CHECKING:
-    # windrow.windows needs triggers, which need this package; at run time this module needs no window.
-    from windrow.windows.window import Window
-
-__all__ = [
-    "AccumulationMode",
-    "ClosingBehavior",
-    "OnTimeBehavior",
-    "PaneInfo",
-    "PaneTiming",
-    "TimestampCombiner",
-    "WindowResult",
-]
-
-K_co = TypeVar("K_co", covariant=True)
-W_co = TypeVar("W_co", bound="Window", covariant=True)
-R_co = TypeVar("R_co", covariant=True)
+__all__ = ["NOTHING_SAID", "AccumulationMode", "ClosingBehavior", "OnTimeBehavior", "PaneSettings", "TimestampCombiner"]
 
 
 class AccumulationMode(Enum):
@@ -36,19 +20,6 @@ class AccumulationMode(Enum):
 
     RETRACTING = "retracting"
     """As accumulating; before each pane the result that it replaces is withdrawn."""
-
-
-class PaneTiming(Enum):
-    """When a pane was let out, as seen from its window."""
-
-    EARLY = "early"
-    """The watermark had not passed the window."""
-
-    ON_TIME = "on time"
-    """The first pane behind that; a window has at most one."""
-
-    LATE = "late"
-    """Any pane after the one on time; also the first, if all its elements came behind the watermark."""
 
 
 class OnTimeBehavior(Enum):
@@ -85,44 +56,6 @@ class TimestampCombiner(Enum):
 
     LATEST = "latest"
     """The highest of these timestamps. The last timestamp of the window if there are none."""
-
-
-@dataclass(frozen=True, slots=True)
-class PaneInfo:
-    """The place of a pane among those of its window.
-
-    Windows that merge become another window, whose panes are counted anew.
-
-    Attributes:
-        timing: Whether it is early, on time or late.
-        index: Its number among all panes of the window; 0 for the first.
-        nonspeculative_index: Its number among those that are not early; -1 for an early one.
-        is_first: Whether it is the first pane.
-        is_last: Whether no pane follows: the trigger is finished, or the window is cleaned up.
-    """
-
-    timing: PaneTiming
-    index: int
-    nonspeculative_index: int
-    is_first: bool
-    is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WindowResult(Generic[K_co, W_co, R_co]):
-    """A result with the key, the window and the pane that it belongs to; see :func:`windrow.functions.with_pane`.
-
-    Attributes:
-        key: The key; None without keys.
-        window: The window.
-        pane: The pane.
-        value: What the window computed.
-    """
-
-    key: K_co
-    window: W_co
-    pane: PaneInfo
-    value: R_co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
