@@ -31,15 +31,7 @@ def test_a_part_of_windrow_that_hands_elements_to_functions_is_named_where_copie
         *("MergingAfterAll", "MergingAfterAny", "MergingAfterEach", "MergingAfterWatermark", "MergingFiringTrigger"),
         *("MergingOrFinally", "MergingRepeatedly", "Repeatedly"),
         # These look at no element.
-        *(
-            "AfterCount",
-            "AfterEndOfWindow",
-            "AfterProcessingTime",
-            "Always",
-            "DefaultTrigger",
-            "Never",
-            "_AtEndOfWindow",
-        ),
+        *("AfterCount", "AfterEndOfWindow", "AfterProcessingTime", "Always", "DefaultTrigger", "Never"),
         *("ComposableTrigger", "MergingComposableTrigger"),
         DeltaTrigger.__name__,
     }
