@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
+from windrow_runtime.local.recorder import Recorder, StepRecorder
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -65,6 +66,20 @@ class _ConstantBuffer(_Buffer):
         self.main.timestamps.append(timestamp)
 
 
+class _RecordedBuffer(_Buffer):
+    """Takes what a window operator emits, and records it."""
+
+    __slots__ = ("_recorder",)
+
+    def __init__(self, recorder: StepRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        super().collect(value, timestamp)
+        self._recorder.emitted(value)
+
+
 _Keyed = tuple[list[Hashable], list[Any], list[int | None]]
 
 
@@ -79,10 +94,18 @@ Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory]]
 
 
 class Execution:
-    """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit."""
+    """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit.
+
+    One that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
+    """
 
     def __init__(
-        self, topology: Topology, observe: Callable[[Port, Elements], None] | None = None, *, fast: bool = True
+        self,
+        topology: Topology,
+        observe: Callable[[Port, Elements], None] | None = None,
+        *,
+        fast: bool = True,
+        recorder: Recorder | None = None,
     ) -> None:
         self.topology = topology
         self._observe = observe
@@ -97,16 +120,23 @@ class Execution:
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
-        self._buffers = {
-            step.id: _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
-            for step in topology.keyed
-        }
+        found = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
+        self._recorders = {identifier: each for identifier, each in found.items() if each is not None}
+        self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
-            operator = operator_for(step, fast=fast)
+            operator = operator_for(step, fast=fast and recorder is None)
+            if step.id in self._recorders:
+                operator.witness = self._recorders[step.id]
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
+
+    def _buffer_of(self, step: Step) -> _Buffer:
+        recorder = self._recorders.get(step.id)
+        if recorder is not None:
+            return _RecordedBuffer(recorder)
+        return _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
 
     def _tracker_of(self, step: Step, node: TimestampsNode) -> WatermarkTracker:
         return self.trackers.setdefault(step.id, WatermarkTracker(step, node))
@@ -148,15 +178,19 @@ class Execution:
         for port, elements in inputs.items():
             self._pass_on(port, elements)
         for step in self.topology.keyed:
-            operator = self.operators[step.id]
+            operator, recorder = self.operators[step.id], self._recorders.get(step.id)
             if processing_time is not None:
                 operator.set_clock(processing_time)
+            if recorder is not None:
+                recorder.clock(operator)
             for batch in self._inboxes.pop((step.id, True), ()):
                 self._process(step, batch)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
                 # One that stays is no news: timers that were set behind it wait for the next one.
                 if following > operator.current_watermark:
+                    if recorder is not None:
+                        recorder.watermark(operator, following)
                     operator.advance_watermark(following)
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
@@ -167,7 +201,11 @@ class Execution:
 
     def _process(self, step: Step, batch: _Keyed) -> None:
         try:
-            self.operators[step.id].process_batch(*batch)
+            recorder = self._recorders.get(step.id)
+            if recorder is None:
+                self.operators[step.id].process_batch(*batch)
+            else:
+                recorder.process(self.operators[step.id], *batch)
         except WindrowError as error:
             if isinstance(error.__cause__, TypeError):
                 # A key without a hash is the fault of the step that took it.

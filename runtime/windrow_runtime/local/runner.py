@@ -19,6 +19,7 @@ from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.recorder import Recorder
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
@@ -40,11 +41,14 @@ class LocalRunner:
     Args:
         clock: Gives processing time in milliseconds; by default the clock of the machine.
         fast: Whether steps of common shapes run in a faster form; the results are the same.
+        record: Whether the result has a recording of what went through each window step, from which
+            :func:`windrow_runtime.pictures.timeline` draws a picture. No step runs in a faster form then.
     """
 
-    def __init__(self, *, clock: Callable[[], int] | None = None, fast: bool = True) -> None:
+    def __init__(self, *, clock: Callable[[], int] | None = None, fast: bool = True, record: bool = False) -> None:
         self._clock = clock if clock is not None else now_millis
-        self._fast = fast
+        self._fast = fast and not record
+        self._record = record
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
@@ -82,7 +86,8 @@ class LocalRunner:
         outputs = open_outputs(topology.sinks, query)
         with closing_outputs(outputs):
             claim_folders(topology.sinks, query, begins=True)
-            run = _Run(topology, self._clock, query, outputs, fast=self._fast)
+            recorder = Recorder() if self._record else None
+            run = _Run(topology, self._clock, query, outputs, fast=self._fast, recorder=recorder)
             run.execution.open()
             try:
                 run.batches(drain=drain)
@@ -93,7 +98,7 @@ class LocalRunner:
         counters = {
             identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
         }
-        return PipelineResult(pipeline, counters, run.collected)
+        return PipelineResult(pipeline, counters, run.collected, None if recorder is None else recorder.recording)
 
 
 def _check_sink(step: Step) -> None:
@@ -126,9 +131,16 @@ class _Run:
     """One run of a pipeline."""
 
     def __init__(
-        self, topology: Topology, clock: Callable[[], int], query: str, outputs: Mapping[str, Output], *, fast: bool
+        self,
+        topology: Topology,
+        clock: Callable[[], int],
+        query: str,
+        outputs: Mapping[str, Output],
+        *,
+        fast: bool,
+        recorder: Recorder | None,
     ) -> None:
-        self.execution = Execution(topology, fast=fast)
+        self.execution = Execution(topology, fast=fast, recorder=recorder)
         self._topology = topology
         self._clock = clock
         self._query = query

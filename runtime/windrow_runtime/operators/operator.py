@@ -20,6 +20,7 @@ from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
+from windrow_runtime.operators.recording import Witness
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 
@@ -84,7 +85,13 @@ class KeyedOperator(ABC):
 
     An engine opens it once, binds it to a state and an output, advances time and feeds elements; it may bind it to
     another state (another key group) between calls.
+
+    Attributes:
+        witness: Is told which panes come out, where a run is recorded.
     """
+
+    # One for all until a run is recorded: operators that run without have no further attribute.
+    witness: Witness | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""

@@ -17,6 +17,7 @@ from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import CollectSink
+from windrow_runtime.operators.recording import Recording, recorded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +41,7 @@ class PipelineResult:
     counters: Mapping[str, Mapping[str, int]]
     # Any: elements of every sink side by side, by the identity of the sink.
     _collected: Mapping[int, list[Any]]
+    _recording: Recording | None = None
 
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))
@@ -56,6 +58,15 @@ class PipelineResult:
                 "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
             )
         return list(self._collected[id(sink)])
+
+    @property
+    def recording(self) -> Recording:
+        """What went through each window step; :func:`windrow_runtime.pictures.timeline` draws it.
+
+        Raises:
+            InvalidArgumentError: If the run was not recorded.
+        """
+        return recorded(self._recording, "LocalRunner(record=True).run(pipeline).recording")
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps."""

@@ -19,8 +19,10 @@ from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.recorder import Recorder
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.recording import Recording, recorded
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 
@@ -101,6 +103,7 @@ class StreamHarness(Generic[In, Out]):
         stream: The stream under test.
         source: The source to push into; by default the stream's only one.
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
+        record: Whether to record what goes through each window step; :attr:`recording` has it then.
 
     Example:
         >>> from datetime import timedelta
@@ -122,7 +125,12 @@ class StreamHarness(Generic[In, Out]):
     """
 
     def __init__(
-        self, stream: DataStream[Out], source: PushSource[In] | None = None, *, also: tuple[DataStream[Any], ...] = ()
+        self,
+        stream: DataStream[Out],
+        source: PushSource[In] | None = None,
+        *,
+        also: tuple[DataStream[Any], ...] = (),
+        record: bool = False,
     ) -> None:
         self._stream = stream
         tapped = {id(each.node): each for each in (stream, *also)}
@@ -131,12 +139,13 @@ class StreamHarness(Generic[In, Out]):
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
+        self._recorder = Recorder() if record else None
         self._execution = self._new_execution()
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 
     def _new_execution(self) -> Execution:
-        execution = Execution(self._topology, observe=self._observe)
+        execution = Execution(self._topology, observe=self._observe, recorder=self._recorder)
         execution.open()
         return execution
 
@@ -237,6 +246,16 @@ class StreamHarness(Generic[In, Out]):
         """The elements that went to the side output ``tag`` of any step since it was last asked; late elements too."""
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
+
+    @property
+    def recording(self) -> Recording:
+        """What went through each window step so far; :func:`windrow_runtime.pictures.timeline` draws it.
+
+        Raises:
+            InvalidArgumentError: If the harness does not record.
+        """
+        recording = None if self._recorder is None else self._recorder.recording
+        return recorded(recording, "StreamHarness(stream, source, record=True)")
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps, such as ``late_records_dropped``."""

@@ -421,6 +421,8 @@ class WindowOperator(KeyedOperator):
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
+        if self.witness is not None:
+            self.witness.fires(key, window, self._window_context.pane_info)
         collect = self.output.collect
         timestamp = window.max_timestamp()
         if self.process is None:

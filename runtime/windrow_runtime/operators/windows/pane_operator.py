@@ -88,6 +88,8 @@ class PaneOperator(WindowOperator):
         super()._merge(key, key_state, merge)
         entry = windows.setdefault(merge.into, WindowEntry())
         panes = PaneState.of(entry)
+        if self.witness is not None:
+            self.witness.merges(key, merge.sources, merge.into)
         for source, other in before:
             panes.absorb(other, same_window=source == merge.into)
         if self._combine is not None:
@@ -162,6 +164,8 @@ class PaneOperator(WindowOperator):
             return
         if entry.contents is NOTHING and not self._discards:
             # Elements were purged, or withdrawn upstream: there is no result any more.
+            if self.witness is not None:
+                self.witness.withdraws(key, window)
             self._emit(panes, (), window.max_timestamp())
             panes.fresh = False
             return
@@ -177,6 +181,8 @@ class PaneOperator(WindowOperator):
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
+        if self.witness is not None:
+            self.witness.fires(key, window, self._window_context.pane_info)
         panes = PaneState.of(entry)
         timestamp = window.max_timestamp() if panes.stamp is None else panes.stamp
         results: Any = elements

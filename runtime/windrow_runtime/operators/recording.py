@@ -1,0 +1,158 @@
+"""A recording holds what went through the window steps of a run, as plain data; pictures are drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from windrow.errors import InvalidArgumentError
+from windrow.panes import ChangeKind, PaneInfo
+
+# Any in this module: windows, elements and results of every type.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The moment of an event of a run.
+
+    Attributes:
+        order: The number of elements and moves of the watermark that the step had seen by then, this one included.
+        clock: The processing time in milliseconds; None where no clock was set.
+    """
+
+    order: int
+    clock: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedElement:
+    """An element that reached a window step.
+
+    Attributes:
+        number: Its number among the elements of the step, in order of arrival, from 1.
+        key: Its key; None without keys.
+        value: The element.
+        timestamp: Its timestamp; None for none.
+        moment: When it came.
+        is_late: Whether the watermark had reached its timestamp when it came.
+        is_dropped: Whether no window took it: it was counted as dropped, or went to the output for late elements.
+        kind: Whether it was added, or withdrawn upstream.
+    """
+
+    number: int
+    key: Hashable
+    value: Any
+    timestamp: int | None
+    moment: Moment
+    is_late: bool
+    is_dropped: bool
+    kind: ChangeKind = ChangeKind.INSERT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedWatermark:
+    """A move of the watermark.
+
+    Attributes:
+        watermark: The new watermark.
+        moment: When it moved.
+    """
+
+    watermark: int
+    moment: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPane:
+    """A pane that a window let out, or the withdrawal of an earlier one.
+
+    Attributes:
+        key: The key; None without keys.
+        window: The window. That of a withdrawal is the window whose pane is taken back.
+        moment: When it came out.
+        values: The results that were emitted; a window function may emit none, or several.
+        pane: Its place among the panes of the window; None where panes are not counted.
+        kind: Whether it is a first result, replaces an earlier one, or takes one back.
+    """
+
+    key: Hashable
+    window: Any
+    moment: Moment
+    values: tuple[Any, ...]
+    pane: PaneInfo | None
+    kind: ChangeKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecording:
+    """What went through one window step.
+
+    Attributes:
+        step: The id of the step.
+        name: What ``explain()`` calls it.
+        is_event_time: Whether its windows are in event time.
+        is_merging: Whether its windows merge, as sessions do.
+        elements: The elements, in order of arrival.
+        watermarks: The moves of the watermark, in order.
+        panes: The panes and the withdrawals, in the order in which they came out.
+    """
+
+    step: str
+    name: str
+    is_event_time: bool
+    is_merging: bool
+    elements: tuple[RecordedElement, ...]
+    watermarks: tuple[RecordedWatermark, ...]
+    panes: tuple[RecordedPane, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What went through the window steps of a run.
+
+    Attributes:
+        steps: The recording of each window step, by its id.
+    """
+
+    steps: Mapping[str, StepRecording]
+
+    def of(self, step: str | None = None) -> StepRecording:
+        """The recording of one step.
+
+        Args:
+            step: The id of the step, as ``explain()`` shows it; by default the only window step.
+
+        Raises:
+            InvalidArgumentError: If there is no such step, or which one is meant is not clear.
+        """
+        known = ", ".join(self.steps) or "no window step"
+        if step is None:
+            if len(self.steps) == 1:
+                return next(iter(self.steps.values()))
+            raise InvalidArgumentError(
+                "the window step must be named", given=f"a recording of {known}", expected="step='...'"
+            )
+        if step not in self.steps:
+            raise InvalidArgumentError("the recording has no such window step", given=step, expected=known)
+        return self.steps[step]
+
+
+def recorded(recording: Recording | None, hint: str) -> Recording:
+    """The recording of a run; refuses one that was not recorded."""
+    if recording is None:
+        raise InvalidArgumentError("the run was not recorded", expected="record=True", hint=hint)
+    return recording
+
+
+class Witness(Protocol):
+    """Is told by a window operator what it lets out, before it emits the results."""
+
+    def fires(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
+        """A pane comes out; its results are emitted next, behind the withdrawals of those that they replace."""
+
+    def withdraws(self, key: Hashable, window: Any) -> None:
+        """A window has no result any more; what it had let out is withdrawn next."""
+
+    def merges(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
+        """Windows become one, whose next pane withdraws theirs."""

@@ -1,0 +1,55 @@
+"""Writes a page with a picture, and a table of its panes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windrow_runtime.pictures.panel import Panel
+from windrow_runtime.pictures.style import colours_of
+from windrow_runtime.pictures.svg import shortened, text
+
+
+def page(title: str, svg: str, panels: Sequence[Panel], *, shows_keys: bool) -> str:
+    """A page in HTML that needs no other file."""
+    light, dark = colours_of("ground", "ink")
+    heads = ["key"] * shows_keys + ["window", "at", "timing", "change", "result"]
+    rows = [_row("th", heads)]
+    for panel in panels:
+        # In the order in which they came out, withdrawals with the panes that replace what they take back.
+        boxes = sorted([*panel.scene.withdrawals, *panel.scene.boxes], key=lambda box: box.pane.moment.order)
+        for pane in (box.pane for box in boxes):
+            cells = [repr(panel.scene.key)] * shows_keys
+            cells += [panel.window_text(pane), panel.at_text(pane), pane.pane.timing.value if pane.pane else ""]
+            cells += [pane.kind.value, panel.values_text(pane)]
+            rows.append(_row("td", [shortened(cell, 200) for cell in cells]))
+    return "\n".join(
+        (
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{text(title)}</title>",
+            "<style>",
+            f"body {{ {light}; font: 14px/1.5 system-ui, sans-serif; margin: 1.5rem }}",
+            f"@media (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
+            "svg { max-width: 100%; height: auto }",
+            "table { border-collapse: collapse; margin: 1rem 0 0 76px }",
+            "th, td { border-bottom: 1px solid #8886; padding: 0.15rem 1rem 0.15rem 0; text-align: left }",
+            "</style>",
+            "</head>",
+            "<body>",
+            svg,
+            "<table>",
+            *rows,
+            "</table>",
+            "</body>",
+            "</html>",
+            "",
+        )
+    )
+
+
+def _row(cell: str, contents: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{text(content)}</{cell}>' for content in contents)}</tr>"

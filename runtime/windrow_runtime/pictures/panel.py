@@ -1,0 +1,246 @@
+"""Draws a panel: the elements, the watermark and the panes of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windrow.panes import PaneTiming
+from windrow_runtime.operators.recording import RecordedElement, RecordedPane
+from windrow_runtime.pictures.axes import Axis
+from windrow_runtime.pictures.places import Area, Taken
+from windrow_runtime.pictures.scene import Box, Edges, Point, Scene, Times, window_text
+from windrow_runtime.pictures.svg import element, number, shortened, text, width_of
+
+# Any in this module: values of every type.
+
+_MINUS: Final = "\N{MINUS SIGN}"
+
+_STRIP: Final = 15.0
+"""The height of a withdrawal, in pixels."""
+
+_LEAST_BOX: Final = 17.0
+"""The height of the box of a pane that came out as soon as its first element had come."""
+
+_MANY: Final = 80
+"""From so many elements on circles are small."""
+
+_TIMINGS: Final = {PaneTiming.EARLY: "early", PaneTiming.ON_TIME: "on-time", PaneTiming.LATE: "late"}
+
+
+@dataclass(slots=True)
+class Panel:
+    """A panel between two axes.
+
+    Attributes:
+        scene: What it shows.
+        times: Which times the axes have.
+        across: The axis across.
+        up: The axis upwards.
+        show: Makes a text of a value.
+        numbers: Whether circles hold the numbers of the elements, not their values.
+    """
+
+    scene: Scene
+    times: Times
+    across: Axis
+    up: Axis
+    show: Callable[[Any], str]
+    numbers: bool
+    _taken: Taken = field(default_factory=Taken)
+
+    @property
+    def area(self) -> Area:
+        """The area between the axes."""
+        return Area(self.across.start, self.up.end, self.across.end, self.up.start)
+
+    def draw(self) -> Iterator[str]:
+        """The parts of the panel, from the back to the front."""
+        yield from self._axes()
+        circles = list(self._circles())
+        boxes = sorted(self.scene.boxes, key=lambda box: (box.top, box.rank))
+        # The labels of boxes give way to each other and to circles; all are above all lines.
+        placed = [(box, self._area_of(box)) for box in boxes]
+        strips = [(box, self._strip(box)) for box in self.scene.withdrawals]
+        strip_labels = [self._label(area, f"{_MINUS}{self.values_text(box.pane)}", 12) for box, area in strips]
+        labels = [self._label(area, self.values_text(box.pane), 14) for box, area in placed]
+        for box, area in placed:
+            yield self._pane(box.pane, area, _TIMINGS[box.pane.pane.timing] if box.pane.pane else "fired")
+        yield from self._watermark()
+        for box, area in strips:
+            yield self._pane(box.pane, area, "withdrawn")
+        yield from (circle for _, _, circle in circles)
+        if self.numbers:
+            yield from self._values_beside([(point, area) for point, area, _ in circles])
+        yield from labels
+        yield from (f'<g class="withdrawn">{label}</g>' for label in strip_labels)
+
+    # Axes and lines
+
+    def _axes(self) -> Iterator[str]:
+        area = self.area
+        for place, label in self.across.ticks():
+            yield element("line", {"class": "grid", "x1": place, "y1": area.top, "x2": place, "y2": area.bottom})
+            yield _words(label, place, area.bottom + 16, "tick", "middle")
+        for place, label in self.up.ticks():
+            yield element("line", {"class": "grid", "x1": area.left, "y1": place, "x2": area.right, "y2": place})
+            yield _words(label, area.left - 7, place + 4, "tick", "end")
+        yield element("path", {"class": "frame", "d": _path([(area.left, area.top), (area.left, area.bottom)])})
+        yield element("path", {"class": "frame", "d": _path([(area.left, area.bottom), (area.right, area.bottom)])})
+        if self.shows_no_delay:
+            first, last = max(self.across.low, self.up.low), min(self.across.high, self.up.high)
+            ends = [(self.across.place(time), self.up.place(time)) for time in (first, last)]
+            yield element("path", {"class": "no-delay", "d": _path(ends)})
+
+    @property
+    def shows_no_delay(self) -> bool:
+        """Whether the line where elements would lie that come without delay crosses the panel."""
+        if not self.times.by_clock or self.times.across_by_clock:
+            return False
+        return max(self.across.low, self.up.low) < min(self.across.high, self.up.high)
+
+    def _watermark(self) -> Iterator[str]:
+        moves = self.scene.watermarks
+        if not moves or self.times.across_by_clock:
+            return
+        x, points = self.across.start, []
+        for move in moves:
+            y = self.up.place(self.times.up(move.moment))
+            points.append((x, y))
+            x = self.across.place(move.watermark)
+            points.append((x, y))
+        points.append((x, self.up.end))
+        yield element("path", {"class": "watermark", "d": _path(points)})
+
+    # Panes
+
+    def _edges(self, box: Box) -> tuple[float, float]:
+        start, end = box.edges
+        left = self.across.start if start is None else self.across.place(start)
+        right = self.across.end if end is None else self.across.place(end)
+        return left, max(right, left + 2)
+
+    def _area_of(self, box: Box) -> Area:
+        left, right = self._edges(box)
+        top = self.up.place(box.top)
+        bottom = top if box.bottom is None else self.up.place(box.bottom)
+        if bottom - top < 2:
+            bottom = min(top + _LEAST_BOX, self.up.start)
+        height = (bottom - top) / box.ranks
+        # Of the panes that came out at once the last is on top.
+        return Area(left, bottom - height * (box.rank + 1), right, bottom - height * box.rank)
+
+    def _strip(self, box: Box) -> Area:
+        left, right = self._edges(box)
+        top = self.up.place(box.top)
+        return Area(left, top, right, top + _STRIP)
+
+    def _pane(self, pane: RecordedPane, area: Area, kind: str) -> str:
+        rectangle = {"x": area.left, "y": area.top, "width": area.right - area.left, "height": area.bottom - area.top}
+        return element("g", {"class": f"pane {kind}"}, _title(self.pane_text(pane)), element("rect", {**rectangle}))
+
+    def values_text(self, pane: RecordedPane) -> str:
+        """The results of a pane in words."""
+        return ", ".join(map(self.show, pane.values)) if pane.values else "∅"
+
+    def _label(self, area: Area, content: str, size: float) -> str:
+        width = area.right - area.left
+        label = shortened(content, max(6, int(width / (size * 0.58))))
+        wide, tall = width_of(label, size), size * 1.05
+        middle = (area.left + area.right - wide) / 2
+        rows = [
+            area.top + 2 + tall * 0.5 * step for step in range(max(1, int((area.bottom - area.top) / tall * 2) - 1))
+        ]
+        if area.bottom - area.top < tall + 3:
+            rows = [(area.top + area.bottom - tall) / 2]
+        columns = [middle, area.left + 5, area.right - wide - 5, middle - width / 4, middle + width / 4]
+        places = [Area(x, y, x + wide, y + tall) for y in rows for x in columns]
+        found = self._taken.choose(places) or places[0]
+        return _words(label, (found.left + found.right) / 2, found.bottom - tall * 0.2, "value", "middle")
+
+    # Elements
+
+    def _circles(self) -> Iterator[tuple[Point, Area, str]]:
+        radius = 9.0 if len(self.scene.points) < _MANY else 5.0
+        for point in self.scene.points:
+            x = self.across.start if point.across is None else self.across.place(point.across)
+            y = self.up.place(point.up)
+            steps = (0.0, 1.5 * radius, -1.5 * radius, 3 * radius, -3 * radius)
+            areas = [Area(x + dx - radius, y - radius, x + dx + radius, y + radius) for dx in steps]
+            # One that has a neighbour keeps its place; one that would hide another is moved aside.
+            cores = [_shrunk(area, 0.25) for area in areas]
+            core = self._taken.choose(cores) or cores[0]
+            area = areas[cores.index(core)]
+            self._taken.areas.append(area)
+            yield point, area, self._circle(point.element, area, radius)
+
+    def _circle(self, of: RecordedElement, area: Area, radius: float) -> str:
+        kinds = ["element", *(["late"] if of.is_late else []), *(["dropped"] if of.is_dropped else [])]
+        kinds += ["taken-out"] if of.kind.is_withdrawal else []
+        x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
+        parts = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
+        inside = str(of.number) if self.numbers else shortened(self.show(of.value), 3)
+        inside = f"{_MINUS}{inside}" if of.kind.is_withdrawal else inside
+        if radius > 6 or len(inside) == 1:
+            size = {} if len(inside) < 3 else {"style": f"font-size: {8 if len(inside) == 3 else 7}px"}
+            parts.append(element("text", {"class": "number", "x": x, "y": y + 3.5, **size}, text(inside)))
+        if of.is_dropped:
+            half = radius * 1.1
+            ends = [(x - half, y + half), (x + half, y - half)]
+            parts.append(element("path", {"class": "cross", "d": _path(ends)}))
+        return element("g", {"class": " ".join(kinds)}, *parts)
+
+    def _values_beside(self, circles: list[tuple[Point, Area]]) -> Iterator[str]:
+        for point, area in circles:
+            content = shortened(self.show(point.element.value), 14)
+            wide, middle = width_of(content, 10), (area.top + area.bottom) / 2
+            right = Area(area.right + 2, middle - 6, area.right + 2 + wide, middle + 6)
+            left = Area(area.left - 2 - wide, middle - 6, area.left - 2, middle + 6)
+            found = self._taken.choose([each for each in (right, left) if self.area.contains(each)])
+            if found is not None:
+                yield _words(content, found.left, found.bottom - 2.5, "beside", "start")
+
+    # Words
+
+    def element_text(self, of: RecordedElement) -> str:
+        """What the picture says of an element where the mouse rests on it."""
+        stamp = "no timestamp" if of.timestamp is None else f"event time {self.across.labels.text(of.timestamp)}"
+        told = "dropped" if of.is_dropped else "late" if of.is_late else ""
+        told = f"{told}, withdrawn upstream".strip(", ") if of.kind.is_withdrawal else told
+        arrived = self.up.labels.text(self.times.up(of.moment))
+        lines = [f"element {of.number}: {self.show(of.value)}", stamp, f"arrived {arrived}", told]
+        return "\n".join(line for line in lines if line)
+
+    def pane_text(self, pane: RecordedPane) -> str:
+        """What the picture says of a pane where the mouse rests on it."""
+        counted = "" if pane.pane is None else f"pane {pane.pane.index}, {pane.pane.timing.value}"
+        counted = f"withdrawal of {counted or 'a result'}" if pane.kind.is_withdrawal else counted
+        lines = [self.values_text(pane), f"window {self.window_text(pane)}", f"at {self.at_text(pane)}", counted]
+        return "\n".join(line for line in lines if line)
+
+    def window_text(self, pane: RecordedPane) -> str:
+        """The window of a pane in words."""
+        edges = (edge for edge in Edges.of(pane.window) if edge is not None)
+        return window_text(pane.window, map(self.across.labels.text, edges))
+
+    def at_text(self, pane: RecordedPane) -> str:
+        """When a pane came out, in words."""
+        return self.up.labels.text(self.times.up(pane.moment))
+
+
+def _path(points: list[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+
+
+def _words(content: str, x: float, y: float, kind: str, anchor: str) -> str:
+    return element("text", {"class": kind, "x": x, "y": y, "text-anchor": anchor}, text(content))
+
+
+def _title(content: str) -> str:
+    return element("title", {}, text(content))
+
+
+def _shrunk(area: Area, share: float) -> Area:
+    dx, dy = (area.right - area.left) * share, (area.bottom - area.top) * share
+    return Area(area.left + dx, area.top + dy, area.right - dx, area.bottom - dy)

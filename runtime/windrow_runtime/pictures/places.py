@@ -1,0 +1,46 @@
+"""Finds places for circles and labels where they cover no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A rectangle, in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def covers(self, other: Area) -> bool:
+        """Returns whether two rectangles share more than an edge."""
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+    def contains(self, other: Area) -> bool:
+        """Returns whether the other one lies inside."""
+        return (
+            self.left <= other.left
+            and other.right <= self.right
+            and self.top <= other.top
+            and other.bottom <= self.bottom
+        )
+
+
+@dataclass(slots=True)
+class Taken:
+    """The places of a panel that are taken already."""
+
+    areas: list[Area] = field(default_factory=list)
+
+    def choose(self, candidates: Iterable[Area]) -> Area | None:
+        """The first free candidate, which is taken from now on; None if none is free."""
+        for area in candidates:
+            if not any(area.covers(other) for other in self.areas):
+                self.areas.append(area)
+                return area
+        return None

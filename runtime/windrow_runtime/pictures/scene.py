@@ -1,0 +1,190 @@
+"""Puts what was recorded of one key into two times: that across, and that upwards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from windrow.windows import TimeWindow
+from windrow_runtime.operators.recording import Moment, RecordedElement, RecordedPane, RecordedWatermark, StepRecording
+from windrow_runtime.pictures.axes import is_finite
+
+# Any in this module: windows of every type.
+
+
+class Edges(NamedTuple):
+    """The first time of a window, and the first behind it; None where a window has no such edge."""
+
+    start: int | None
+    end: int | None
+
+    @classmethod
+    def of(cls, window: Any) -> Edges:
+        """The edges of a window; those of users' own windows as far as they show them."""
+        start, end = getattr(window, "start", None), getattr(window, "end", None)
+        if not isinstance(end, int):
+            end = window.max_timestamp() + 1
+        return cls(start if isinstance(start, int) and is_finite(start) else None, end if is_finite(end) else None)
+
+    def hold(self, time: int) -> bool:
+        """Returns whether a time is in the window."""
+        return (self.start is None or self.start <= time) and (self.end is None or time < self.end)
+
+    def enclose(self, other: Edges) -> bool:
+        """Returns whether the other window lies inside."""
+        if None in self or other.start is None or other.end is None:
+            return False
+        return self.hold(other.start) and self.hold(other.end - 1)
+
+
+class Point(NamedTuple):
+    """An element with its place in both times; ``across`` is None where it has no timestamp."""
+
+    element: RecordedElement
+    across: int | None
+    up: int
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A pane with the times that its box covers.
+
+    Attributes:
+        pane: The pane.
+        edges: The edges of its window.
+        bottom: Where the box begins: at the last pane before, or at the first element; None if there is neither.
+        top: When the pane came out.
+        rank: Its place among the panes that one window let out at once.
+        ranks: How many these are.
+    """
+
+    pane: RecordedPane
+    edges: Edges
+    bottom: int | None
+    top: int
+    rank: int = 0
+    ranks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Which times a picture has: by the clock or by the order of arrival upwards, event time or the clock across."""
+
+    by_clock: bool
+    across_by_clock: bool
+
+    @classmethod
+    def of(cls, step: StepRecording, by: str | None) -> Times:
+        """The times that suit a recording; ``by`` is what the user wants upwards."""
+        elements = step.elements
+        moments = [element.moment for element in elements]
+        moments += [move.moment for move in step.watermarks]
+        moments += [pane.moment for pane in step.panes]
+        known = all(moment.clock is not None for moment in moments)
+        clocks = {element.moment.clock for element in elements}
+        # Elements that came all at once would lie in one line.
+        tells = len(clocks) > 1 or len(elements) <= 1
+        by_clock = known and (by == "clock" or (by is None and tells))
+        edges = [Edges.of(pane.window) for pane in step.panes]
+        windows_by_clock = not step.is_event_time and any(None not in each for each in edges)
+        stampless = bool(elements) and all(element.timestamp is None for element in elements)
+        return cls(by_clock, known and (windows_by_clock or stampless))
+
+    def up(self, moment: Moment) -> int:
+        """A moment in the time upwards."""
+        return moment.clock if self.by_clock and moment.clock is not None else moment.order
+
+    def across(self, element: RecordedElement) -> int | None:
+        """The time of an element across; None if it has none."""
+        return element.moment.clock if self.across_by_clock else element.timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a panel shows: one key of a step.
+
+    Attributes:
+        key: The key.
+        points: Its elements.
+        boxes: Its panes.
+        withdrawals: The withdrawals of its panes, as boxes.
+        watermarks: The moves of the watermark, which all keys share.
+    """
+
+    key: Hashable
+    points: tuple[Point, ...]
+    boxes: tuple[Box, ...]
+    withdrawals: tuple[Box, ...]
+    watermarks: tuple[RecordedWatermark, ...]
+
+    @classmethod
+    def of(cls, step: StepRecording, key: Hashable, times: Times) -> Scene:
+        """The scene of a key."""
+        points = tuple(
+            Point(element, times.across(element), times.up(element.moment))
+            for element in step.elements
+            if element.key == key
+        )
+        panes = [pane for pane in step.panes if pane.key == key]
+        results = [pane for pane in panes if not pane.kind.is_withdrawal]
+        withdrawals = [pane for pane in panes if pane.kind.is_withdrawal]
+        boxes = tuple(_boxes(results, points, times, merging=step.is_merging))
+        taken_back = tuple(Box(pane, Edges.of(pane.window), None, times.up(pane.moment)) for pane in withdrawals)
+        return cls(key, points, boxes, taken_back, step.watermarks)
+
+    def times_across(self) -> Iterator[int]:
+        """The times that the picture must reach across."""
+        for point in self.points:
+            if point.across is not None and is_finite(point.across):
+                yield point.across
+        for box in (*self.boxes, *self.withdrawals):
+            yield from (edge for edge in box.edges if edge is not None)
+
+    def times_up(self, times: Times) -> Iterator[int]:
+        """The times that the picture must reach upwards."""
+        yield from (point.up for point in self.points)
+        yield from (box.top for box in (*self.boxes, *self.withdrawals))
+        yield from (times.up(move.moment) for move in self.watermarks)
+
+
+def keys_of(step: StepRecording) -> list[Hashable]:
+    """The keys of a recording, in order of arrival."""
+    return list(dict.fromkeys([element.key for element in step.elements] + [pane.key for pane in step.panes]))
+
+
+def window_text(window: Any, times: Iterable[str]) -> str:
+    """A window in words; ``times`` are its edges in words, where it has both."""
+    edges = list(times)
+    if isinstance(window, TimeWindow) and len(edges) == 2:
+        return f"{edges[0]} to {edges[1]}"
+    return "all time" if Edges.of(window) == (None, None) else str(window)
+
+
+def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: Times, *, merging: bool) -> Iterator[Box]:
+    at_once: dict[tuple[Any, int], int] = {}
+    for pane in panes:
+        place = (pane.window, times.up(pane.moment))
+        at_once[place] = at_once.get(place, 0) + 1
+    before: list[tuple[Any, Edges, int]] = []
+    ranks: dict[tuple[Any, int], int] = {}
+    for pane in panes:
+        edges, top = Edges.of(pane.window), times.up(pane.moment)
+        earlier = [
+            other_top
+            for window, other, other_top in before
+            if other_top < top and (window == pane.window or (merging and edges.enclose(other)))
+        ]
+        came = [
+            point.up
+            for point in points
+            if not point.element.is_dropped
+            and point.across is not None
+            and point.up <= top
+            and edges.hold(point.across)
+        ]
+        bottom = max(earlier, default=min(came, default=None))
+        rank = ranks.get((pane.window, top), 0)
+        ranks[pane.window, top] = rank + 1
+        yield Box(pane, edges, bottom, top, rank, at_once[pane.window, top])
+        before.append((pane.window, edges, top))

@@ -1,0 +1,225 @@
+"""Draws the recording of a window step as the Dataflow paper draws its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from windrow.errors import InvalidArgumentError
+from windrow_runtime.operators.recording import Recording, StepRecording
+from windrow_runtime.pictures.axes import Axis
+from windrow_runtime.pictures.legend import legend
+from windrow_runtime.pictures.page import page
+from windrow_runtime.pictures.panel import Panel
+from windrow_runtime.pictures.scene import Scene, Times, keys_of
+from windrow_runtime.pictures.style import style_sheet
+from windrow_runtime.pictures.svg import element, number, shortened, text
+
+# Any in this module: values of every type.
+
+
+class _Keys(Enum):
+    EVERY = "every key"
+
+
+EVERY_KEY: Final = _Keys.EVERY
+"""Stands for all keys, since None is the key of a stream without keys."""
+
+MOST_PANELS: Final = 12
+"""A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
+
+_CLASS: Final = "windrow-timeline"
+_LEFT, _RIGHT = 76.0, 26.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Timeline:
+    """A picture of a run. Notebooks show it by themselves.
+
+    Attributes:
+        title: Its title.
+        svg: The picture as SVG, which stands by itself.
+        html: A page with the picture, and a table of its panes.
+    """
+
+    title: str
+    svg: str
+    html: str
+
+    def __repr__(self) -> str:
+        return f"Timeline({self.title!r}, {len(self.svg):,} characters of SVG)"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a file, as SVG or as HTML by the suffix of its name.
+
+        Args:
+            path: The file; it is written anew.
+
+        Returns:
+            The file.
+
+        Raises:
+            InvalidArgumentError: If the suffix is another one.
+        """
+        file = Path(path)
+        contents = {".svg": self.svg, ".html": self.html}
+        if file.suffix not in contents:
+            raise InvalidArgumentError(
+                "a picture is SVG or HTML", given=str(path), expected="a path with .svg or .html"
+            )
+        file.write_text(contents[file.suffix], encoding="utf-8")
+        return file
+
+
+def timeline(
+    recording: Recording,
+    *,
+    key: Hashable = EVERY_KEY,
+    step: str | None = None,
+    title: str | None = None,
+    width: int = 760,
+    height: int | None = None,
+    values: Callable[[Any], str] = str,
+    circles: Literal["number", "value"] = "number",
+    by: Literal["clock", "order"] | None = None,
+) -> Timeline:
+    """Draws a recording: event time across, processing time up.
+
+    Elements are circles, the watermark is a line, and each pane is a box: as wide as its window, and from the pane
+    before, or the first element, up to the time at which it came out. Each key has a panel of its own.
+
+    Args:
+        recording: What ``StreamHarness(..., record=True).recording`` or ``LocalRunner(record=True).run(...).recording``
+            has.
+        key: The only key to draw; by default all keys.
+        step: The id of the window step, if there are several.
+        title: A title.
+        width: The width of the picture in pixels.
+        height: The height of a panel in pixels; by default as high as its elements need.
+        values: Makes a text of an element, and of a result.
+        circles: Whether circles hold the number of their element, in order of arrival, or its value.
+        by: Whether processing time is that of the clock, or the order in which elements and watermarks came; by
+            default the clock, unless it was not set or all elements came at once.
+
+    Raises:
+        InvalidArgumentError: If there is no such step or no such key, or ``by`` asks for a clock that was not set.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from windrow import from_source
+        >>> from windrow.windows import TumblingEventTimeWindows
+        >>> from windrow_runtime.testing import PushSource, StreamHarness
+        >>> numbers = PushSource(int)
+        >>> sums = (
+        ...     from_source(numbers)
+        ...     .key_by(lambda number: "all")
+        ...     .window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+        ...     .reduce(lambda a, b: a + b)
+        ... )
+        >>> with StreamHarness(sums, numbers, record=True) as harness:
+        ...     harness.process_element(1, timestamp=100)
+        ...     harness.process_element(3, timestamp=200)
+        ...     harness.process_watermark(999)
+        >>> picture = timeline(harness.recording, title="Sums")
+        >>> picture
+        Timeline('Sums', ... characters of SVG)
+    """
+    recorded = recording.of(step)
+    times = Times.of(recorded, by)
+    if by == "clock" and not times.by_clock:
+        raise InvalidArgumentError(
+            "the clock was not set all the time", expected="by='order'", hint="StreamHarness.set_processing_time first"
+        )
+    known = keys_of(recorded)
+    if key is not EVERY_KEY and key not in known:
+        raise InvalidArgumentError("no element has the key", given=key, expected=shortened(repr(known), 200))
+    chosen = known if key is EVERY_KEY else [key]
+    words = f"Timeline of {recorded.name}" if title is None else title
+    scenes = [Scene.of(recorded, each, times) for each in chosen[:MOST_PANELS]]
+    drawing = _Drawing(recorded, times, scenes, width, height, values, circles == "number")
+    return drawing.timeline(words, title, len(chosen) - len(scenes))
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """Puts panels below each other."""
+
+    step: StepRecording
+    times: Times
+    scenes: Sequence[Scene]
+    width: float
+    height: float | None
+    show: Callable[[Any], str]
+    numbers: bool
+
+    def timeline(self, words: str, title: str | None, left_out: int) -> Timeline:
+        parts: list[str] = []
+        y = 12.0
+        if title is not None:
+            y += 20
+            parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(title)))
+        panels: list[Panel] = []
+        shows_keys = len(self.scenes) > 1 or any(scene.key is not None for scene in self.scenes)
+        for scene in self.scenes:
+            if shows_keys:
+                y += 18
+                label = f"key {shortened(repr(scene.key), 80)}"
+                parts.append(element("text", {"class": "key", "x": _LEFT, "y": y - 2}, text(label)))
+            panel, y = self._panel(scene, y + 10)
+            panels.append(panel)
+            parts.append(element("g", {"class": "panel"}, *panel.draw()))
+            parts += self._axis_titles(panel)
+        if left_out:
+            y += 20
+            words_left = f"{left_out} more {'key' if left_out == 1 else 'keys'}, not drawn; key=... chooses one"
+            parts.append(element("text", {"class": "note", "x": _LEFT, "y": y - 4}, text(words_left)))
+        high, entries = legend(panels, _LEFT, self.width - _RIGHT, y + 6)
+        svg = self._whole(words, [*parts, *entries], y + high + 14)
+        return Timeline(words, svg, page(words, svg, panels, shows_keys=shows_keys))
+
+    def _whole(self, words: str, parts: Sequence[str], height: float) -> str:
+        size = f"0 0 {number(self.width)} {number(height)}"
+        return element(
+            "svg",
+            {"xmlns": "http://www.w3.org/2000/svg", "class": _CLASS, "role": "img", "viewBox": size}
+            | {"width": self.width, "height": height},
+            element("title", {}, text(words)),
+            element("style", {}, text(style_sheet(_CLASS)).replace("&quot;", '"')),
+            element("rect", {"class": "ground", "width": self.width, "height": height}),
+            "\n".join(parts),
+        )
+
+    def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
+        """A panel, and where it ends with its labels."""
+        upwards = list(scene.times_up(self.times))
+        height = self.height
+        if height is None:
+            rows = len(set(upwards))
+            height = (
+                min(max(20.0 * rows, 240.0), 640.0) if not self.times.by_clock else min(340.0, max(240.0, 30.0 * rows))
+            )
+        bottom = top + height
+        across = Axis.over(scene.times_across(), _LEFT, self.width - _RIGHT, 78)
+        up = Axis.over(upwards, bottom, top, 36)
+        return Panel(scene, self.times, across, up, self.show, self.numbers), bottom + 40
+
+    def _axis_titles(self, panel: Panel) -> list[str]:
+        area = panel.area
+        across = "processing time" if self.times.across_by_clock else "event time"
+        across += panel.across.labels.unit(panel.across.low, panel.across.high)
+        up = "processing time" if self.times.by_clock else "order of arrival"
+        if panel.up.labels.unit(panel.up.low, panel.up.high) not in across:
+            up += panel.up.labels.unit(panel.up.low, panel.up.high)
+        x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
+        turned = f"rotate(-90 {number(16)} {number(y)})"
+        middle = {"class": "axis", "text-anchor": "middle"}
+        return [
+            element("text", {**middle, "x": x, "y": area.bottom + 34}, text(across)),
+            element("text", {**middle, "x": 16.0, "y": y + 4, "transform": turned}, text(up)),
+        ]
