@@ -16,9 +16,9 @@ from windrow_runtime.columnar.forms.route import Crossing, Route, ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
 # Any in this module: pyarrow has no types.
 

@@ -14,8 +14,8 @@ from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.packer import Routed, ToSink, ToStep
-from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.

@@ -25,6 +25,7 @@ from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.spark.clock import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.classes import state_codec
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.rows import (
     Arrived,
@@ -40,7 +41,6 @@ from windrow_runtime.spark.exchange.rows import (
     unpack_partials,
 )
 from windrow_runtime.spark.keyed.level import KeyedStep, Level, StepRunner
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec

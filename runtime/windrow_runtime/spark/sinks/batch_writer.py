@@ -21,10 +21,10 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
-from windrow_runtime.spark.run.facts import Count
 from windrow_runtime.spark.run.progress import ProgressKeeper
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.parts import WorkerSinks

@@ -12,9 +12,9 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.inputs.text_blocks import TextRows
 from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, no_bound, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import Count
 
 # Any in this module: pyarrow has no types.
 
