@@ -36,7 +36,7 @@ from windrow_runtime.spark.exchange.rows import (
     Phase,
     RowKind,
     dump_values,
-    sequence_number,
+    notes_number,
     unpack_keyed,
     unpack_partials,
 )
@@ -243,7 +243,7 @@ class GroupTask:
         runners = self._runners.values()
         reports: list[Any] = [report for runner in runners for report in runner.step.take_reports()]
         counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()]
-        number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
+        number = notes_number(origin, 1)
         for kind, notes in ((RowKind.REPORTS, reports), (RowKind.COUNTERS, counts)):
             if notes:
                 yield PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
