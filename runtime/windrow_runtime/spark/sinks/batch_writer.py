@@ -55,7 +55,7 @@ class BatchWriter:
     results: Results
     query: str
     progress: ProgressKeeper
-    parts: WorkerSinks | None = None  # what the last stage of the query writes; rows for it carry names of parts alone
+    parts: WorkerSinks | None = None  # the sinks that workers write; rows for these carry names of files alone
     keeper: ClockKeeper | None = None
     note: BatchNote | None = None  # of the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
@@ -143,7 +143,7 @@ class BatchWriter:
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
-        """Adds up the counts of tasks; those about the batch alone are kept for the report."""
+        """Adds up the counters of tasks; keeps facts, and the number of malformed records, for the batch's report."""
         counted: Counter[tuple[str, str]] = Counter()
         self._facts = []
         for step, name, count in counts:

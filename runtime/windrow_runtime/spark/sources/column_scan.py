@@ -20,10 +20,10 @@ from windrow_runtime.spark.key_groups import KeyGroups
 
 
 class ColumnScan:
-    """Takes the columns of a source in one task, whose rows the origin orders among those of other tasks.
+    """Takes the columns of a source in one task; ``origin`` orders the task's rows among those of other tasks.
 
-    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` says for a step
-    which watermark its own does not exceed in this batch.
+    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` gives an upper
+    bound for the watermark that a step has in this batch, or None.
     """
 
     def __init__(
