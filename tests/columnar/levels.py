@@ -90,7 +90,7 @@ class Workers:
             _LevelState(
                 _shipped(
                     number,
-                    number == depth - 1,
+                    number == depth,
                     GROUPS,
                     FINGERPRINT,
                     self.steps.level(number),
@@ -98,7 +98,7 @@ class Workers:
                     tuning=tuning,
                 )
             )
-            for number in range(depth)
+            for number in range(1, depth + 1)
         ]
         self._source: Step = topology.sources[0]
         self._record = record_type(record)

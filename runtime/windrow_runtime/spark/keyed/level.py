@@ -107,7 +107,7 @@ class KeyedStep:
 class Level:
     """All keyed steps that get their elements by one exchange (shuffle)."""
 
-    number: int  # 0 for the first level behind the sources
+    number: int  # 1 for the first level behind the sources
     last: bool
     groups: KeyGroups
     fingerprint: bytes  # of the plan; stored with the state
