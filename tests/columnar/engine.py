@@ -107,7 +107,7 @@ class Engine:
         classes = known_classes(topology.steps)
         self.by_clock = isinstance(step.node, WindowNode) and in_processing_time(step.node)
         self.level = Level(
-            0, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
+            1, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
         )
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}

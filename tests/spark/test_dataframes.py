@@ -151,6 +151,9 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
         runner.to_dataframe(wrong)
     with pytest.raises(InvalidArgumentError, match="reads a Spark DataFrame"):
         from_dataframe(wrong, Reading)
+    for batch in (False, True):
+        with pytest.raises(InvalidArgumentError, match=r"nothing is reported(.|\n)*without on_progress"):
+            SparkRunner(spark, on_progress=lambda progress: None).to_dataframe(stream, batch=batch)
     runner.run(Pipeline("other", counts(stream).sink_to(CollectSink[Count]())), drain=False)
     with pytest.raises(IncompatibleStateError, match="belongs to a run"):
         runner.to_dataframe(stream)

@@ -194,7 +194,7 @@ def _folded_in(windows: Panes | Sessions, keys: Keys, stamps: Ints) -> _Folded:
 
 @dataclass(slots=True)
 class RowSlice:
-    """Elements for one step, which are made each time that somebody asks for them."""
+    """Elements for one step as columns; each read of ``values`` makes the objects anew."""
 
     form: RowForm
     rows: pa.RecordBatch  # keys, timestamps, and the columns of the elements
