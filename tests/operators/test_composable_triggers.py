@@ -334,7 +334,8 @@ def test_an_empty_pane_on_time_comes_unless_somebody_says_otherwise() -> None:
 
 
 def test_an_empty_last_pane_comes_if_somebody_says_so() -> None:
-    for behavior, expected in ((ClosingBehavior.FIRE_IF_NON_EMPTY, []), (ClosingBehavior.FIRE_ALWAYS, [("LATE", [])])):
+    last: list[Any] = [("LATE", [])]
+    for behavior, expected in ((ClosingBehavior.FIRE_IF_NON_EMPTY, []), (ClosingBehavior.FIRE_ALWAYS, last)):
         source = PushSource(int)
         stage = stage_of(source, late=20).trigger(default()).discarding().closing_behavior(behavior)
         run = Harness(StreamHarness(stage.process(Shown()), source))
@@ -511,11 +512,8 @@ def test_steps_that_would_take_a_withdrawal_for_a_result_are_refused() -> None:
 def test_an_argument_that_is_no_trigger_is_refused() -> None:
     wrong: Any = after_watermark
     text: Any = "at the end"
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: after_any(wrong),
-        lambda: repeatedly(text),
-        lambda: or_finally(default(), text),
-    )
+    calls: list[Callable[[], object]] = [lambda: after_any(wrong), lambda: repeatedly(text)]
+    calls.append(lambda: or_finally(default(), text))
     for call in calls:
         with pytest.raises(InvalidArgumentError, match="a composite trigger is made of triggers"):
             call()
