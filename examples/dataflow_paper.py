@@ -132,8 +132,8 @@ def fixed_streaming(numbers: Keyed) -> DataStream[int]:
 
 
 def fixed_micro_batch(numbers: Keyed) -> DataStream[int]:
-    # The watermark runs through in the first batch, so what comes later is late, and comes out once for each batch.
-    return fixed(numbers, after_watermark(late=after_processing_time(aligned_to=MINUTE)))
+    # The watermark runs through in the first batch, so what comes later is late; a pane comes out for each batch.
+    return fixed(numbers, each_minute())
 
 
 def fixed_partial(numbers: Keyed) -> DataStream[int]:
@@ -148,6 +148,7 @@ def sessions_retracting(numbers: Keyed) -> DataStream[int]:
         .on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
         .allowed_lateness(FOR_EVER)
         .reduce(add)
+        .changelog(lambda kind, total: -total if kind.is_withdrawal else total)
     )
 
 
@@ -185,14 +186,14 @@ def record(figure: Figure) -> Recording:
     ticks = [minute * 60_000 for minute in range(5, 10)]
     with StreamHarness(figure.sum_up(keyed), source, record=True) as harness:
         for at in sorted({*arrivals, *watermarks, *ticks}):
-            # What arrives at a tick belongs to the panes of this tick.
-            harness.set_processing_time(NOON + at - 1)
+            # What arrives at a tick of the clock belongs to the panes of this tick.
+            harness.set_processing_time(NOON + at - (at in ticks))
             if at in arrivals:
                 value, event = arrivals[at]
                 harness.process_element(value, timestamp=NOON + event)
-            harness.set_processing_time(NOON + at)
             if at in watermarks:
                 harness.process_watermark(NOON + watermarks[at] - 1)
+            harness.set_processing_time(NOON + at)
         if figure.engine == "batch":
             harness.process_watermark(MAX_TIMESTAMP)
         return harness.recording

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from windrow_runtime.pictures.svg import width_of
+
 _SECOND: Final = 1_000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
@@ -89,14 +91,20 @@ class Axis:
     labels: Labels
 
     @classmethod
-    def over(cls, times: Iterable[int], start: float, end: float, gap: float) -> Axis:
-        """An axis from tick to tick, over all of some times; ticks are ``gap`` pixels apart or more."""
+    def over(cls, times: Iterable[int], start: float, end: float) -> Axis:
+        """An axis from tick to tick, over all of some times; one that runs to the right has room for its labels."""
         found = list(times) or [0]
         labels = Labels.of(found)
         low, high = min(found), max(found)
-        step = _nice_step((high - low) * gap / abs(end - start), dates=labels.are_dates)
+        step, gap = 1, 36.0
+        for _ in range(2):
+            step = _nice_step((high - low) * gap / abs(end - start), dates=labels.are_dates)
+            if end > start:
+                gap = 24 + max(width_of(labels.text(time, step), 11) for time in (low, high))
         low = low // step * step
         high = max(-(-high // step) * step, low + step)
+        if end < start and high == max(found):
+            high += step  # what happens last stands below the edge
         return cls(low, high, start, end, step, labels)
 
     def place(self, time: int) -> float:

@@ -35,7 +35,7 @@ def page(title: str, svg: str, panels: Sequence[Panel], *, shows_keys: bool) -> 
             f"body {{ {light}; font: 14px/1.5 system-ui, sans-serif; margin: 1.5rem }}",
             f"@media (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
             "svg { max-width: 100%; height: auto }",
-            "table { border-collapse: collapse; margin: 1rem 0 0 76px }",
+            "table { border-collapse: collapse; margin: 1rem 0 0 92px }",
             "th, td { border-bottom: 1px solid #8886; padding: 0.15rem 1rem 0.15rem 0; text-align: left }",
             "</style>",
             "</head>",

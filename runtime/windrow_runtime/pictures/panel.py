@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from windrow.panes import PaneTiming
@@ -63,11 +64,15 @@ class Panel:
         # The labels of boxes give way to each other and to circles; all are above all lines.
         placed = [(box, self._area_of(box)) for box in boxes]
         strips = [(box, self._strip(box)) for box in self.scene.withdrawals]
+        watermark = self._watermark()
+        self._taken.areas += [Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark)]
         strip_labels = [self._label(area, f"{_MINUS}{self.values_text(box.pane)}", 12) for box, area in strips]
+        self._taken.areas += [area for _, area in strips]
         labels = [self._label(area, self.values_text(box.pane), 14) for box, area in placed]
         for box, area in placed:
             yield self._pane(box.pane, area, _TIMINGS[box.pane.pane.timing] if box.pane.pane else "fired")
-        yield from self._watermark()
+        if watermark:
+            yield element("path", {"class": "watermark", "d": _path(watermark)})
         for box, area in strips:
             yield self._pane(box.pane, area, "withdrawn")
         yield from (circle for _, _, circle in circles)
@@ -100,18 +105,18 @@ class Panel:
             return False
         return max(self.across.low, self.up.low) < min(self.across.high, self.up.high)
 
-    def _watermark(self) -> Iterator[str]:
+    def _watermark(self) -> list[tuple[float, float]]:
+        """The corners of the line of the watermark, which stands still from move to move."""
         moves = self.scene.watermarks
         if not moves or self.times.across_by_clock:
-            return
+            return []
         x, points = self.across.start, []
         for move in moves:
             y = self.up.place(self.times.up(move.moment))
             points.append((x, y))
             x = self.across.place(move.watermark)
             points.append((x, y))
-        points.append((x, self.up.end))
-        yield element("path", {"class": "watermark", "d": _path(points)})
+        return [*points, (x, self.up.end)]
 
     # Panes
 
@@ -137,7 +142,9 @@ class Panel:
         return Area(left, top, right, top + _STRIP)
 
     def _pane(self, pane: RecordedPane, area: Area, kind: str) -> str:
-        rectangle = {"x": area.left, "y": area.top, "width": area.right - area.left, "height": area.bottom - area.top}
+        # A little smaller, so that the outlines of neighbours stay apart.
+        width, height = area.right - area.left - 2, area.bottom - area.top - 2
+        rectangle = {"x": area.left + 1, "y": area.top + 1, "width": max(width, 1), "height": max(height, 1)}
         return element("g", {"class": f"pane {kind}"}, _title(self.pane_text(pane)), element("rect", {**rectangle}))
 
     def values_text(self, pane: RecordedPane) -> str:
@@ -155,7 +162,7 @@ class Panel:
         if area.bottom - area.top < tall + 3:
             rows = [(area.top + area.bottom - tall) / 2]
         columns = [middle, area.left + 5, area.right - wide - 5, middle - width / 4, middle + width / 4]
-        places = [Area(x, y, x + wide, y + tall) for y in rows for x in columns]
+        places = [Area(x - 2, y, x + wide + 2, y + tall) for x in columns for y in rows]
         found = self._taken.choose(places) or places[0]
         return _words(label, (found.left + found.right) / 2, found.bottom - tall * 0.2, "value", "middle")
 

@@ -32,7 +32,7 @@ MOST_PANELS: Final = 12
 """A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
 
 _CLASS: Final = "windrow-timeline"
-_LEFT, _RIGHT = 76.0, 26.0
+_LEFT, _RIGHT = 92.0, 26.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,7 +165,7 @@ class _Drawing:
             y += 20
             parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(title)))
         panels: list[Panel] = []
-        shows_keys = len(self.scenes) > 1 or any(scene.key is not None for scene in self.scenes)
+        shows_keys = len(keys_of(self.step)) > 1
         for scene in self.scenes:
             if shows_keys:
                 y += 18
@@ -197,7 +197,9 @@ class _Drawing:
 
     def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
         """A panel, and where it ends with its labels."""
-        upwards = list(scene.times_up(self.times))
+        # By the clock the same time has the same height in all panels.
+        scenes = self.scenes if self.times.by_clock else [scene]
+        upwards = [time for each in scenes for time in each.times_up(self.times)]
         height = self.height
         if height is None:
             rows = len(set(upwards))
@@ -205,8 +207,8 @@ class _Drawing:
                 min(max(20.0 * rows, 240.0), 640.0) if not self.times.by_clock else min(340.0, max(240.0, 30.0 * rows))
             )
         bottom = top + height
-        across = Axis.over(scene.times_across(), _LEFT, self.width - _RIGHT, 78)
-        up = Axis.over(upwards, bottom, top, 36)
+        across = Axis.over((time for each in self.scenes for time in each.times_across()), _LEFT, self.width - _RIGHT)
+        up = Axis.over(upwards, bottom, top)
         return Panel(scene, self.times, across, up, self.show, self.numbers), bottom + 40
 
     def _axis_titles(self, panel: Panel) -> list[str]:

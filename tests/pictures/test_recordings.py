@@ -1,0 +1,212 @@
+"""What recordings hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.pictures.pictured import add, keyed_numbers, seconds
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
+from windrow.errors import InvalidArgumentError
+from windrow.panes import ChangeKind, PaneInfo, PaneTiming
+from windrow.sinks import CollectSink
+from windrow.time import MAX_TIMESTAMP
+from windrow.triggers import after_count, after_each, after_watermark, repeatedly
+from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.pictures import Moment, RecordedPane, RecordedWatermark, Recording
+from windrow_runtime.testing import StreamHarness
+
+TUMBLING = TumblingEventTimeWindows.of(seconds(1))
+
+
+def shown(panes: Iterable[RecordedPane]) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    return [(pane.kind.value, tuple(pane.window), pane.values) for pane in panes]
+
+
+def sums_recorded(*, restores: bool = False) -> Recording:
+    source, keyed = keyed_numbers()
+    with StreamHarness(keyed.window(TUMBLING).reduce(add), source, record=True) as harness:
+        harness.process_element(1, timestamp=100)
+        harness.set_processing_time(5_000)
+        harness.process_element(2, timestamp=200)
+        harness.process_element(3, timestamp=300)
+        if restores:
+            harness.snapshot_restore()
+        harness.process_watermark(999)
+        harness.process_element(5, timestamp=400)
+        harness.process_element(7, timestamp=1_400)
+        return harness.recording
+
+
+def test_elements_are_numbered_and_late_ones_are_told() -> None:
+    elements = sums_recorded().of().elements
+    assert [(e.number, e.key, e.value, e.timestamp) for e in elements] == [
+        (1, "odd", 1, 100),
+        (2, "even", 2, 200),
+        (3, "odd", 3, 300),
+        (4, "odd", 5, 400),
+        (5, "odd", 7, 1_400),
+    ]
+    assert [element.is_late for element in elements] == [False, False, False, True, False]
+    assert [element.is_dropped for element in elements] == [False, False, False, True, False]
+
+
+def test_the_clock_is_unknown_until_it_is_set() -> None:
+    recording = sums_recorded().of()
+    assert [element.moment for element in recording.elements] == [
+        Moment(order=1, clock=None),
+        Moment(order=2, clock=5_000),
+        Moment(order=3, clock=5_000),
+        Moment(order=5, clock=5_000),
+        Moment(order=6, clock=5_000),
+    ]
+    assert recording.watermarks == (RecordedWatermark(watermark=999, moment=Moment(order=4, clock=5_000)),)
+
+
+def test_panes_come_with_the_watermark_that_fires_them() -> None:
+    odd, even = sums_recorded().of().panes
+    assert odd == RecordedPane(
+        key="odd",
+        window=TimeWindow(0, 1_000),
+        moment=Moment(order=4, clock=5_000),
+        values=(4,),
+        pane=PaneInfo(PaneTiming.ON_TIME, 0, 0, True, True),
+        kind=ChangeKind.INSERT,
+    )
+    assert (even.key, even.values) == ("even", (2,))
+
+
+def test_a_recording_goes_on_behind_a_snapshot() -> None:
+    assert sums_recorded(restores=True) == sums_recorded()
+
+
+def test_elements_within_allowed_lateness_are_late_and_not_dropped() -> None:
+    source, keyed = keyed_numbers()
+    late = OutputTag("late", int)
+    sums = keyed.window(TUMBLING).allowed_lateness(seconds(1)).side_output_late_data(late).reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        harness.process_element(2, timestamp=0)
+        harness.process_watermark(1_500)
+        harness.process_element(4, timestamp=1)
+        harness.process_watermark(2_500)
+        harness.process_element(6, timestamp=2)
+        assert [(e.is_late, e.is_dropped) for e in harness.recording.of().elements] == [
+            (False, False),
+            (True, False),
+            (True, True),
+        ]
+        assert [pane.values for pane in harness.recording.of().panes] == [(2,), (6,)]
+
+
+def test_an_element_behind_a_finished_trigger_is_dropped() -> None:
+    source, keyed = keyed_numbers()
+    sums = keyed.window(GlobalWindows.create()).trigger(after_count(1), may_lose_data=True).accumulating().reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        for number in (2, 4, 3):
+            harness.process_element(number)
+        recording = harness.recording.of()
+    assert [element.is_dropped for element in recording.elements] == [False, True, False]
+    assert [(pane.window, pane.values) for pane in recording.panes] == [(GlobalWindow(), (2,)), (GlobalWindow(), (3,))]
+
+
+def retracting(times: Iterable[int], *, restores: bool = False) -> Recording:
+    source, keyed = keyed_numbers()
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(seconds(1))).trigger(repeatedly(after_count(1)))
+    changes = sessions.retracting().reduce(add).changelog()
+    with StreamHarness(changes, source, record=True) as harness:
+        for number, time in enumerate(times):
+            harness.process_element(2 * number + 1, timestamp=time)
+            if restores:
+                harness.snapshot_restore()
+        return harness.recording
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_withdrawal_has_the_window_that_it_takes_back_from(restores: bool) -> None:
+    panes = retracting((0, 2_000, 1_000, 500), restores=restores).of().panes
+    assert shown(panes) == [
+        ("+I", (0, 1_000), (1,)),
+        ("+I", (2_000, 3_000), (3,)),
+        ("-D", (0, 1_000), (1,)),
+        ("-D", (2_000, 3_000), (3,)),
+        ("+I", (0, 3_000), (9,)),
+        ("-U", (0, 3_000), (9,)),
+        ("+U", (0, 3_000), (16,)),
+    ]
+    # The second pane of a window that merged before is the one whose number a withdrawal has, too.
+    assert [pane.pane.index for pane in panes if pane.pane is not None] == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_pane_without_results_is_recorded() -> None:
+    source, keyed = keyed_numbers()
+    nothing = keyed.window(TUMBLING).apply(lambda key, window, elements: list[int]())
+    with StreamHarness(nothing, source, record=True) as harness:
+        harness.process_element(2, timestamp=0)
+        harness.process_watermark(999)
+        (pane,) = harness.recording.of().panes
+    assert pane.values == ()
+
+
+def test_results_of_one_pane_stay_together() -> None:
+    source, keyed = keyed_numbers()
+    all_of_them = keyed.window(TUMBLING).apply(lambda key, window, elements: elements)
+    with StreamHarness(all_of_them, source, record=True) as harness:
+        for number in (2, 4, 3):
+            harness.process_element(number, timestamp=number)
+        harness.process_watermark(1_500)
+        assert shown(harness.recording.of().panes) == [("+I", (0, 1_000), (2, 4)), ("+I", (0, 1_000), (3,))]
+
+
+def test_withdrawals_that_reach_a_second_step_are_told_from_elements() -> None:
+    source, keyed = keyed_numbers()
+    trigger = after_each(after_count(1), after_watermark())
+    sums = keyed.window(TUMBLING).trigger(trigger, may_lose_data=True).retracting().reduce(add)
+    totals = sums.key_by(lambda total: None).window(TUMBLING).reduce(add)
+    with StreamHarness(totals, source, record=True) as harness:
+        harness.process_element(2, timestamp=0)
+        harness.process_element(4, timestamp=0)
+        harness.process_watermark(999)
+        recording = harness.recording
+    first, second = recording.steps
+    assert [(e.kind.value, e.value) for e in recording.of(second).elements] == [("+I", 2), ("-U", 2), ("+U", 6)]
+    assert [pane.values for pane in recording.of(second).panes] in ([], [(6,)])
+    with pytest.raises(InvalidArgumentError, match="must be named"):
+        recording.of()
+    with pytest.raises(InvalidArgumentError, match="no such window step"):
+        recording.of("window")
+    assert recording.of(first).step == first
+
+
+def test_the_runner_records_and_gives_the_same_results() -> None:
+    sink = CollectSink[int]()
+    strategy = WatermarkStrategy[int].for_bounded_out_of_orderness(seconds(1))
+    sums = (
+        from_collection([100, 1_200, 900, 5_000])
+        .assign_timestamps_and_watermarks(strategy, timestamp=lambda number: number)
+        .key_by(lambda number: "all")
+        .window(TUMBLING)
+        .reduce(add)
+    )
+    pipeline = Pipeline("sums", sums.sink_to(sink))
+    result = LocalRunner(record=True).run(pipeline)
+    assert result.collected(sink) == LocalRunner().run(pipeline).collected(sink) == [1_000, 1_200, 5_000]
+    recording = result.recording.of()
+    assert [pane.values for pane in recording.panes] == [(1_000,), (1_200,), (5_000,)]
+    assert [move.watermark for move in recording.watermarks] == [3_999, MAX_TIMESTAMP]
+    with pytest.raises(InvalidArgumentError, match=r"was not recorded(.|\n)*LocalRunner\(record=True\)"):
+        _ = LocalRunner().run(pipeline).recording
+    assert "faster forms are turned off" in "".join(LocalRunner(record=True).forms(pipeline).values())
+
+
+def test_nothing_is_recorded_unless_somebody_asks() -> None:
+    source, keyed = keyed_numbers()
+    with (
+        StreamHarness(keyed.window(TUMBLING).reduce(add), source) as harness,
+        pytest.raises(InvalidArgumentError, match="was not recorded"),
+    ):
+        _ = harness.recording
+    assert WindowOperator.witness is None

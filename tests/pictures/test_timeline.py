@@ -1,0 +1,259 @@
+"""What pictures show."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.pictures.pictured import SVG, add, groups, keyed_numbers, numbers_of, panels, root_of, seconds, texts, titles
+from windrow import from_source
+from windrow.errors import InvalidArgumentError
+from windrow.time import MIN_TIMESTAMP
+from windrow.triggers import after_count, after_watermark, repeatedly
+from windrow.windows import (
+    AssignerContext,
+    GlobalWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from windrow_runtime.pictures import Recording, timeline
+from windrow_runtime.pictures.axes import Axis, Labels
+from windrow_runtime.testing import PushSource, StreamHarness
+
+NOON = 1_441_022_400_000
+
+
+def recorded(*, clock: bool = False) -> Recording:
+    """Two keys; early panes, one on time, one that is late; an element within the lateness, and one behind it."""
+    source, keyed = keyed_numbers()
+    trigger = after_watermark(early=after_count(2), late=after_count(1))
+    windows = keyed.window(TumblingEventTimeWindows.of(seconds(1))).trigger(trigger).allowed_lateness(seconds(1))
+    with StreamHarness(windows.retracting().reduce(add).changelog(), source, record=True) as harness:
+        for step, (number, time) in enumerate(((1, 100), (2, 200), (3, 300), (5, 400), (4, 1_500))):
+            if clock:
+                harness.set_processing_time(NOON + 1_000 * step)
+            harness.process_element(number, timestamp=time)
+        harness.process_watermark(1_200)
+        harness.process_element(7, timestamp=500)
+        harness.process_watermark(5_000)
+        harness.process_element(9, timestamp=600)
+        return harness.recording
+
+
+def test_each_key_has_a_panel_with_its_elements_as_numbered_circles() -> None:
+    odd, even = panels(timeline(recorded()))
+    assert texts(odd, "number") == ["1", "3", "4", "6", "7"]
+    assert texts(even, "number") == ["2", "5"]
+    assert len(odd.findall(f".//{SVG}circle")) == 5
+    assert texts(root_of(timeline(recorded())), "key") == ["key 'odd'", "key 'even'"]
+
+
+def test_circles_hold_values_where_that_is_asked_for() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd", circles="value"))
+    assert texts(odd, "number") == ["1", "3", "5", "7", "9"]
+
+
+def test_event_time_runs_across_and_order_upwards() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd"))
+    places = [tuple(numbers_of(circle, "cx", "cy")) for circle in odd.iter(f"{SVG}circle")]
+    assert [x for x, _ in places] == sorted(x for x, _ in places)
+    assert [y for _, y in places] == sorted((y for _, y in places), reverse=True)
+    assert "order of arrival" in texts(root_of(timeline(recorded())))
+
+
+def test_late_and_dropped_elements_are_marked() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd"))
+    assert [title.splitlines()[0] for title in titles(groups(odd, "late")) if "element" in title] == [
+        "element 6: 7",
+        "element 7: 9",
+    ]
+    (dropped,) = groups(odd, "dropped")
+    assert "dropped" in titles([dropped])[0]
+    assert dropped.find(f"{SVG}path[@class='cross']") is not None
+
+
+def test_panes_are_told_apart_by_their_timing_and_withdrawals_have_a_minus() -> None:
+    picture = timeline(recorded(), key="odd")
+    (odd,) = panels(picture)
+    kinds = [group.get("class") for group in groups(odd, "pane")]
+    assert sorted(filter(None, kinds)) == sorted(
+        ["pane early", "pane on-time", "pane late", "pane withdrawn", "pane withdrawn"]
+    )
+    assert sorted(texts(odd, "value")) == sorted(["4", "9", "16", "\N{MINUS SIGN}4", "\N{MINUS SIGN}9"])
+    legend = set(texts(root_of(picture), "note"))
+    assert {"late element", "dropped element", "early pane", "pane on time", "late pane", "withdrawn pane"} <= legend
+
+
+def test_a_box_begins_where_the_pane_before_came_out() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd"))
+    boxes = [rect for group in groups(odd, "pane") if "withdrawn" not in (group.get("class") or "") for rect in group]
+    areas = [tuple(numbers_of(rect, "x", "y", "width", "height")) for rect in boxes if rect.tag == f"{SVG}rect"]
+    assert len({(x, width) for x, _, width, _ in areas}) == 1
+    for (_, lower, _, _), (_, upper, _, height) in pairwise(areas):
+        assert upper + height == pytest.approx(lower - 2, abs=0.2)
+
+
+def test_the_watermark_is_one_line_of_steps() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd"))
+    (line,) = odd.findall(f"{SVG}path[@class='watermark']")
+    corners = [tuple(map(float, corner.split())) for corner in line.attrib["d"][1:].split("L")]
+    assert len(corners) == 5
+    assert all(x == next_x or y == next_y for (x, y), (next_x, next_y) in pairwise(corners))
+
+
+def test_the_clock_is_drawn_where_it_was_set() -> None:
+    words = texts(root_of(timeline(recorded(clock=True))))
+    assert "processing time (2015-08-31, UTC)" in words
+    assert "12:00:02" in words
+    assert "order of arrival" in texts(root_of(timeline(recorded(clock=True), by="order")))
+    with pytest.raises(InvalidArgumentError, match="clock was not set"):
+        timeline(recorded(), by="clock")
+
+
+def test_a_picture_is_the_same_each_time() -> None:
+    assert timeline(recorded()) == timeline(recorded())
+
+
+def test_a_picture_suits_light_and_dark_ground_and_needs_nothing_else() -> None:
+    svg = timeline(recorded()).svg
+    assert "@media (prefers-color-scheme: dark)" in svg
+    assert "var(--windrow-ink)" in svg
+    assert not any(word in svg for word in ("<script", "http:", "https:", "url(", "@import", "href")) or (
+        svg.count("http:") == 1 and 'xmlns="http://www.w3.org/2000/svg"' in svg
+    )
+
+
+def test_odd_keys_and_values_are_escaped() -> None:
+    source = PushSource[str]()
+    words = from_source(source).key_by(lambda word: '<b>&"\0')
+    longest = words.window(TumblingEventTimeWindows.of(seconds(1))).reduce(max)
+    with StreamHarness(longest, source, record=True) as harness:
+        harness.process_element("]]></text><script>\x01\ud800&amp;", timestamp=1)
+        harness.process_watermark(999)
+    picture = timeline(harness.recording, title="<&>")
+    assert texts(root_of(picture), "title") == ["<&>"]
+    (panel,) = panels(picture)
+    assert titles(groups(panel, "element"))[0].startswith("element 1: ]]></text><script>\ufffd\ufffd&amp;")
+    assert "<script" not in picture.html
+    picture.html.encode()
+
+
+def test_values_are_shortened_and_shown_as_the_user_wants() -> None:
+    (odd,) = panels(timeline(recorded(), key="odd", values=lambda value: f"value {value} " + "x" * 500))
+    assert all(len(text) < 120 for text in texts(odd))
+    assert titles(groups(odd, "element"))[0].startswith("element 1: value 1 xxx")
+
+
+def test_windows_without_end_span_the_axis() -> None:
+    source, keyed = keyed_numbers()
+    sums = keyed.window(GlobalWindows.create()).trigger(repeatedly(after_count(2))).discarding().reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        for number in (2, 4, 6, 8):
+            harness.process_element(number, timestamp=number)
+    (panel,) = panels(timeline(harness.recording))
+    rects = [rect for group in groups(panel, "pane") for rect in group.findall(f"{SVG}rect")]
+    ends = [x for line in panel.findall(f"{SVG}line[@class='grid']") for x in numbers_of(line, "x1", "x2")]
+    assert len(rects) == 2
+    for x, width in (tuple(numbers_of(rect, "x", "width")) for rect in rects):
+        assert (x - 1, x + width + 1) == pytest.approx((min(ends), max(ends)), abs=0.2)
+
+
+def test_windows_in_processing_time_lie_along_the_clock() -> None:
+    source, keyed = keyed_numbers()
+    sums = keyed.window(TumblingProcessingTimeWindows.of(seconds(1))).reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        for second in range(4):
+            harness.set_processing_time(1_000 * second)
+            harness.process_element(2)
+    picture = timeline(harness.recording)
+    assert texts(root_of(picture), "axis") == ["processing time", "processing time"]
+    assert len(groups(panels(picture)[0], "pane")) == 3
+
+
+class Day(NamedTuple):
+    """A window of a user's own, which shows its last timestamp alone."""
+
+    number: int
+
+    def max_timestamp(self) -> int:
+        return self.number * 100 + 99
+
+
+class Days(WindowAssigner[int, Day]):
+    def assign_windows(self, element: int, timestamp: int, context: AssignerContext) -> list[Day]:
+        return [Day(timestamp // 100)]
+
+    @property
+    def is_event_time(self) -> bool:
+        return True
+
+    def default_trigger(self) -> Any:
+        return TumblingEventTimeWindows.of(seconds(1)).default_trigger()
+
+
+def test_windows_of_users_own_are_drawn() -> None:
+    source, keyed = keyed_numbers()
+    with StreamHarness(keyed.window(Days()).reduce(add), source, record=True) as harness:
+        harness.process_element(2, timestamp=250)
+        harness.process_watermark(500)
+    (pane,) = groups(panels(timeline(harness.recording))[0], "pane")
+    assert "window Day(number=2)" in titles([pane])[0]
+
+
+def test_an_empty_recording_is_an_empty_picture() -> None:
+    source, keyed = keyed_numbers()
+    with StreamHarness(
+        keyed.window(TumblingEventTimeWindows.of(seconds(1))).reduce(add), source, record=True
+    ) as harness:
+        assert panels(timeline(harness.recording)) == []
+
+
+def test_an_unknown_key_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no element has the key"):
+        timeline(recorded(), key="neither")
+
+
+def test_keys_beyond_the_most_are_counted() -> None:
+    source = PushSource(int)
+    sums = from_source(source).key_by(lambda number: number).window(TumblingEventTimeWindows.of(seconds(1))).reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        for number in range(14):
+            harness.process_element(number, timestamp=number)
+    picture = timeline(harness.recording)
+    assert len(panels(picture)) == 12
+    assert "2 more keys, not drawn; key=... chooses one" in texts(root_of(picture), "note")
+
+
+def test_a_picture_is_saved_by_its_suffix(tmp_path: Path) -> None:
+    picture = timeline(recorded(), title="Sums")
+    assert picture.save(tmp_path / "sums.svg").read_text(encoding="utf-8") == picture.svg == picture._repr_svg_()
+    page = picture.save(str(tmp_path / "sums.html")).read_text(encoding="utf-8")
+    assert page == picture.html
+    assert picture.svg in page
+    assert page.count("<tr>") == 1 + len(recorded().of().panes)
+    assert repr(picture).startswith("Timeline('Sums', ")
+    with pytest.raises(InvalidArgumentError, match="SVG or HTML"):
+        picture.save(tmp_path / "sums.png")
+
+
+@pytest.mark.parametrize(
+    ("times", "labels"),
+    [
+        ([0, 37], ["0", "5", "10", "15", "20", "25", "30", "35", "40"]),
+        ([NOON, NOON + 240_000], ["12:00", "12:01", "12:02", "12:03", "12:04"]),
+        ([NOON + 10, NOON + 4_000], ["12:00:00", "12:00:01", "12:00:02", "12:00:03", "12:00:04"]),
+        ([7], ["7", "8"]),
+    ],
+)
+def test_ticks_are_easy_to_count_in(times: list[int], labels: list[str]) -> None:
+    assert [label for _, label in Axis.over(times, 0, 480).ticks()] == labels
+
+
+def test_times_far_away_have_labels() -> None:
+    assert Labels.of([MIN_TIMESTAMP, NOON]).text(NOON) == "1,441,022,400,000"
+    assert Labels.of([NOON]).text(NOON + 3_250) == "12:00:03.250"
+    assert len(list(Axis.over([NOON, NOON + 10**12], 0, 500).ticks())) < 12
