@@ -43,6 +43,7 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .element.dropped circle { fill: $dropped; stroke: $soft; stroke-width: 1.3 }
 .element .cross { stroke: $withdrawn; stroke-width: 2 }
 .number { font-size: 10px; font-weight: 600; text-anchor: middle }
+.dropped .number { stroke: $dropped; stroke-width: 3px; paint-order: stroke }
 .beside { font-size: 10px; fill: $soft; stroke: $ground; stroke-width: 3px; paint-order: stroke }
 """
 

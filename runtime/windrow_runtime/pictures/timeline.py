@@ -32,7 +32,7 @@ MOST_PANELS: Final = 12
 """A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
 
 _CLASS: Final = "windrow-timeline"
-_LEFT, _RIGHT = 92.0, 26.0
+_LEFT, _RIGHT = 92.0, 40.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
