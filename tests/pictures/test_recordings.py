@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.pictures.pictured import add, keyed_numbers, seconds
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
-from windrow.errors import InvalidArgumentError
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.panes import ChangeKind, PaneInfo, PaneTiming
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
@@ -18,7 +18,7 @@ from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.pictures import Moment, RecordedPane, RecordedWatermark, Recording
-from windrow_runtime.testing import StreamHarness
+from windrow_runtime.testing import PushSource, StreamHarness
 
 TUMBLING = TumblingEventTimeWindows.of(seconds(1))
 
@@ -200,6 +200,17 @@ def test_the_runner_records_and_gives_the_same_results() -> None:
     with pytest.raises(InvalidArgumentError, match=r"was not recorded(.|\n)*LocalRunner\(record=True\)"):
         _ = LocalRunner().run(pipeline).recording
     assert "faster forms are turned off" in "".join(LocalRunner(record=True).forms(pipeline).values())
+
+
+def test_a_key_without_a_hash_is_named_as_in_a_run_that_is_not_recorded() -> None:
+    source = PushSource(int)
+    # What a type checker refuses, users may do all the same.
+    keyed = from_source(source).key_by(lambda number: [number])  # type: ignore[type-var]
+    with (
+        StreamHarness(keyed.window(TUMBLING).reduce(add), source, record=True) as harness,
+        pytest.raises(WindrowError, match="hash"),
+    ):
+        harness.process_element(1, timestamp=1)
 
 
 def test_nothing_is_recorded_unless_somebody_asks() -> None:

@@ -212,6 +212,16 @@ def test_an_empty_recording_is_an_empty_picture() -> None:
         assert panels(timeline(harness.recording)) == []
 
 
+def test_nan_is_a_key() -> None:
+    source = PushSource[float]()
+    sums = from_source(source).key_by(lambda number: number).window(TumblingEventTimeWindows.of(seconds(1))).reduce(max)
+    with StreamHarness(sums, source, record=True) as harness:
+        harness.process_element(float("nan"), timestamp=1)
+        harness.process_element(float("nan"), timestamp=2)
+    (panel,) = panels(timeline(harness.recording))
+    assert texts(panel, "number") == ["1", "2"]
+
+
 def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="no element has the key"):
         timeline(recorded(), key="neither")

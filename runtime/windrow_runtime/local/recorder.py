@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow.windows import MergingWindowAssigner
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.errors import USER_ERRORS
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.recording import (
     Moment,
@@ -113,9 +115,11 @@ class StepRecorder:
                 kind=kind_of(value),
             )
             self._elements.append(element)
-            before = _Counted.of(operator, key)
+            before = None
+            with suppress(*USER_ERRORS):  # of a key without a hash; the operator says what is wrong with it
+                before = _Counted.of(operator, key)
             operator.process_batch((key,), (value,), (timestamp,))
-            if _Counted.of(operator, key).shows_drop(before):
+            if before is not None and _Counted.of(operator, key).shows_drop(before):
                 self._elements[place] = replace(element, is_dropped=True)
 
     def watermark(self, operator: KeyedOperator, watermark: int) -> None:

@@ -8,7 +8,7 @@ from windrow_runtime.operators.recording import (
     Recording,
     StepRecording,
 )
-from windrow_runtime.pictures.timeline import Timeline, timeline
+from windrow_runtime.pictures.drawing import Timeline, timeline
 
 __all__ = [
     "Moment",

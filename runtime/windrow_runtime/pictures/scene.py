@@ -124,9 +124,9 @@ class Scene:
         points = tuple(
             Point(element, times.across(element), times.up(element.moment))
             for element in step.elements
-            if element.key == key
+            if _is_same(element.key, key)
         )
-        panes = [pane for pane in step.panes if pane.key == key]
+        panes = [pane for pane in step.panes if _is_same(pane.key, key)]
         results = [pane for pane in panes if not pane.kind.is_withdrawal]
         withdrawals = [pane for pane in panes if pane.kind.is_withdrawal]
         boxes = tuple(_boxes(results, points, times, merging=step.is_merging))
@@ -146,6 +146,11 @@ class Scene:
         yield from (point.up for point in self.points)
         yield from (box.top for box in (*self.boxes, *self.withdrawals))
         yield from (times.up(move.moment) for move in self.watermarks)
+
+
+def _is_same(one: Hashable, other: Hashable) -> bool:
+    """Returns whether two keys are one. The engine makes all NaNs one object, which is not equal to itself."""
+    return one is other or one == other
 
 
 def keys_of(step: StepRecording) -> list[Hashable]:
