@@ -32,7 +32,8 @@ nitpick_ignore_regex = [
         r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|pyarrow"
         r"|pyspark)\..*",
     ),
-    # The classes of declared aggregates: what the public functions give, and nobody else makes.
+    # The classes of declared aggregates and of triggers: what the public functions give, and nobody else makes.
+    (r"py:class", r"windrow\.triggers\.composable\.(combinations|conditions|repeating)\..*"),
     (r"py:class", r"windrow\.aggregates\.(arithmetic|arrival|combined|distinct|facts|order|sketches)\..*"),
 ]
 
@@ -82,6 +83,7 @@ PUBLIC_MODULES = [
     "windrow.evictors",
     "windrow.functions",
     "windrow.kafka",
+    "windrow.panes",
     "windrow.plan",
     "windrow.sinks",
     "windrow.sources",
