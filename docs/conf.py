@@ -39,6 +39,7 @@ nitpick_ignore_regex = [
 
 # Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.
 nitpick_ignore = [
+    ("py:class", "windrow.panes.settings.PaneSettings"),
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
     ("py:class", "windrow.window_stage.WindowSettings"),
