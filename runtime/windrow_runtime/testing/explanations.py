@@ -36,8 +36,8 @@ from windrow_runtime.testing.journal import (
 
 # Any in this module: windows and elements of every type.
 
-_MOST: Final = 12
-"""An explanation tells at most so many events, the first and the last ones; its ``firings`` hold all of them."""
+_MOST: Final = 6
+"""An explanation tells at most so many of the first events, and of the last ones; ``firings`` holds all firings."""
 
 _NAMED: Final = 5
 """At most so many keys or windows are named where one was asked for that is unknown."""
@@ -163,7 +163,7 @@ class Explainer:
             words = operator.trigger_in_words(key, window, entry)
         sentences = [
             self._headline(key, window, standing, life),
-            *_cut([text for event in life.events for text in self._told(event, key, window)]),
+            *_cut([list(self._told(event, key, window)) for event in life.events]),
         ]
         if standing is Standing.NEVER:
             sentences += _known_windows(key, lives)
@@ -214,18 +214,21 @@ class Explainer:
         return Standing.NEVER
 
     def _headline(self, key: Hashable, window: Any, standing: Standing, life: Life) -> str:
-        name = f"{window_in_words(window)} of key {shortened(key)}"
-        name = name[0].upper() + name[1:]
-        holds = _counted(life.elements, "element")
-        fresh = f", {life.fresh:,} of them new since it fired last" if _has_fired(life) else ", and has not fired yet"
-        return {
-            Standing.OPEN: f"{name} is open: it holds {holds}{fresh}.",
-            Standing.EMPTY: f"{name} holds no elements: they were dropped.",
-            Standing.FINISHED: f"{name} takes no more elements: its trigger has finished.",
-            Standing.CLEANED_UP: f"{name} was cleaned up: nothing is kept of it.",
-            Standing.MERGED: f"{name} merged into another window.",
-            Standing.NEVER: f"{name} does not exist: no element has been in it.",
+        firings = sum(isinstance(event, Firing) for event in life.events)
+        fired = f"fired {_counted(firings, 'time')}" if firings else "never fired"
+        holds = f"holds {_counted(life.elements, 'element')}"
+        if life.fresh != life.elements:
+            holds += f", {life.fresh:,} of them new"
+        so_far = f"has {fired}" if firings else "has not fired yet"
+        text = {
+            Standing.OPEN: f"is open: it {holds}, and {so_far}",
+            Standing.EMPTY: f"is empty, as its elements were dropped; it {so_far}",
+            Standing.FINISHED: f"takes no more elements, as its trigger has finished; it {so_far}",
+            Standing.CLEANED_UP: f"was cleaned up; it {fired}",
+            Standing.MERGED: "merged into another window",
+            Standing.NEVER: "does not exist: no element has been in it",
         }[standing]
+        return f"{_begun(window_in_words(window))} of key {shortened(key)} {text}."
 
     def _told(self, event: Event, key: Hashable, window: Any) -> Iterator[str]:
         """The sentences about an event of a window."""
@@ -233,64 +236,61 @@ class Explainer:
         if isinstance(event, Firing):
             yield from self._firing(event, when)
         elif isinstance(event, Silence):
-            why = "the window was empty" if event.is_empty else "nothing new had come"
-            yield f"At {when} the trigger was ready, but {why}, so nothing was let out."
+            why = "it was empty" if event.is_empty else "nothing new had come"
+            yield f"Its trigger was ready {when}, but {why}, so nothing was let out."
         elif isinstance(event, Purge):
-            yield f"At {when} the trigger dropped its contents without firing it."
+            yield f"Its trigger dropped its contents without firing it {when}."
         elif isinstance(event, Cleanup):
-            yield f"It was cleaned up at {when}."
+            yield f"It was cleaned up {when}."
         elif isinstance(event, Late):
-            came = self._journal.arrivals[event.at.element]
-            why = (
-                "after its trigger had finished" if event.was_finished else f"too late: {self._late(window, event.at)}"
-            )
-            yield f"Element {event.at.element}, {_element(came)}, came {why}."
+            why = "too late" if not event.was_finished else "after its trigger had finished, and was dropped"
+            arithmetic = "" if event.was_finished else f": {self._late(window, event.at)}"
+            yield f"{_begun(self._numbered(event.at))} came {why}{arithmetic}."
         elif event.into == window:
             sources = " and ".join(window_in_words(source) for source in event.sources)
-            yield f"At {when} it came of {sources} by merging."
+            made = "grew out of" if len(event.sources) == 1 else "was merged of"
+            yield f"It {made} {sources} {when}."
         else:
-            yield f"At {when} it became a part of {window_in_words(event.into)}." + self._onward(key, event.into)
+            yield f"It became a part of {window_in_words(event.into)} {when}.{self._onward(key, event.into)}"
 
     def _firing(self, firing: Firing, when: str) -> Iterator[str]:
-        at = firing.at
         pane = "" if firing.pane is None else f" {_pane(firing.pane)}"
-        emitted = _counted(firing.results, "result")
+        emitted = f"emitted {_counted(firing.results, 'result')}"
         if firing.withdrawn:
-            emitted = f"withdrew {_counted(firing.withdrawn, 'earlier result')}, and emitted {emitted}"
-        else:
-            emitted = f"emitted {emitted}"
-        what = "let out its last pane," if firing.answer is None else "fired"
-        text = f"It {what}{pane} at {when}"
-        text = f"{text}: it {emitted}" if not pane else f"{text}; it {emitted}"
-        if firing.purged:
-            text += ", and dropped its contents"
-        if firing.finished:
-            text += "; with that its trigger was finished"
-        yield f"{text}."
+            emitted = f"withdrew {_counted(firing.withdrawn, 'result')} and {emitted}"
+        text = f"It {'closed' if firing.answer is None else 'fired'}{pane} {when}: it {emitted}"
+        text += ", and dropped its contents" if firing.purged else ""
+        yield f"{text}. With that its trigger was finished." if firing.finished else f"{text}."
+        first, *others = firing.trigger.splitlines() or [""]
         if firing.answer is None:
-            yield "  Windows let out at their cleanup what is new in them, whatever the trigger says."
-        else:
-            before = " before the element" if at.cause is Cause.ELEMENT and not self._composes else ""
-            answer = "" if self._composes else f"; then it answered {firing.answer.name}"
-            first, *others = firing.trigger.splitlines() or [""]
-            yield f"  Its trigger{before}: {first}{answer}"
-            yield from (f"  {line}" for line in others)
+            yield "  A window that is cleaned up lets out what is new in it, whatever its trigger waits for."
+        elif not self._composes:
+            came = f"; then {self._numbered(firing.at)} came," if firing.at.timer is None else ";"
+            first += f"{came} and it answered {firing.answer.name}"
+        yield f"  {first}"
+        yield from (f"  {line}" for line in others)
 
     @property
     def _composes(self) -> bool:
         return isinstance(self._operator.trigger, ComposableTrigger)
 
+    def _numbered(self, at: Moment) -> str:
+        """The element that a step took, with its number."""
+        came = self._journal.arrivals
+        # One whose function has raised is not in the journal.
+        return f"element {at.element}" + (f" ({_element(came[at.element - 1])})" if at.element <= len(came) else "")
+
     def _when(self, at: Moment) -> str:
         """What a step took at a moment, and the time."""
-        watermark = "no watermark yet" if at.watermark == MIN_TIMESTAMP else f"watermark {moment(at.watermark)}"
         clock = "" if at.clock == MIN_TIMESTAMP else f", clock {moment(at.clock)}"
-        if at.timer is None:
-            came = self._journal.arrivals
-            name = f" {_element(came[at.element])}" if at.element < len(came) else ""
-            return f"element {at.element}{name} ({watermark}{clock})"
-        kind = "watermark" if at.cause is Cause.EVENT_TIMER else "clock"
-        cleanup = ", the cleanup" if at.closes else ""
-        return f"the timer for {kind} {moment(at.timer)}{cleanup} ({watermark}{clock})"
+        if at.cause is Cause.ELEMENT:
+            return f"when {self._numbered(at)} came, {_times_in_words(at)}"
+        assert at.timer is not None
+        cleanup = ", its cleanup" if at.closes else ""
+        if at.cause is Cause.PROCESSING_TIMER:
+            return f"by the timer for clock {moment(at.timer)}{cleanup}, when the clock came to {moment(at.clock)}"
+        now = f"when the watermark came to {moment(at.watermark)}"
+        return f"by the timer for watermark {moment(at.timer)}{cleanup}, {now}{clock}"
 
     def _onward(self, key: Hashable, window: Any) -> str:
         """What became of a window that others merged into, if it merged again."""
@@ -306,13 +306,11 @@ class Explainer:
 
     def _late(self, window: Any, at: Moment) -> str:
         """The arithmetic of lateness for a window at a moment."""
+        if at.watermark == MIN_TIMESTAMP:
+            return "there was no watermark yet when it came"
         last, lateness = window.max_timestamp(), self._operator.lateness
-        is_late = last + lateness <= at.watermark
-        against = "there was no watermark yet" if at.watermark == MIN_TIMESTAMP else None
-        if against is not None:
-            return f"{against} when it came"
-        total = "" if not lateness else f" = {last + lateness:,}"
-        sign = "<=" if is_late else ">"
+        total = f" = {last + lateness:,}" if lateness else ""
+        sign = "<=" if last + lateness <= at.watermark else ">"
         given = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
         return f"{given} {sign} watermark {moment(at.watermark)} when it came"
 
@@ -343,8 +341,9 @@ class Explainer:
         yield f"Its timers: {', '.join(timers)}." if timers else "No timer is set for it: only an element can fire it."
 
     def _timer(self, window: Any, kind: str, time: int, now: int, *, in_event_time: bool) -> str:
-        notes = ["its end"] if time == window.max_timestamp() and time != MAX_TIMESTAMP else []
-        notes += ["its cleanup"] if (in_event_time, time) == self._operator.closing_timer(window) else []
+        notes = ["end"] if time == window.max_timestamp() and time != MAX_TIMESTAMP else []
+        notes += ["cleanup"] if (in_event_time, time) == self._operator.closing_timer(window) else []
+        notes = [f"its {' and '.join(notes)}"] if notes else []
         notes += [f"due at the next advance of the {kind}"] if time <= now else []
         return f"{kind} {moment(time)}" + (f" ({', '.join(notes)})" if notes else "")
 
@@ -379,13 +378,8 @@ class Explainer:
     def _explained(self, arrival: Arrival, found: Sequence[Arrival]) -> ElementExplanation:
         at = arrival.at
         kind = "The withdrawal of " if arrival.is_withdrawal else ""
-        name = f"{kind}{_element(arrival)}"
-        watermark = "no watermark yet" if at.watermark == MIN_TIMESTAMP else f"watermark {moment(at.watermark)}"
-        clock = "" if at.clock == MIN_TIMESTAMP else f", clock {moment(at.clock)}"
-        sentences = [
-            f"{name} came to {self.step.id} as element {at.element}, of key {shortened(arrival.key)} "
-            f"({watermark}{clock})."
-        ]
+        came = f"{kind}{_element(arrival)} came to {self.step.id} as element {at.element}"
+        sentences = [f"{came}, with key {shortened(arrival.key)}, {_times_in_words(at)}."]
         if len(found) > 1:
             place = found.index(arrival) + 1
             sentences.append(f"{len(found)} elements equal to it came; this is number {place} of them.")
@@ -406,19 +400,19 @@ class Explainer:
         window, at = placement.window, arrival.at
         name = window_in_words(window)
         if placement.assigned != window:
-            yield f"Its own window {window_in_words(placement.assigned)} merged into {name}."
+            yield f"Its own {window_in_words(placement.assigned)} merged into {name}."
         if placement.outcome is Outcome.FINISHED:
             fired = [e for e in self._events(arrival.key, window) if isinstance(e, Firing) and e.finished]
-            when = f", at {self._when(fired[-1].at)}" if fired else ""
-            yield f"{name[0].upper()}{name[1:]} did not take it: the trigger of the window had finished{when}."
+            when = f", {self._when(fired[-1].at)}" if fired else ""
+            yield f"{_begun(name)} did not take it: its trigger had finished{when}."
             return
         if not self._operator.is_event_time:
             yield f"It joined {name}: no element is late for windows that the watermark does not end."
         elif placement.outcome is Outcome.LATE:
-            yield f"It was late for {name}: {self._late(window, at)}."
+            yield f"It was too late for {name}: {self._late(window, at)}."
             return
         elif window.max_timestamp() <= at.watermark:
-            yield f"It joined {name} behind its end, within the allowed lateness: {self._late(window, at)}."
+            yield f"It joined {name} after its end, within the allowed lateness: {self._late(window, at)}."
         else:
             yield f"It joined {name}, on time: {self._late(window, at)}."
         yield from self._first_result(arrival, window)
@@ -436,14 +430,14 @@ class Explainer:
             if isinstance(event, Firing):
                 pane = "" if event.pane is None else f" {_pane(event.pane)}"
                 itself = event.at.timer is None and event.at.element == number
-                when = "this element" if itself else self._when(event.at)
-                yield f"  The window fired next{pane} at {when}."
+                when = "at once" if itself else self._when(event.at)
+                yield f"  Its window fired next{pane} {when}."
                 return
             if isinstance(event, (Purge, Cleanup)):
                 what = "purged" if isinstance(event, Purge) else "cleaned up"
-                yield f"  No result holds it: the window was {what} at {self._when(event.at)}."
+                yield f"  No result holds it: its window was {what} {self._when(event.at)}."
                 return
-        yield "  The window has not fired since."
+        yield "  Its window has not fired since."
 
     def _events(self, key: Hashable, window: Any) -> Sequence[Event]:
         life = self._journal.lives[key].get(window)
@@ -469,7 +463,7 @@ class Explainer:
 
 
 def window_in_words(window: Any) -> str:
-    """A window in a few words: ``[0, 9,999]`` would be read in two ways, so a window of time names both its ends."""
+    """A window in a few words, with both ends of a window of time."""
     if isinstance(window, TimeWindow):
         return f"window {moment(window.start)} to {moment(window.end)}"
     return "the global window" if isinstance(window, GlobalWindow) else f"window {shortened(window)}"
@@ -501,20 +495,23 @@ def _listed(items: Sequence[Any], text: Any) -> str:
     return ", ".join(text(item) for item in items[:_NAMED]) + more
 
 
-def _cut(sentences: list[str]) -> list[str]:
-    """The first and the last of many sentences."""
-    if len(sentences) <= 2 * _MOST:
-        return sentences
-    return [*sentences[:_MOST], f"... {len(sentences) - 2 * _MOST:,} more lines ...", *sentences[-_MOST:]]
-
-
-def _has_fired(life: Life) -> bool:
-    return any(isinstance(event, Firing) for event in life.events)
+def _cut(told: list[list[str]]) -> list[str]:
+    """The sentences about the first and the last of many events."""
+    left_out = len(told) - 2 * _MOST
+    if left_out > 0:
+        told = [*told[:_MOST], [f"... {left_out:,} more events ..."], *told[-_MOST:]]
+    return [sentence for sentences in told for sentence in sentences]
 
 
 def _element(arrival: Arrival) -> str:
     stamp = "without a timestamp" if arrival.timestamp is None else f"at {moment(arrival.timestamp)}"
     return f"{shortened(arrival.value)} {stamp}"
+
+
+def _times_in_words(at: Moment) -> str:
+    """The watermark and the clock under which an element came."""
+    watermark = "before any watermark" if at.watermark == MIN_TIMESTAMP else f"under watermark {moment(at.watermark)}"
+    return watermark if at.clock == MIN_TIMESTAMP else f"{watermark}, clock {moment(at.clock)}"
 
 
 def _pane(pane: PaneInfo) -> str:
@@ -533,3 +530,8 @@ def _equal(one: Any, other: Any) -> bool:
         return one is other or bool(one == other)
     except Exception:  # as for an array of numbers, whose == has no truth
         return False
+
+
+def _begun(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[0].upper() + text[1:]

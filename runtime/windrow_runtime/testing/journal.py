@@ -44,7 +44,7 @@ class Moment:
     Attributes:
         cause: What it takes.
         timer: The time of the timer, in milliseconds; None for an element.
-        element: The number of the last element that has come, from 0; that of the element, if it takes one.
+        element: The number of the last element that has come to the step, from 1; that of the element, if it takes one.
         watermark: The watermark.
         clock: The clock.
         closes: Whether the timer is the one at which the window is cleaned up.
@@ -401,7 +401,7 @@ class JournalledOperator(WindowOperator):
 
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            self._at = self._moment(Cause.ELEMENT, None, element=len(self.journal.arrivals))
+            self._at = self._moment(Cause.ELEMENT, None, element=len(self.journal.arrivals) + 1)
             self._key, self._placements, self._was_late = key, [], False
             came = own(value)  # a function of the user's may change it
             super()._process((key,), (value,), (timestamp,))
@@ -481,7 +481,7 @@ class JournalledOperator(WindowOperator):
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         cause = Cause.EVENT_TIMER if event_time else Cause.PROCESSING_TIMER
         closes = self.closing_timer(window) == (event_time, time)
-        self._at = self._moment(cause, time, element=len(self.journal.arrivals) - 1, closes=closes)
+        self._at = self._moment(cause, time, element=len(self.journal.arrivals), closes=closes)
         super()._fire_timer(time, key, window, event_time)
 
     def _clear(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
