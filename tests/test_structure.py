@@ -105,6 +105,80 @@ def test_contributing_names_what_exists() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+PUBLIC_IN_SPARK = re.compile(r"pyspark(\.errors|\.sql(\.(types|functions|datasource|streaming(\.\w+)?))?)?")
+"""The modules of PySpark whose names without an underscore are public: their pages in Spark's reference."""
+
+PRIVATE = {"_jconf", "_jdf", "_jsc", "_jsparkSession", "_jsq", "_jvm", "_plan", "_sc"}
+"""Attributes of PySpark's objects, which are found whatever windrow calls its own."""
+
+PYTHONS = {
+    *("_asdict", "_exit", "_field_defaults", "_fields", "_is_protocol", "_make", "_missing_", "_name_", "_replace"),
+    "_value_",
+}
+"""Names with an underscore that Python gave, to parts of named tuples, enums and modules."""
+
+
+def own_names(tree: ast.AST) -> Iterator[str]:
+    """The names that a module defines or assigns; those of attributes only where it assigns them to ``self``."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from [node.attr] if ast.unparse(node.value) == "self" else []
+
+
+def private_uses(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """What a module uses of PySpark that is not public; ``own`` are the names that windrow gives to its own."""
+    own = (own | PYTHONS) - PRIVATE
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("pyspark."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pyspark":
+            module = str(node.module)
+            for name in (alias.name for alias in node.names):
+                is_public = PUBLIC_IN_SPARK.fullmatch(module) and not name.startswith("_") and name != "cloudpickle"
+                if not is_public:
+                    yield f"{module}.{name}"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("pyspark."):
+            yield node.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "hasattr"}:
+            name = ast.literal_eval(node.args[1]) if isinstance(node.args[1], ast.Constant) else ""
+            if re.match("_(?!_)", name) and name not in own:
+                yield name
+        elif isinstance(node, ast.Attribute) and re.match("_(?!_)", node.attr) and node.attr not in own:
+            yield node.attr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("spark._jvm", "frame._jdf", "frame._plan", "spark._jsparkSession", "spark._jsc", "spark.sparkContext._sc"),
+        *("from pyspark import cloudpickle", "from pyspark.daemon import manager", "import pyspark.worker"),
+        *("getattr(error, '_stackTrace', None)", "from pyspark.find_spark_home import _find_spark_home"),
+    ],
+)
+def test_private_uses_are_found(line: str) -> None:
+    assert [*private_uses(ast.parse(line), {"_mine", "_plan"})]
+
+
+def test_public_uses_are_no_private_ones() -> None:
+    lines = "from pyspark import TaskContext\nfrom pyspark.sql import functions\nself._mine.collect()\nrow._replace()"
+    assert [*private_uses(ast.parse(lines), {"_mine"})] == []
+
+
+def test_the_architecture_names_each_module_that_uses_private_parts_of_spark() -> None:
+    runtime = PACKAGES["windrow_runtime"]
+    trees = {file: ast.parse(file.read_text()) for package in PACKAGES.values() for file in package.rglob("*.py")}
+    own = {name for tree in trees.values() for name in own_names(tree)}
+    uses = {str(file.relative_to(runtime)): {*private_uses(trees[file], own)} for file in runtime.rglob("*.py")}
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("### What is not public")[2].partition("\n#")[0]
+    named = {name for line in table.splitlines() for name in re.findall(r"`(spark/[\w/]+\.py)`", line.split(" | ")[0])}
+    assert {module: found for module, found in uses.items() if found and module not in named} == {}
+    assert [name for name in sorted(named) if not (runtime / name).is_file()] == []
+
+
 SHARED_NAMES = {
     ("local", "spark"): {"runner"},  # each engine has one
     ("spark/sinks", "spark/sources"): {"table"},  # who reads each source, and who writes each sink

@@ -117,7 +117,9 @@ def _rebuild(kind: type[WindrowError], args: tuple[object, ...], state: dict[str
 
 
 class WindrowWarning(UserWarning):
-    """Something will not come out, or did not, that a program probably wants; the run goes on.
+    """A run goes on, though its program probably does not get something that it wants.
+
+    For example, a window does not fire, or no pipeline has a sink.
 
     ``warnings.simplefilter("error", WindrowWarning)`` makes it an error.
     """
@@ -139,9 +141,9 @@ def warn(message: str, *, given: object = None, where: object, hint: str, locati
 
 
 class InvalidArgumentError(WindrowError, ValueError):
-    """An argument has a value that cannot be meant: a size of zero, an offset beyond the size.
+    """An argument has a value that makes no sense: a size of zero, an offset beyond the size.
 
-    Also a value that a function of the user's gave: a key without a hash, an element that does not fit its sink.
+    Or a function of the user's returned such a value: a key without a hash, an element that does not fit its sink.
     """
 
 

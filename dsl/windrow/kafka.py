@@ -136,7 +136,7 @@ class TopicSource(Source[T_co]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those among the options."""
+        """The secrets among the options."""
         return secrets_in(self._options)
 
     @property
@@ -303,7 +303,7 @@ class KafkaSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those among the options."""
+        """The secrets among the options."""
         return secrets_in(self._options)
 
     @property

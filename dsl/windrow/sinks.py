@@ -126,7 +126,7 @@ class FileSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those in the path."""
+        """The secrets in the path."""
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
@@ -254,7 +254,7 @@ class DatabaseSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those in the address."""
+        """The secrets in the address."""
         return longest_first(self.url.secrets)
 
     def describe(self) -> str:
@@ -299,7 +299,7 @@ class DeltaSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those in the path and among the options of the object store."""
+        """The secrets in the path and among the options of the object store."""
         return (*secrets_in(self.storage_options), *secrets_in_address(self.path))
 
     def describe(self) -> str:

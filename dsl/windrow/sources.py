@@ -59,10 +59,10 @@ go to a side output."""
 
 
 def check_on_malformed(given: OnMalformed) -> None:
-    """Called by sources for what they were given.
+    """Refuse an unknown value of ``on_malformed``; sources call this.
 
     Raises:
-        InvalidArgumentError: If it is none of these.
+        InvalidArgumentError: If it is neither ``"fail"`` nor ``"drop"`` nor an ``OutputTag``.
     """
     if given not in ("fail", "drop") and not isinstance(given, OutputTag):
         raise InvalidArgumentError(
@@ -200,7 +200,7 @@ class FileSource(Source[T]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those in the path."""
+        """The secrets in the path."""
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
@@ -472,7 +472,7 @@ class RateSource(Source[RateRecord]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those among the options."""
+        """The secrets among the options."""
         return secrets_in(self.options)
 
     def describe(self) -> str:

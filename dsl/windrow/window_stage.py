@@ -15,8 +15,9 @@ from windrow.aggregates.facts import filled
 from windrow.aggregates.selectors import selector_type
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
-from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import (
     NOTHING_SAID,
     AccumulationMode,
@@ -24,6 +25,7 @@ from windrow.panes import (
     OnTimeBehavior,
     PaneSettings,
     TimestampCombiner,
+    WindowResult,
 )
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
@@ -305,6 +307,10 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
     def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
     @overload
     def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, T]]: ...
+    @overload
+    def reduce(
         self,
         function: Callable[[T, T], T],
         window_function: ProcessWindowFunction[T, R, K, W],
@@ -314,10 +320,10 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
     def reduce(
         self,
         function: Callable[[T, T], T],
-        window_function: ProcessWindowFunction[T, R, K, W] | None = None,
+        window_function: ProcessWindowFunction[T, R, K, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[T] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Combine the elements of a window two by two, as they arrive.
 
         Args:
@@ -326,20 +332,22 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             window_function: Gets the one element that is left, with the key and the window.
             name: Names the step.
         """
-        check_process(window_function, ProcessWindowFunction)
-        kind = self._settings.input.element_type if window_function is None else result_of(window_function)
-        return self._reduce(function, window_function, kind, name)
+        behind = ResultWithPane() if isinstance(window_function, WithPane) else window_function
+        check_process(behind, ProcessWindowFunction)
+        kind = self._settings.input.element_type if behind is None else result_of(behind)
+        return self._reduce(function, behind, kind, name)
 
     # Any: the stages that have aggregate() have proved that the parts fit.
     def _aggregate_keyed(
         self,
         function: AggregateFunction[Any, Any, Any, Any, Any],
-        window_function: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
         name: str | None,
     ) -> DataStream[Any]:
-        check_process(window_function, ProcessWindowFunction)
-        kind = self._aggregated(function) if window_function is None else result_of(window_function)
-        return self._aggregate(function, window_function, kind, name)
+        behind = ResultWithPane() if isinstance(window_function, WithPane) else window_function
+        check_process(behind, ProcessWindowFunction)
+        kind = self._aggregated(function) if behind is None else result_of(behind)
+        return self._aggregate(function, behind, kind, name)
 
     def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
@@ -388,6 +396,10 @@ class AllStage(WindowStage[T, W]):
     def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
     @overload
     def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, T]]: ...
+    @overload
+    def reduce(
         self,
         function: Callable[[T, T], T],
         window_function: ProcessAllWindowFunction[T, R, W],
@@ -397,26 +409,30 @@ class AllStage(WindowStage[T, W]):
     def reduce(
         self,
         function: Callable[[T, T], T],
-        window_function: ProcessAllWindowFunction[T, R, W] | None = None,
+        window_function: ProcessAllWindowFunction[T, R, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[T] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
-        check_process(window_function, ProcessAllWindowFunction)
+        if isinstance(window_function, WithPane):
+            return self._reduce(function, ResultWithPane(), WindowResult, name)
         if window_function is None:
             return self._reduce(function, None, self._settings.input.element_type, name)
+        check_process(window_function, ProcessAllWindowFunction)
         return self._reduce(function, WithoutKey(window_function), result_of(window_function), name)
 
     # Any: as in KeyedStage.
     def _aggregate_all(
         self,
         function: AggregateFunction[Any, Any, Any, Any, Any],
-        window_function: ProcessAllWindowFunction[Any, Any, Any] | None,
+        window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
         name: str | None,
     ) -> DataStream[Any]:
-        check_process(window_function, ProcessAllWindowFunction)
+        if isinstance(window_function, WithPane):
+            return self._aggregate(function, ResultWithPane(), WindowResult, name)
         if window_function is None:
             return self._aggregate(function, None, self._aggregated(function), name)
+        check_process(window_function, ProcessAllWindowFunction)
         return self._aggregate(function, WithoutKey(window_function), result_of(window_function), name)
 
     def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:

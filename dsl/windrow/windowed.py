@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from windrow.evictors import Evictor
-from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
-from windrow.panes import AccumulationMode
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
+from windrow.panes import AccumulationMode, WindowResult
 from windrow.triggers import MergingTrigger, Trigger
 from windrow.window_stage import AllStage, KeyedStage, WindowSettings
 from windrow.windows import Window
@@ -35,6 +35,9 @@ E = TypeVar("E")
 W = TypeVar("W", bound=Window)
 
 
+# Any below: the overloads of aggregate say what its results are.
+
+
 class _Keyed(KeyedStage[T, K, W]):
     """Windows of a keyed stream that have elements when they fire."""
 
@@ -42,6 +45,10 @@ class _Keyed(KeyedStage[T, K, W]):
 
     @overload
     def aggregate(self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, R]]: ...
     @overload
     def aggregate(
         self,
@@ -53,10 +60,10 @@ class _Keyed(KeyedStage[T, K, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V, R, K, W] | None = None,
+        window_function: ProcessWindowFunction[V, R, K, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator, as they arrive.
 
         Args:
@@ -143,6 +150,10 @@ class _All(AllStage[T, W]):
     def aggregate(self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None) -> DataStream[R]: ...
     @overload
     def aggregate(
+        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, R]]: ...
+    @overload
+    def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V, R, W],
@@ -152,10 +163,10 @@ class _All(AllStage[T, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
-        window_function: ProcessAllWindowFunction[V, R, W] | None = None,
+        window_function: ProcessAllWindowFunction[V, R, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)
 
@@ -224,6 +235,10 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, R | E]]: ...
+    @overload
+    def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V | E, R, K, W],
@@ -233,10 +248,10 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W] | None = None,
+        window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V | E] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
         Where no element is left, the result is that of an empty window: None for
@@ -257,6 +272,10 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, R | E]]: ...
+    @overload
+    def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V | E, R, K, W],
@@ -266,10 +285,10 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W] | None = None,
+        window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V | E] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
         Where no element is left, the result is that of an empty window: None for
@@ -290,6 +309,10 @@ class EvictedAllWindowedStream(AllWindowedStream[T, W]):
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
+        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, R | E]]: ...
+    @overload
+    def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V | E, R, W],
@@ -299,10 +322,10 @@ class EvictedAllWindowedStream(AllWindowedStream[T, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
-        window_function: ProcessAllWindowFunction[V | E, R, W] | None = None,
+        window_function: ProcessAllWindowFunction[V | E, R, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V | E] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)
 
@@ -319,6 +342,10 @@ class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
+        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, R | E]]: ...
+    @overload
+    def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V | E, R, W],
@@ -328,9 +355,9 @@ class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
     def aggregate(
         self,
         function: AggregateFunction[T, A, V, E, None],
-        window_function: ProcessAllWindowFunction[V | E, R, W] | None = None,
+        window_function: ProcessAllWindowFunction[V | E, R, W] | WithPane | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[V | E] | DataStream[R]:
+    ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)

@@ -20,7 +20,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.row_form import RowForm
-from windrow_runtime.columnar.windows.geometry import Panes
+from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
@@ -107,7 +107,7 @@ class Engine:
         classes = known_classes(topology.steps)
         self.by_clock = isinstance(step.node, WindowNode) and in_processing_time(step.node)
         self.level = Level(
-            0, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
+            1, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
         )
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
@@ -182,7 +182,7 @@ class Engine:
         data = self.records[label]
         sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
-        first = 0 if not isinstance(self.form.windows, Panes) and len(sizes) > 1 else 1
+        first = 0 if not isinstance(self.form.windows, Tiles) and len(sizes) > 1 else 1
         stored = [number for number, size in enumerate(sizes) if size and number >= first]
         assert sorted(self.stores[label]) == stored
 

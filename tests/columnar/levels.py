@@ -26,12 +26,12 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
+from windrow_runtime.spark.exchange.facts import RECORDS_IN
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_values, phase_of
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
-from windrow_runtime.spark.run.facts import RECORDS_IN
 from windrow_runtime.spark.shipped_steps import ShippedSteps
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.spark.sources.column_scan import ColumnScan
@@ -90,7 +90,7 @@ class Workers:
             _LevelState(
                 _shipped(
                     number,
-                    number == depth - 1,
+                    number == depth,
                     GROUPS,
                     FINGERPRINT,
                     self.steps.level(number),
@@ -98,7 +98,7 @@ class Workers:
                     tuning=tuning,
                 )
             )
-            for number in range(depth)
+            for number in range(1, depth + 1)
         ]
         self._source: Step = topology.sources[0]
         self._record = record_type(record)

@@ -279,8 +279,8 @@ def test_results_are_columns_for_the_next_step(name: str, seed: int) -> None:
         assert set(state.records.values()) == {None}
     kinds = ran.workers.kinds
     by_columns = (RowKind.COLUMNS, RowKind.FOLDED, RowKind.PARTIALS)
-    assert any(kinds[1, kind] for kind in by_columns) == (name != "python_in_front")
-    assert bool(kinds[1, RowKind.ELEMENTS]) == (name == "python_in_front")
+    assert any(kinds[2, kind] for kind in by_columns) == (name != "python_in_front")
+    assert bool(kinds[2, RowKind.ELEMENTS]) == (name == "python_in_front")
     if "late" in name:
         assert len(ran.workers.found[next(reversed(ran.expected))]) > 3, "late results"
 
@@ -309,8 +309,8 @@ def test_late_elements_are_columns_for_files() -> None:
     compared(ran, ["found", "late"], ordered=False)
     _, file = ran.expected
     assert ran.workers.kinds_out[file] == {RowKind.OUTPUT_COLUMNS}
-    assert ran.workers.kinds[0, RowKind.FOLDED], "what is on time is folded before the exchange"
-    assert ran.workers.kinds[0, RowKind.COLUMNS]
+    assert ran.workers.kinds[1, RowKind.FOLDED], "what is on time is folded before the exchange"
+    assert ran.workers.kinds[1, RowKind.COLUMNS]
 
 
 def test_a_file_and_a_second_window_take_the_same_columns() -> None:

@@ -16,8 +16,8 @@ from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.rows.groups import parts_of
 from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.windows.geometry import Panes
-from windrow_runtime.columnar.windows.panes import PaneOperator
+from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.tiles import PaneOperator
 from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.tuning import ChunkTuning
 
@@ -34,7 +34,7 @@ class Counted(Store):
         return super().get(number, default)
 
 
-def step(windows: Panes) -> PaneOperator:
+def step(windows: Tiles) -> PaneOperator:
     return PaneOperator(windows, kernel_of_numbers(agg.sum(lambda value: value), pa.int64()), pa.string())
 
 
@@ -61,7 +61,7 @@ def many_keys() -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("held", [1 << 20, 0])
 def test_many_keys_are_fired_in_parts(held: int) -> None:
-    operator = step(Panes(100, 100, 0, 0))
+    operator = step(Tiles(100, 100, 0, 0))
     chunks, store = state_of(operator, many_keys())
     stored = len(chunks.entries)
     state_bytes = sum(rows.nbytes for _, rows in chunks.read(lambda entry: True))
@@ -86,7 +86,7 @@ def test_many_keys_are_fired_in_parts(held: int) -> None:
 
 
 def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
-    operator = step(Panes(100, 100, 0, 50))
+    operator = step(Tiles(100, 100, 0, 50))
     chunks, store = state_of(operator, many_keys())
     chunks.tuning = ChunkTuning(fired_bytes=100_000)
     first = sum(len(fired) for fired in operator.advance(chunks, MIN_TIMESTAMP, 120))
@@ -104,13 +104,13 @@ def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
 
 
 def test_a_day_of_windows_that_slide_by_ten_seconds() -> None:
-    """Each window fires from 8,640 panes, and all of them when the stream ends."""
+    """Each window fires from 8,640 tiles, and all of them when the stream ends."""
     slide, day = 10_000, 24 * 3_600_000
-    operator = step(Panes(day, slide, 0, 0))
-    panes = np.arange(0, day, slide)
-    keys = ["a", "b"] * (len(panes) // 2)
-    # Both keys are in each pane but the last one.
-    chunks, _ = state_of(operator, iter([(keys, panes), (keys[1:], panes[:-1])]))
+    operator = step(Tiles(day, slide, 0, 0))
+    tiles = np.arange(0, day, slide)
+    keys = ["a", "b"] * (len(tiles) // 2)
+    # Both keys are in each tile but the last one.
+    chunks, _ = state_of(operator, iter([(keys, tiles), (keys[1:], tiles[:-1])]))
     (fired,) = operator.advance(chunks, MIN_TIMESTAMP, 2 * slide)
     first = slide - day
     assert fired.starts.tolist() == [first, first, first + slide, first + slide]

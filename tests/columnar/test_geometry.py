@@ -1,4 +1,4 @@
-"""Panes and their windows, against windows that are made one by one."""
+"""Tiles and their windows, against windows that are made one by one."""
 
 from __future__ import annotations
 
@@ -10,107 +10,107 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
 
 DAY = 24 * 3_600_000
 SECOND = 1_000
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Panes:
+def shapes(draw: st.DrawFn) -> Tiles:
     size = draw(st.integers(1, 40))
     slide = draw(st.integers(1, size))
     offset = draw(st.integers(1 - slide, slide - 1))
     lateness = draw(st.sampled_from([0, 1, 7, 50, MAX_TIMESTAMP]))
-    return Panes(size, slide, offset, lateness)
+    return Tiles(size, slide, offset, lateness)
 
 
 stamps = st.lists(st.integers(-60, 60), min_size=1, max_size=20)
 watermarks = st.integers(-120, 120) | st.sampled_from([MIN_TIMESTAMP, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
 
 
-def windows_of(panes: Panes, stamp: int) -> list[int]:
+def windows_of(tiles: Tiles, stamp: int) -> list[int]:
     """The starts of the windows that hold a timestamp, the later ones first."""
-    return [start for start in range(stamp, stamp - panes.size, -1) if (start - panes.offset) % panes.slide == 0]
+    return [start for start in range(stamp, stamp - tiles.size, -1) if (start - tiles.offset) % tiles.slide == 0]
 
 
 @settings(max_examples=300)
 @given(shapes(), stamps)
-def test_all_elements_of_a_pane_are_in_the_same_windows(panes: Panes, moments: list[int]) -> None:
-    found = panes.panes_of(np.array(moments))
-    assert panes.panes_at(panes.numbers_of(found)).tolist() == found.tolist()
-    for stamp, pane in zip(moments, found.tolist(), strict=True):
-        assert pane <= stamp
-        assert windows_of(panes, pane) == windows_of(panes, stamp)
+def test_all_elements_of_a_tile_are_in_the_same_windows(tiles: Tiles, moments: list[int]) -> None:
+    found = tiles.tiles_of(np.array(moments))
+    assert tiles.tiles_at(tiles.numbers_of(found)).tolist() == found.tolist()
+    for stamp, tile in zip(moments, found.tolist(), strict=True):
+        assert tile <= stamp
+        assert windows_of(tiles, tile) == windows_of(tiles, stamp)
         # None is cut where no window begins or ends.
-        assert (pane - panes.offset) % panes.slide in {0, panes.size % panes.slide}
-    windows = list(map(windows_of, [panes] * len(found), found.tolist()))
-    assert panes.first_windows(found).tolist() == [starts[-1] for starts in windows]
-    assert panes.last_windows(found).tolist() == [starts[0] for starts in windows]
+        assert (tile - tiles.offset) % tiles.slide in {0, tiles.size % tiles.slide}
+    windows = list(map(windows_of, [tiles] * len(found), found.tolist()))
+    assert tiles.first_windows(found).tolist() == [starts[-1] for starts in windows]
+    assert tiles.last_windows(found).tolist() == [starts[0] for starts in windows]
 
 
-def next_time(panes: Panes, pane: int, watermark: int) -> int:
-    last = [start + panes.size - 1 for start in windows_of(panes, pane)]
-    moments = last if panes.lateness == MAX_TIMESTAMP else [*last, *(end + panes.lateness for end in last)]
+def next_time(tiles: Tiles, tile: int, watermark: int) -> int:
+    last = [start + tiles.size - 1 for start in windows_of(tiles, tile)]
+    moments = last if tiles.lateness == MAX_TIMESTAMP else [*last, *(end + tiles.lateness for end in last)]
     return min((moment for moment in moments if moment > watermark), default=MAX_TIMESTAMP)
 
 
 @settings(max_examples=300)
 @given(shapes(), stamps, watermarks, watermarks)
-@example(Panes(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
-def test_windows_that_end_between_two_watermarks(panes: Panes, moments: list[int], after: int, until: int) -> None:
-    found = np.unique(panes.panes_of(np.array(moments)))
+@example(Tiles(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
+def test_windows_that_end_between_two_watermarks(tiles: Tiles, moments: list[int], after: int, until: int) -> None:
+    found = np.unique(tiles.tiles_of(np.array(moments)))
     pairs = [
         (place, start)
-        for place, pane in enumerate(found.tolist())
-        for start in windows_of(panes, pane)
-        if after < start + panes.size - 1 <= until
+        for place, tile in enumerate(found.tolist())
+        for start in windows_of(tiles, tile)
+        if after < start + tiles.size - 1 <= until
     ]
-    places, starts = panes.windows(found, after, until)
+    places, starts = tiles.windows(found, after, until)
     assert list(zip(places.tolist(), starts.tolist(), strict=True)) == pairs
-    ending = panes.ending(found, after, until)
+    ending = tiles.ending(found, after, until)
     wanted = sorted({start for _, start in pairs})
     assert [start for some in ending for start in some.tolist()] == wanted
-    begins, ends = panes.held_by(found, np.array(wanted, np.int64))
+    begins, ends = tiles.held_by(found, np.array(wanted, np.int64))
     held = [(place, start) for start, low, high in zip(wanted, begins, ends, strict=True) for place in range(low, high)]
     assert sorted(held) == sorted(pairs)
-    # Windows that end may lie between the panes.
-    assert panes.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
-    assert panes.any_ends(int(found[0]), int(found[0]), after, until) == any(not place for place, _ in pairs)
-    times = [next_time(panes, pane, after) for pane in found.tolist()]
-    assert panes.next_times(found, after).tolist() == times
+    # Windows that end may lie between the tiles.
+    assert tiles.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
+    assert tiles.any_ends(int(found[0]), int(found[0]), after, until) == any(not place for place, _ in pairs)
+    times = [next_time(tiles, tile, after) for tile in found.tolist()]
+    assert tiles.next_times(found, after).tolist() == times
 
 
 def test_the_window_of_all_time_ends_with_it() -> None:
-    panes = Panes(0, 1, 0, 0)
-    found = panes.panes_of(np.array([-5, 7]))
+    tiles = Tiles(0, 1, 0, 0)
+    found = tiles.tiles_of(np.array([-5, 7]))
     assert found.tolist() == [0, 0]
     one = found[:1]
-    assert [some.tolist() for some in panes.ending(one, 3, MAX_TIMESTAMP)] == [[0]]
-    assert not list(panes.ending(one, 3, MAX_TIMESTAMP - 1))
-    assert not list(panes.ending(one, MAX_TIMESTAMP, MAX_TIMESTAMP))
-    assert [places.tolist() for places in panes.held_by(one, one)] == [[0], [1]]
-    assert panes.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
-    assert panes.any_ends(0, 0, 3, MAX_TIMESTAMP)
-    assert not panes.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
-    assert not panes.gone(one, MAX_TIMESTAMP).any()
+    assert [some.tolist() for some in tiles.ending(one, 3, MAX_TIMESTAMP)] == [[0]]
+    assert not list(tiles.ending(one, 3, MAX_TIMESTAMP - 1))
+    assert not list(tiles.ending(one, MAX_TIMESTAMP, MAX_TIMESTAMP))
+    assert [places.tolist() for places in tiles.held_by(one, one)] == [[0], [1]]
+    assert tiles.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
+    assert tiles.any_ends(0, 0, 3, MAX_TIMESTAMP)
+    assert not tiles.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
+    assert not tiles.gone(one, MAX_TIMESTAMP).any()
 
 
 def test_the_farthest_timestamps_stay_in_64_bits() -> None:
     for size, slide in [(FARTHEST, FARTHEST), (FARTHEST, FARTHEST // 3), (7, 2)]:
-        panes = Panes(size, slide, slide - 1, 0)
+        tiles = Tiles(size, slide, slide - 1, 0)
         moments = np.array([-FARTHEST, 0, FARTHEST])
-        found = panes.panes_of(moments)
+        found = tiles.tiles_of(moments)
         assert (found <= moments).all()
-        first, last = panes.first_windows(found), panes.last_windows(found)
+        first, last = tiles.first_windows(found), tiles.last_windows(found)
         assert (first <= last).all()
         assert (first > found - size).all()
-        assert panes.next_times(found, MIN_TIMESTAMP).tolist() == (first + (size - 1)).tolist()
-        assert (panes.next_times(found, MAX_TIMESTAMP) == MAX_TIMESTAMP).all()
-        starts = np.concatenate(list(panes.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP)))
+        assert tiles.next_times(found, MIN_TIMESTAMP).tolist() == (first + (size - 1)).tolist()
+        assert (tiles.next_times(found, MAX_TIMESTAMP) == MAX_TIMESTAMP).all()
+        starts = np.concatenate(list(tiles.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP)))
         assert starts[0] == first[0]
         assert starts[-1] == last[-1]
-        assert not list(panes.ending(found, MIN_TIMESTAMP, MIN_TIMESTAMP + 1))
+        assert not list(tiles.ending(found, MIN_TIMESTAMP, MIN_TIMESTAMP + 1))
 
 
 def peak_of(work: Iterator[object]) -> int:
@@ -123,21 +123,21 @@ def peak_of(work: Iterator[object]) -> int:
 
 
 def test_a_day_of_windows_that_slide_by_ten_seconds_is_not_laid_out() -> None:
-    panes = Panes(DAY, 10 * SECOND, 0, 0)
+    tiles = Tiles(DAY, 10 * SECOND, 0, 0)
     found = np.arange(0, DAY, 10 * SECOND)
-    assert len(found) == panes.windows_each == 8_640
+    assert len(found) == tiles.windows_each == 8_640
 
     def work() -> Iterator[object]:
-        yield panes.next_times(found, DAY // 2)
-        yield panes.windows(found, DAY, DAY + 10 * SECOND)
-        for starts in panes.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP):
-            yield panes.held_by(found, starts)
+        yield tiles.next_times(found, DAY // 2)
+        yield tiles.windows(found, DAY, DAY + 10 * SECOND)
+        for starts in tiles.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP):
+            yield tiles.held_by(found, starts)
 
-    # Each pane and window by itself would take 600 MB and more.
+    # Each tile and window by itself would take 600 MB and more.
     assert peak_of(work()) < 4 << 20
 
 
 def test_a_slide_that_hardly_divides_the_size_cuts_each_window_into_two() -> None:
-    panes = Panes(60 * SECOND, 7_001, 0, 0)
-    assert len(np.unique(panes.panes_of(np.arange(60 * SECOND)))) == 17
-    assert panes.windows_each == 9
+    tiles = Tiles(60 * SECOND, 7_001, 0, 0)
+    assert len(np.unique(tiles.tiles_of(np.arange(60 * SECOND)))) == 17
+    assert tiles.windows_each == 9

@@ -24,7 +24,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "none = no_such_module:Source\n"
         "other = windrow.sources:MalformedRecord\n"
         "[windrow.sinks]\n"
-        "mine = windrow.sinks:CollectSink\n",
+        "mine = windrow.sinks:CollectSink\n"
+        "other = windrow.sources:MalformedRecord\n",
     )
     install(
         tmp_path,
@@ -52,7 +53,7 @@ def test_classes_by_their_names() -> None:
         ("kafak", r"no installed package brings a source(.|\n)*given: +kafak\n +expected: both, mine, none, other\n"),
         ("both", r"several packages(.|\n)*sources:CollectionSource of first, windrow.sources:RateSource of second"),
         ("none", r"cannot be loaded(.|\n)*no_such_module:Source of first: ModuleNotFoundError"),
-        ("other", r"names something else(.|\n)*MalformedRecord(.|\n)*derived from windrow's Source"),
+        ("other", r"names something else(.|\n)*MalformedRecord(.|\n)*windrow's Source(.|\n)*derived from CustomSource"),
     ],
 )
 def test_a_name_that_gives_no_source_is_refused(name: str, said: str) -> None:
@@ -61,5 +62,7 @@ def test_a_name_that_gives_no_source_is_refused(name: str, said: str) -> None:
 
 
 def test_a_name_that_gives_no_sink_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"brings a sink(.|\n)*expected: mine\n"):
+    with pytest.raises(InvalidArgumentError, match=r"brings a sink(.|\n)*expected: mine, other\n"):
         sink_class("none")
+    with pytest.raises(InvalidArgumentError, match=r"names something else(.|\n)*derived from CustomSink"):
+        sink_class("other")

@@ -11,8 +11,8 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
 from windrow_runtime.spark.clock import Report
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
-from windrow_runtime.spark.run.facts import Count
 
 __all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
 

@@ -110,6 +110,8 @@ def test_what_a_batch_job_refuses(spark: SparkSession, tmp_path: Path) -> None:
         runner.run_batch(writing)
     with pytest.raises(InvalidArgumentError, match="keeps no progress"):
         SparkRunner(spark, checkpoint=tmp_path).run_batch(Pipeline("kept", numbers.sink_to(CollectSink[int]())))
+    with pytest.raises(InvalidArgumentError, match=r"keeps no progress(.|\n)*batch=True"):
+        SparkRunner(spark, checkpoint=tmp_path).to_dataframe(numbers, batch=True)
 
 
 def test_errors(spark: SparkSession, tmp_path: Path) -> None:

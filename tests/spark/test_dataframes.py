@@ -130,7 +130,7 @@ def test_windows_share_what_was_folded_where_it_was_read(spark: SparkSession) ->
     )
     sink = CollectSink[float]()
     pipeline = Pipeline("warmest", windows.aggregate(Warmest()).sink_to(sink))
-    assert "panes shared by windows" in pipeline.explain(SparkRunner(spark))
+    assert "tiles shared by windows" in pipeline.explain(SparkRunner(spark))
     assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(
         max(number % 1000 for number in range(max(start, 0), min(start + 2000, 4000)) if number % 3 == sensor)
         for start in (-1000, 0, 1000, 2000, 3000)
@@ -151,6 +151,9 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
         runner.to_dataframe(wrong)
     with pytest.raises(InvalidArgumentError, match="reads a Spark DataFrame"):
         from_dataframe(wrong, Reading)
+    for batch in (False, True):
+        with pytest.raises(InvalidArgumentError, match=r"nothing is reported(.|\n)*without on_progress"):
+            SparkRunner(spark, on_progress=lambda progress: None).to_dataframe(stream, batch=batch)
     runner.run(Pipeline("other", counts(stream).sink_to(CollectSink[Count]())), drain=False)
     with pytest.raises(IncompatibleStateError, match="belongs to a run"):
         runner.to_dataframe(stream)

@@ -186,7 +186,7 @@ def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[Packe
     rows: list[PackedRow] = []
     for start in range(0, len(elements), 700):
         chunk = elements[start : start + 700]
-        packer.add(ToStep(3, 0, [value % 50 for value in chunk]), chunk, [value * 10 for value in chunk])
+        packer.add(ToStep(3, 1, [value % 50 for value in chunk]), chunk, [value * 10 for value in chunk])
         packer.add(ToSink(0), chunk, [None] * len(chunk))
         rows += packer.full()
     return rows + list(packer.flush())
@@ -222,12 +222,12 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
 def test_a_row_carries_elements_for_one_level() -> None:
     groups = KeyGroups.balanced(1, 1)
     packer = Packer(groups, Phase.AFTER_WATERMARK)
-    for step, level in ((0, 0), (1, 2), (2, 0)):
+    for step, level in ((0, 1), (1, 2), (2, 1)):
         packer.add(ToStep(step, level, [1]), [step], [None])
     rows = list(packer.flush())
     found = {row.target: [part.step for part in unpack_keyed(row.payload)] for row in rows}
     assert len(rows) == 2
-    assert found == {0: [0, 2], 2: [1]}
+    assert found == {1: [0, 2], 2: [1]}
 
 
 def test_payloads_of_large_elements_stay_small() -> None:
@@ -247,12 +247,12 @@ def test_a_key_without_a_hash_is_told() -> None:
     packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
     packer.start(0, -1)
     with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"):
-        packer.add(ToStep(0, 0, ["a", [2]]), ["a", [2]], [None, None])
+        packer.add(ToStep(0, 1, ["a", [2]]), ["a", [2]], [None, None])
 
 
 def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
     generator = (number for number in range(3))
-    for target in (ToStep(0, 0, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(0, "p.3.sink, main.py:8")):
+    for target in (ToStep(0, 1, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(0, "p.3.sink, main.py:8")):
         packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
         packer.start(0, -1)
         packer.add(target, [1, generator], [None, None])

@@ -230,7 +230,7 @@ class Engine:
         self.by_clock = by_clock
         self.step = step.id
         classes = known_classes(topology.steps)
-        self.level = Level(0, True, GROUPS, FINGERPRINT, (keyed,), by_clock=by_clock, classes=classes, tuning=TINY)
+        self.level = Level(1, True, GROUPS, FINGERPRINT, (keyed,), by_clock=by_clock, classes=classes, tuning=TINY)
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
@@ -265,7 +265,7 @@ class Engine:
             chunk = elements[start : start + 40]
             stamps: list[int | None] = [at for _, at, _ in chunk]
             payload = pack_keyed([(0, [key for key, _, _ in chunk], list(chunk), stamps)])
-            arrived.append(PackedRow(label, RowKind.ELEMENTS, 0, start, payload))
+            arrived.append(PackedRow(label, RowKind.ELEMENTS, 1, start, payload))
         data, store = self.records[label], self.stores[label]
         outputs = list(task.run_group(label, data, store, times, times.current.now, [], arrived))
         update = outputs.pop()
@@ -405,9 +405,9 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
 
 
 def test_elements_for_deeper_levels_pass_in_their_phase_without_being_decoded() -> None:
-    level = Level(0, False, GROUPS, FINGERPRINT, ())
+    level = Level(1, False, GROUPS, FINGERPRINT, ())
     # Neither payload is a pickle, so that decoding it would fail.
-    first, second = (PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 1, 7, name) for name in (b"first", b"second"))
+    first, second = (PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 2, 7, name) for name in (b"first", b"second"))
     times = BatchTimes(BatchTime(0, 0), BatchTime(10, 10))
     label = GROUPS.labels[1]
     outputs = list(GroupTask(level).run_group(label, None, Store(), times, 10, [first], [second]))
@@ -432,7 +432,7 @@ def test_a_job_takes_a_group_piece_by_piece(name: str) -> None:
         for start in range(0, len(mine), 40):
             chunk = mine[start : start + 40]
             payload = pack_keyed([(0, [key for key, _, _ in chunk], chunk, [at for _, at, _ in chunk])])
-            rows.append(PackedRow(label, RowKind.ELEMENTS, 0, start, payload))
+            rows.append(PackedRow(label, RowKind.ELEMENTS, 1, start, payload))
     found: list[list[Any]] = []
     for piece_bytes in (1 << 30, 1):
         outputs = BatchLevel(level, 0, piece_bytes)(iter([exchange_batch(rows)]))

@@ -24,8 +24,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, WATERMARK
 from windrow_runtime.spark.run import progress
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS, WATERMARK
 from windrow_runtime.spark.run.progress import ProgressKeeper, WatchedStep, WatermarkBounds
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS
 from windrow_runtime.spark.lowering import forms_of, time_of
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS
 from windrow_runtime.spark.run.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec

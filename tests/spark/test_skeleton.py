@@ -55,7 +55,7 @@ class Query:
             step_id="first",
             state_id="first",
             create=partial(ListOfTens, "first"),
-            output=Forward((ByKey(1, 1, constant), ToSink(FIRST))),
+            output=Forward((ByKey(1, 2, constant), ToSink(FIRST))),
             side_outputs={"late": Forward((ToSink(LATE),))},
         )
         second = KeyedStep(
@@ -68,7 +68,7 @@ class Query:
         )
         stage = SourceStage(
             decode=decode,
-            create=partial(TimestampedSource, (ByKey(0, 0, by_key), ToSink(INPUT))),
+            create=partial(TimestampedSource, (ByKey(0, 1, by_key), ToSink(INPUT))),
             groups=self.groups,
             levels=2,
             malformed=MalformedRule("source", "source", fail=True),
@@ -80,8 +80,8 @@ class Query:
             .withWatermark("watermark", "0 seconds")
             .select(*PackedRow._fields)
         )
-        for number, steps in enumerate([(first,), (second,)]):
-            level = Level(number=number, last=number == 1, groups=self.groups, fingerprint=FINGERPRINT, steps=steps)
+        for number, steps in enumerate([(first,), (second,)], start=1):
+            level = Level(number=number, last=number == 2, groups=self.groups, fingerprint=FINGERPRINT, steps=steps)
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", "EventTime"
             )

@@ -36,7 +36,7 @@ _INT_MAX: Final = 2**63 - 1
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ERA: Final = timedelta(microseconds=2**63)
-"""Totals of time spans stay below it; how many of it were taken away stands where floats keep what rounding took."""
+"""A total of time spans stays below one era: whole eras are taken out of it, and are counted in ``lost``."""
 
 _EXACT: Final = Context(prec=200, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
 """Decimals are added in it: what does not fit into 200 digits is an error, not a rounded number."""

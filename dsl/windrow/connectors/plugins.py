@@ -32,7 +32,7 @@ def source_class(name: str) -> type[Source[Any]]:
     found = _loaded("source", name)
     if isinstance(found, type) and issubclass(found, Source):
         return found
-    raise _no_class("source", name, found, "a class that is derived from windrow's Source")
+    raise _no_class("source", name, found)
 
 
 def sink_class(name: str) -> type[Sink[Any]]:
@@ -44,7 +44,7 @@ def sink_class(name: str) -> type[Sink[Any]]:
     found = _loaded("sink", name)
     if isinstance(found, type) and issubclass(found, Sink):
         return found
-    raise _no_class("sink", name, found, "a class that is derived from windrow's Sink")
+    raise _no_class("sink", name, found)
 
 
 def _loaded(what: str, name: str) -> object:
@@ -79,7 +79,10 @@ def _origin(entry: EntryPoint) -> str:
     return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name}"
 
 
-def _no_class(what: str, name: str, found: object, expected: str) -> InvalidArgumentError:
+def _no_class(what: str, name: str, found: object) -> InvalidArgumentError:
+    base = what.capitalize()
     return InvalidArgumentError(
-        f"the entry point of a {what} names something else", given=f"{name}: {found!r}", expected=expected
+        f"the entry point of a {what} names something else",
+        given=f"{name}: {found!r}",
+        expected=f"a class that is derived from windrow's {base}; engines run those derived from Custom{base}",
     )

@@ -11,6 +11,7 @@ from windrow.functions.process import (
 )
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
 from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions.with_pane import WithPane, with_pane
 
 __all__ = [
     "AggregateFunction",
@@ -31,4 +32,6 @@ __all__ = [
     "RuntimeContext",
     "TimeDomain",
     "TimerService",
+    "WithPane",
+    "with_pane",
 ]

@@ -19,7 +19,7 @@ from windrow.triggers.composable import (
 from windrow.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from windrow.triggers.count import CountTrigger
 from windrow.triggers.delta import DeltaTrigger
-from windrow.triggers.never import EndOfStreamTrigger, NeverTrigger
+from windrow.triggers.global_window import EndOfStreamTrigger, NeverTrigger
 from windrow.triggers.purging import MergingPurgingTrigger, PurgingTrigger
 from windrow.triggers.state_cleaning import StateCleaningCountTrigger
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windrow.triggers.never import EndOfStreamTrigger, NeverTrigger
+from windrow.triggers.global_window import EndOfStreamTrigger, NeverTrigger
 from windrow.triggers.trigger import MergingTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.window import GlobalWindow

@@ -34,10 +34,10 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes, Timed
+from windrow_runtime.columnar.windows.geometry import Counted, Fired, Tiles, Timed
 from windrow_runtime.columnar.windows.late import held_by_windows
-from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
+from windrow_runtime.columnar.windows.tiles import PaneOperator
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -83,8 +83,8 @@ def _combined(
 
 def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
     """Key and window of a result, for errors."""
-    windows = form.windows.panes if isinstance(form.windows, (Counted, Timed)) else form.windows
-    is_global = isinstance(windows, Panes) and windows.is_global
+    windows = form.windows.tiles if isinstance(form.windows, (Counted, Timed)) else form.windows
+    is_global = isinstance(windows, Tiles) and windows.is_global
     return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 
@@ -204,7 +204,7 @@ def fire_late_rows(
     aggregate: RowAggregate,
     chunks: Chunks,
     keys: pa.Array,
-    panes: Ints,
+    tiles: Ints,
     inputs: Sequence[pa.Array],
     watermark: int,
 ) -> Iterator[Stamped]:
@@ -213,7 +213,7 @@ def fire_late_rows(
     They are those of :func:`~windrow_runtime.columnar.windows.late.fire_late`, which copies a state for each firing.
     """
     windows, function = operator.windows, aggregate.function
-    places, starts = windows.windows(panes, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
+    places, starts = windows.windows(tiles, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
     if not len(places):
         return
     held: dict[tuple[Any, int], Any] = {}

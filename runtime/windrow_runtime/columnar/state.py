@@ -1,6 +1,6 @@
 """Rows of window state, in chunks and in pages.
 
-Rows of panes lie in chunks: what a batch adds is appended, and chunks are read when something in them is due. The
+Rows of tiles lie in chunks: what a batch adds is appended, and chunks are read when something in them is due. The
 newest rows are the tail, which lies in the group's own record. A tail that has grown becomes a chunk; many chunks of
 one size become a larger one, so that there are few, and each row is written a few times at most, however long it stays
 (O'Neil et al., The log-structured merge-tree, 1996).
@@ -249,7 +249,7 @@ class DueRows:
                     del rows  # not beside those of the next part
 
     def _first_ones(self) -> tuple[list[pa.RecordBatch], int]:
-        """The rows and 1, if they fit into memory; else nothing, and into how many parts to split them."""
+        """All rows and 1, if they fit into memory; else no rows, and the number of parts to read them in."""
         tuning = self.chunks.tuning
         found: list[tuple[Chunk | None, pa.RecordBatch]] = []
         size = stored = 0
@@ -301,13 +301,13 @@ class DueRows:
 
 @dataclass
 class KeyedRows:
-    """Rows, and the hashes of their keys as soon as somebody asks for them."""
+    """Rows, and the hashes of their keys, which are computed when they are first read."""
 
     rows: pa.RecordBatch
 
     @cached_property
     def hashed(self) -> tuple[Ints, Hashes]:
-        """The place of each row's key among hashes, and the hashes, in order of appearance."""
+        """For each row the place of its key among hashes, and the hashes of different keys in order of appearance."""
         encoded = encode_keys(self.rows.column(0))
         return encoded.codes, hash_keys(encoded.distinct)
 

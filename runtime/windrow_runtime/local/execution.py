@@ -95,7 +95,7 @@ class Execution:
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
-        # The elements that wait for a keyed step: those from timers upstream (True), and those of the batch.
+        # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: the batch did.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         self._fragments = {
             port: Fragment(topology, port, self, self._tracker_of)
@@ -160,7 +160,7 @@ class Execution:
                 self._process(step, batch)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
-                # One that stays is no news: timers that were set behind it wait for the next one.
+                # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
                 if following > operator.current_watermark:
                     operator.advance_watermark(following)
             if processing_time is not None:

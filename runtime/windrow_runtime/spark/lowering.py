@@ -163,7 +163,7 @@ class Lowered:
         # Spark drops late rows only where it sees the column of the watermark.
         frame = frame.select(*PackedRow._fields)
         mode = "ProcessingTime" if self.by_clock else "EventTime"
-        for number in range(self._depth):
+        for number in range(1, self._depth + 1):
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(self._level(number)), EXCHANGE_SCHEMA, "Append", mode
             )
@@ -174,7 +174,7 @@ class Lowered:
         # Sequence numbers hold the round instead of the phase: elements of sources are of the first round.
         shift = sequence_number(SECOND_ROUND, 0, 0) - sequence_number(FIRST_ROUND, 0, 0)
         frame = frame.withColumn("number", f.col("number") - f.lit(shift))
-        for number in range(self._depth):
+        for number in range(1, self._depth + 1):
             rows = frame.repartition(self.groups.partitions, "group").sortWithinPartitions("group", "number")
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), EXCHANGE_SCHEMA)
         return frame
@@ -184,7 +184,7 @@ class Lowered:
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
             form = self.steps.forms.get(step.id)
-            # Where windows share panes or pieces, nobody can count them.
+            # Where windows share tiles or pieces, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.stampers(step))
             state_id = self._stored.state_ids[step.id]
@@ -243,7 +243,7 @@ class Lowered:
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _level(self, number: int) -> Level:
-        last = number == self._depth - 1
+        last = number == self._depth
         return Level(
             number=number,
             last=last,
@@ -255,5 +255,5 @@ class Lowered:
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
             sinks=self.parts if last else None,
-            end=None if self._checkpoint is None or number else self._checkpoint.end_mark,
+            end=None if self._checkpoint is None or number > 1 else self._checkpoint.end_mark,
         )

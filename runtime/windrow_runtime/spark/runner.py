@@ -180,13 +180,7 @@ class SparkRunner:
             SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
                 holds the batches of another run.
         """
-        if self._checkpoint is not None:
-            raise InvalidArgumentError(
-                "a batch job keeps no progress",
-                given=os.fspath(self._checkpoint),
-                expected="a runner without a checkpoint",
-                hint="SparkRunner(spark).run_batch(pipeline)",
-            )
+        self._refuse_checkpoint("run_batch(pipeline)")
         topology = Topology(pipeline.steps)
         check_source_files(topology)
         self._check_sinks(topology)
@@ -250,13 +244,23 @@ class SparkRunner:
                 it. It needs no checkpoint, and has the results of windows that are open at the end.
 
         Raises:
-            InvalidArgumentError: If a streaming DataFrame has no checkpoint, or ``stream`` is not a stream.
+            InvalidArgumentError: If a streaming DataFrame has no checkpoint, or a static one has one, if the runner has
+                ``on_progress``, which no query of the user's calls, or ``stream`` is not a stream.
             PlanError: If the plan has faults, such as a type of elements that is not known.
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step or source that does not run on Spark.
             IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
             CheckpointError: If the checkpoint is damaged or not whole, or cannot be read or written.
         """
+        if self._on_progress is not None:
+            raise InvalidArgumentError(
+                "windrow does not run the query of a DataFrame, so nothing is reported",
+                given=f"on_progress={self._on_progress!r}",
+                expected="a runner without on_progress",
+                hint="a StreamingQueryListener of Spark's is told of the query's batches",
+            )
+        if batch:
+            self._refuse_checkpoint("to_dataframe(stream, batch=True)")
         pipeline = pipeline_of(stream, name)
         topology = Topology(pipeline.steps)
         check_source_files(topology, waits=not batch)
@@ -266,6 +270,15 @@ class SparkRunner:
             lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
+
+    def _refuse_checkpoint(self, call: str) -> None:
+        if self._checkpoint is not None:
+            raise InvalidArgumentError(
+                "a batch job keeps no progress",
+                given=os.fspath(self._checkpoint),
+                expected="a runner without a checkpoint",
+                hint=f"SparkRunner(spark).{call}",
+            )
 
     def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
         """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""

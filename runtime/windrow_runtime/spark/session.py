@@ -62,8 +62,8 @@ QUERY_SETTINGS: Final = {
 }
 """The further settings of such a query, unless the session has other values for them."""
 
-# Spark makes code for rows of state, of timers and of the exchange when it plans a batch, and in each task. Measured on
-# batches of 2,000 rows, two cores: the JVM took 275 ms of processor time a batch without that, and 331 with it.
+# Spark generates code for rows of state, of timers and of the exchange when it plans a batch, and in each task. For few
+# rows that takes longer than it saves; docs/architecture.md has the figures.
 FEW_ROWS_SETTINGS: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Each rule that changes the plan below a stateful operator makes Spark build that operator anew.

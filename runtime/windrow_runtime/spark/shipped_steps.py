@@ -62,7 +62,7 @@ class ShippedSteps:
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
             {step.id: number for number, step in enumerate(topology.sinks)},
-            {step: level - 1 for step, level in topology.levels.items()},
+            topology.levels,
         )
 
     def create(self, port: Port) -> partial[PortFragment]:
@@ -79,9 +79,9 @@ class ShippedSteps:
         )
 
     def level(self, number: int) -> tuple[KeyedStep, ...]:
-        """Returns the keyed steps of a level; the first one has the number 0."""
+        """Returns the keyed steps of a level; the first one has the number 1."""
         levels = self.topology.levels
-        return tuple(self._keyed_step(step) for step in self.topology.keyed if levels[step.id] == number + 1)
+        return tuple(self._keyed_step(step) for step in self.topology.keyed if levels[step.id] == number)
 
     def _keyed_step(self, step: Step) -> KeyedStep:
         ports, targets = self.topology.ports(step), self.targets(step)

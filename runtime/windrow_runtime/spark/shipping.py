@@ -29,6 +29,7 @@ from windrow.plan.types import base_argument
 from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
+from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import is_standard
 from windrow_runtime.operators.named_classes import named_classes
@@ -154,7 +155,8 @@ def _window_types(node: WindowNode) -> Iterable[object]:
         yield typing.get_type_hints(assign).get("return")
     spec = node.function
     yield from _held_types(spec.process)
-    yield from _held_types(node.effective_trigger)
+    for part in with_parts(node.effective_trigger):
+        yield from _held_types(part)
     if isinstance(spec, AggregateSpec):
         members = spec.aggregate.members if isinstance(spec.aggregate, Combined) else (("", spec.aggregate),)
         for _, member in members:

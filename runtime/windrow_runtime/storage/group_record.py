@@ -86,10 +86,10 @@ class PageContents(Protocol[State, Keys]):
         """The page of each key, if there are ``count`` pages."""
 
     def among(self, keys: Keys, others: Keys, most: int) -> Keys:
-        """The first keys that are among others."""
+        """The first ``most`` of the keys that are among others."""
 
     def beyond(self, keys: Keys, others: Keys, most: int | None = None) -> Keys:
-        """The first keys that are not among others; all of them, if no number is given."""
+        """The first ``most`` of the keys that are not among others; None: all of them."""
 
     def remembered(self, keys: Keys, seen: bytes) -> tuple[Keys, bytes]:
         """The keys whose hashes are among some that are remembered, and the hashes of all others, 32 bits of each."""
@@ -182,11 +182,11 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     watermark: int = MIN_TIMESTAMP  # at the last call, in milliseconds
     now: int = MIN_TIMESTAMP  # the clock at the last call, in milliseconds
-    timer: int = 0  # the Spark timer that is registered, in Spark's milliseconds; 0: none
-    steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)  # by the ids of steps
+    timer: int = 0  # the engine's timer for the next call, in milliseconds as the engine counts them; 0: none
+    steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)  # by the ids of the steps' state
 
     def record_of(self, step: str) -> StepRecord:
-        """The record of a step; a new one if the step has none yet."""
+        """The record of a step, by the id of its state; a new one if it has none yet."""
         if step not in self.steps:
             taken = {record.slot for record in self.steps.values()}
             self.steps[step] = StepRecord(min(set(range(len(taken) + 1)) - taken))

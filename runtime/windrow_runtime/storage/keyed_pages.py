@@ -37,7 +37,7 @@ def page_of(bits: int, count: int) -> int:
 
 
 def half_of(page: int) -> int:
-    """The page that has the keys of another one, from 1 on, as long as that one is not there."""
+    """The page that is split to add a page, from 1 on, and gets its keys back when that page is taken away."""
     return page - (1 << (page.bit_length() - 1))
 
 

@@ -21,7 +21,7 @@ Scalar: TypeAlias = "bool | int | float | str | None"
 
 _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256
-_ANY_RATIO: Final = 16 << 20  # this many bytes may come of the fewest
+_ANY_RATIO: Final = 16 << 20  # compressed bytes may give this many, however few they are
 _LARGEST_RATIO: Final = 256
 
 

@@ -22,7 +22,7 @@ class HotKeyTuning:
     times_remembered: int = 2  # touches of this many batches are remembered
     least_kept: int = 32  # this many keys stay however few a batch touches
     least_remembered: int = 128  # this many touches are remembered however few a batch has
-    leave_at_once: int = 64  # keys that may leave after one batch, and one of this many of those that are held
+    leave_at_once: int = 64  # most keys to leave after a batch: the largest of this, a batch's keys, held keys / this
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,14 @@ class ChunkTuning:
     """The sizes of the chunks in which rows of windows are stored, and of the portions that are fired from."""
 
     tail_bytes: int = 16 << 10  # more bytes of new rows than that become a chunk
-    fanout: int = 8  # this many chunks of about one size become one; a row is written so often at most as it goes in
+    fanout: int = 8  # this many chunks become one, if none has more than half of their bytes
     largest_chunk: int = 4 << 20  # bytes of a chunk that is not merged any more
     fired_bytes: int = 64 << 20  # bytes of rows fired from at a time; what is made of them takes some times as much
     held_bytes: int = 32 << 20  # bytes of stored chunks that are held while they are read several times
     most_parts: int = 256  # parts into which rows are dealt at most; their numbers are bytes
-    merged_rows: int = 500_000  # rows merged at a time when windows fire: of a sliding window one for each pane and key
+    merged_rows: int = 500_000  # rows merged at a time when windows fire: of a sliding window one for each tile and key
     merged_bytes: int = 64 << 20  # bytes of these rows, where they are wide
-    least_shared_panes: int = 64  # windows of fewer panes are merged each by itself
+    least_shared_tiles: int = 64  # windows of fewer tiles are merged each by itself
 
 
 OBJECT_PAGES: Final = PageTuning()

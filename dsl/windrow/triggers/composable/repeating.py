@@ -170,7 +170,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         return False
 
     @staticmethod
-    def _wait(window: W, context: TriggerContext) -> None:
+    def _wait(window: Window, context: TriggerContext) -> None:
         if not end_is_reached(window, context):
             context.register_event_time_timer(window.max_timestamp())
 
@@ -198,12 +198,14 @@ class MergingAfterWatermark(AfterWatermark[T_contra, W_contra], MergingComposabl
 def after_watermark() -> AfterEndOfWindow: ...
 @overload
 def after_watermark(
-    *, early: MergingTrigger[T, W] | None = None, late: MergingTrigger[T, W] | None = None
+    *, early: MergingTrigger[T, W] | None, late: MergingTrigger[T, W] | None = None
 ) -> MergingAfterWatermark[T, W]: ...
 @overload
-def after_watermark(
-    *, early: Trigger[T, W] | None = None, late: Trigger[T, W] | None = None
-) -> AfterWatermark[T, W]: ...
+def after_watermark(*, late: MergingTrigger[T, W]) -> MergingAfterWatermark[T, W]: ...
+@overload
+def after_watermark(*, early: Trigger[T, W] | None, late: Trigger[T, W] | None = None) -> AfterWatermark[T, W]: ...
+@overload
+def after_watermark(*, late: Trigger[T, W]) -> AfterWatermark[T, W]: ...
 def after_watermark(
     *, early: Trigger[T, W] | None = None, late: Trigger[T, W] | None = None
 ) -> AfterEndOfWindow | AfterWatermark[T, W]:

@@ -22,7 +22,7 @@ from windrow_runtime.codecs.value_type import RecordType
 _LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NEAR: Final = 1 << 16
-"""Behind a broken quote, this many bytes are looked at for rows with quotes in order, and then ever more."""
+"""After a broken quote, rows with quotes in order are looked for in this many bytes, and then in ever more."""
 
 _CLOSE: Final = 1 << 13
 """Broken quotes that are closer to each other than this are read together with the rows between them."""

@@ -36,16 +36,16 @@ from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import (
     FARTHEST,
     Counted,
-    Panes,
     Sessions,
+    Tiles,
     Timed,
     Windows,
     may_be_late,
     needs_timestamps,
     windows_of,
 )
-from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
+from windrow_runtime.columnar.windows.tiles import PaneOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -92,20 +92,20 @@ class ColumnarForm(ScanTarget):
             late = "each late element fires its window"
         if isinstance(windows, Counted):
             return Folding.NONE, "each element is counted"
-        # Panes fold all elements in their order, unless late ones cross beside them.
-        keeps_order = isinstance(windows, Timed) or (isinstance(windows, Panes) and not late)
+        # Tiles fold all elements in their order, unless late ones cross beside them.
+        keeps_order = isinstance(windows, Timed) or (isinstance(windows, Tiles) and not late)
         if kernel.is_numbered or (kernel.ordered and not keeps_order):
             return Folding.NONE, "the result depends on the order of arrival"
         if isinstance(windows, Timed):
-            panes = windows.panes
+            tiles = windows.tiles
             if late:
                 return Folding.NONE, late
-            if panes.is_global and not panes.by_clock:
+            if tiles.is_global and not tiles.by_clock:
                 return Folding.NONE, "each element fires at the end of the stream"
-            if kernel.ordered and panes.windows_each > 1 and not panes.by_clock:
-                return Folding.NONE, "the panes of a window would not keep the order of arrival"
+            if kernel.ordered and tiles.windows_each > 1 and not tiles.by_clock:
+                return Folding.NONE, "the tiles of a window would not keep the order of arrival"
             return Folding.ALL, ""
-        if isinstance(windows, Panes):
+        if isinstance(windows, Tiles):
             return (Folding.ON_TIME if late else Folding.ALL), late
         if windows.lateness:
             return Folding.NONE, late
@@ -181,19 +181,19 @@ class ColumnarForm(ScanTarget):
             yield from self._sessions(operator, rows, bound)
         else:
             assert isinstance(operator, PaneOperator), "counted elements are not folded"
-            yield from self._panes(operator, rows, None if folding is Folding.ALL else bound)
+            yield from self._tiles(operator, rows, None if folding is Folding.ALL else bound)
 
-    def _panes(
+    def _tiles(
         self, operator: PaneOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
-        """Rows for windows of panes; where there is a bound, elements that may be behind it cross one by one."""
+        """Rows for windows of tiles; where there is a bound, elements that may be behind it cross one by one."""
         # One by one, elements carry their fields for the late output: even a row for each is better.
         may_cross = self.late_tag is None and not (self.kernel.ordered or self.kernel.is_numbered)
         if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
             yield Crossing.ELEMENTS, rows
             return
         if bound is not None:
-            stays = ~operator.windows.ahead_of(bound, operator.windows.panes_of(rows.column(1).to_numpy()))
+            stays = ~operator.windows.ahead_of(bound, operator.windows.tiles_of(rows.column(1).to_numpy()))
             if stays.any():
                 yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
@@ -227,7 +227,7 @@ class ColumnarForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         windows = self.windows
-        shared = ", panes shared by windows" if isinstance(windows, Panes) and windows.windows_each > 1 else ""
+        shared = ", tiles shared by windows" if isinstance(windows, Tiles) and windows.windows_each > 1 else ""
         if isinstance(windows, Counted):
             shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
         elif isinstance(windows, Timed) and windows.interval is not None:
@@ -269,8 +269,8 @@ def columnar_form(
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.outgrows_result and isinstance(windows, Counted) and windows.size is None:
         raise DeclinedError("each firing would copy all values that its window holds")
-    if kernel.ordered and isinstance(windows, Panes) and windows.windows_each > 1:
-        # The panes of a window are merged in order of time, which is not that of arrival.
+    if kernel.ordered and isinstance(windows, Tiles) and windows.windows_each > 1:
+        # The tiles of a window are merged in order of time, which is not that of arrival.
         kernel = kernel.numbered()
     return ColumnarForm(
         step=step,

@@ -3,14 +3,14 @@
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
 the exchange; as columns they cross it for next to nothing, and become objects right before the step takes them.
 
-Where the function can merge, elements are folded by pane in front of the exchange, and one accumulator for many of them
-crosses it: the windows that hold one element of a pane hold all. A tumbling window is one pane. Sliding windows share
-theirs: an element is added once, and the accumulator of its pane is merged into each window behind the exchange. It
-pays where a task has several elements for each key and pane, which is known once they are grouped; elsewhere they cross
+Where the function can merge, elements are folded by tile in front of the exchange, and one accumulator for many of them
+crosses it: the windows that hold one element of a tile hold all. A tumbling window is one tile. Sliding windows share
+theirs: an element is added once, and the accumulator of its tile is merged into each window behind the exchange. It
+pays where a task has several elements for each key and tile, which is known once they are grouped; elsewhere they cross
 one by one.
 
 A tumbling window has its elements in order of arrival either way: those of one task are folded in their order, and
-``merge`` gets the earlier accumulator first. A sliding window has those of one pane after those of another, so its
+``merge`` gets the earlier accumulator first. A sliding window has those of one tile after those of another, so its
 function must say that order makes no difference.
 
 Elements of one key of which each is at most a gap behind the one before become one session where they are read, if the
@@ -46,7 +46,7 @@ from windrow_runtime.columnar.forms.route import (
     routes_to,
 )
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Sessions, Tiles, windows_of
 from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in_task
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
@@ -63,19 +63,19 @@ _WORTH_IT: Final = 4
 """From this many elements for each accumulator on, folding saves more than it costs to pickle accumulators."""
 
 _WORTH_SHARING: Final = 3
-"""The same where windows share panes: an element is added once, and its accumulator is copied and merged many times."""
+"""The same where windows share tiles: an element is added once, and its accumulator is copied and merged many times."""
 
 
 class Fold(NamedTuple):
     """How the elements of tumbling windows, of sliding ones or of sessions are folded; the function has a ``merge``."""
 
-    windows: Panes | Sessions
+    windows: Tiles | Sessions
     function: AggregateFunction[Any, Any, Any]
 
     @property
-    def shares_panes(self) -> bool:
-        """Returns whether a window is made of several panes."""
-        return isinstance(self.windows, Panes) and self.windows.windows_each > 1
+    def shares_tiles(self) -> bool:
+        """Returns whether a window is made of several tiles."""
+        return isinstance(self.windows, Tiles) and self.windows.windows_each > 1
 
 
 class _Folded(NamedTuple):
@@ -84,7 +84,7 @@ class _Folded(NamedTuple):
     groups: Groups  # the accumulator of each element
     codes: Ints  # the key of each accumulator, by its number
     starts: list[int]
-    ends: list[int]  # of sessions; none of panes
+    ends: list[int]  # of sessions; none of tiles
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RowForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         folded = "" if self.fold is None else ", folded before where that pays"
-        shared = ", panes shared by windows" if self.fold and self.fold.shares_panes else ""
+        shared = ", tiles shared by windows" if self.fold and self.fold.shares_tiles else ""
         return f"elements cross the exchange as columns{folded}{shared}"
 
     def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
@@ -147,7 +147,7 @@ class RowForm(ScanTarget):
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
         found = _folded_in(self.fold.windows, keys, stamps)
-        least = _WORTH_SHARING if self.fold.shares_panes else _WORTH_IT
+        least = _WORTH_SHARING if self.fold.shares_tiles else _WORTH_IT
         if found.groups.count * least > len(stamps):
             return None
         counts = found.groups.sizes.tolist()
@@ -175,26 +175,26 @@ class RowForm(ScanTarget):
                 made.append(accumulator)
         except USER_ERRORS as error:
             start, windows = found.starts[len(made)], fold.windows
-            if isinstance(windows, Panes):
+            if isinstance(windows, Tiles):
                 start -= (start - windows.offset) % windows.slide
-            end = start + windows.size if isinstance(windows, Panes) else found.ends[len(made)]
+            end = start + windows.size if isinstance(windows, Tiles) else found.ends[len(made)]
             given = call_description(owners[len(made)], window=TimeWindow(start, end), element=value)
             raise_call_error(self.step, error, given)
         return made
 
 
-def _folded_in(windows: Panes | Sessions, keys: Keys, stamps: Ints) -> _Folded:
-    """Groups the elements of a task by key, and by pane or session."""
+def _folded_in(windows: Tiles | Sessions, keys: Keys, stamps: Ints) -> _Folded:
+    """Groups the elements of a task by key, and by tile or session."""
     if isinstance(windows, Sessions):
         groups, codes, starts, ends = sessions_in_task(keys, stamps, windows.gap)
         return _Folded(groups, codes, starts.tolist(), ends.tolist())
     cells = cells_of(keys, windows.numbers_of(stamps))
-    return _Folded(cells.groups, cells.codes, windows.panes_at(cells.places).tolist(), [])
+    return _Folded(cells.groups, cells.codes, windows.tiles_at(cells.places).tolist(), [])
 
 
 @dataclass(slots=True)
 class RowSlice:
-    """Elements for one step, which are made each time that somebody asks for them."""
+    """Elements for one step as columns; each read of ``values`` makes the objects anew."""
 
     form: RowForm
     rows: pa.RecordBatch  # keys, timestamps, and the columns of the elements
@@ -245,10 +245,10 @@ def fold_for(step: Step) -> Fold:
         raise DeclinedError("each late element fires its window")
     shape_of(node)
     windows = windows_of(node)
-    if node.late_tag is not None and isinstance(windows, Panes):
+    if node.late_tag is not None and isinstance(windows, Tiles):
         raise DeclinedError("late elements leave one by one")
-    assert isinstance(windows, (Panes, Sessions)), "the others have triggers that are asked at each element"
-    if isinstance(windows, Panes) and windows.is_global:
+    assert isinstance(windows, (Tiles, Sessions)), "the others have triggers that are asked at each element"
+    if isinstance(windows, Tiles) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
     function = node.function.aggregate
     if not function.can_merge:
@@ -256,8 +256,8 @@ def fold_for(step: Step) -> Fold:
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
     fold = Fold(windows, function)
-    if fold.shares_panes and not function.can_share:
-        raise DeclinedError("sliding windows share panes, and the function is not commutative")
+    if fold.shares_tiles and not function.can_share:
+        raise DeclinedError("sliding windows share tiles, and the function is not commutative")
     if isinstance(windows, Sessions) and not function.can_share:
         raise DeclinedError("sessions merge in the order of their births, and the function is not commutative")
     return fold

@@ -82,7 +82,7 @@ class Kernel(ABC):
 
     @final
     def merged_pairs(self, states: Sequence[pa.Array], count: int) -> list[pa.Array]:
-        """The states of ``count`` rows, each merged with the row that stands so many places behind it."""
+        """The first ``count`` states, each merged with the state ``count`` places after it."""
         return self.merge(Groups(np.tile(np.arange(count), 2), count), states)
 
     @final

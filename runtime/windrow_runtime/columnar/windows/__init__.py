@@ -1,1 +1,1 @@
-"""Windows over columns: panes, sessions, and late elements."""
+"""Windows over columns: tiles, sessions, and late elements."""

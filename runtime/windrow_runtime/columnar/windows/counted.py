@@ -42,7 +42,7 @@ class CountOperator(ColumnOperator[Counted]):
 
     def advance(self, rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows of the windows that are not cleaned up."""
-        behind = cleaned(self.windows.panes, rows.column(1).to_numpy(), time)
+        behind = cleaned(self.windows.tiles, rows.column(1).to_numpy(), time)
         return rows.filter(pa.array(~behind)) if behind.any() else rows
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -53,18 +53,18 @@ class CountOperator(ColumnOperator[Counted]):
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         """The time at which the first window is cleaned up; the end of time if that is never."""
-        panes = self.windows.panes
-        if panes.is_global or panes.lateness >= FARTHEST:
+        tiles = self.windows.tiles
+        if tiles.is_global or tiles.lateness >= FARTHEST:
             return MAX_TIMESTAMP
-        return int(panes.last_times(rows.column(1).to_numpy()).min()) + panes.lateness
+        return int(tiles.last_times(rows.column(1).to_numpy()).min()) + tiles.lateness
 
     def add(
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
         """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
-        panes, every = self.windows.panes, self.windows.every
+        tiles, every = self.windows.tiles, self.windows.every
         pieces = self.windows.pieces_each
-        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // panes.windows_each)
+        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // tiles.windows_each)
         if self.kernel.is_large:
             at_once = min(at_once, _LARGE_AT_ONCE)
         for start in range(0, len(keys), at_once):
@@ -75,12 +75,12 @@ class CountOperator(ColumnOperator[Counted]):
     def _add_some(
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> tuple[Fired | None, pa.RecordBatch]:
-        panes, known = self.windows.panes, rows.num_rows
-        places, starts = windows_for(panes, stamps, time)
-        if panes.windows_each > 1:
+        tiles, known = self.windows.tiles, rows.num_rows
+        places, starts = windows_for(tiles, stamps, time)
+        if tiles.windows_each > 1:
             taken = pa.array(places)
             keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
-        lanes = lanes_of(panes, rows, keys, starts)
+        lanes = lanes_of(tiles, rows, keys, starts)
         pieces = _Pieces(self.windows, lanes, rows.column(2).to_numpy(), known)
         fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_lanes)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
@@ -117,10 +117,10 @@ class CountOperator(ColumnOperator[Counted]):
             rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
             taken = [column.take(pa.array(rows)) for column in states]
             found = self.kernel.merge(Groups(firings, len(last)), taken)
-        own, panes = pieces.lanes[last], self.windows.panes
+        own, tiles = pieces.lanes[last], self.windows.tiles
         starts = lanes.starts[own]
         keys = lanes.keys.take(pa.array(own))
-        return Fired(keys, starts, starts + panes.size, panes.last_times(starts), self.kernel.results(found))
+        return Fired(keys, starts, starts + tiles.size, tiles.last_times(starts), self.kernel.results(found))
 
     def _kept(self, pieces: _Pieces, lanes: Lanes, states: _States) -> pa.RecordBatch:
         kept = pa.array(np.flatnonzero(pieces.kept))

@@ -1,14 +1,14 @@
-"""Defines the windows of steps on columns, and computes which windows panes are in, for many panes at once.
+"""Defines the windows of steps on columns, and computes which windows tiles are in, for many tiles at once.
 
-A pane is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
-window is one pane. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
+A tile is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
+window is one tile. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
 sharing for streamed aggregation, 2006)::
 
-    size 70, slide 30   panes   |0 |10   |30|40   |60|70   |90|
+    size 70, slide 30   tiles   |0 |10   |30|40   |60|70   |90|
                         windows |---------0----------|
                                          |---------30---------|
 
-A step may hold millions of panes, each in thousands of windows. So windows are computed, and only those that are asked
+A step may hold millions of tiles, each in thousands of windows. So windows are computed, and only those that are asked
 for are made.
 """
 
@@ -68,7 +68,7 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Panes:
+class Tiles:
     """The tumbling or sliding windows of a step, or the window of all time; in milliseconds."""
 
     size: int  # 0: there is one window, of all time
@@ -84,13 +84,13 @@ class Panes:
         return not self.size
 
     @property
-    def held(self) -> Panes:
+    def held(self) -> Tiles:
         """The windows as the state holds what is in them: it need not keep what their end drops."""
         return replace(self, lateness=0) if self.purges else self
 
     @property
     def windows_each(self) -> int:
-        """In how many windows a pane is at most."""
+        """In how many windows a tile is at most."""
         return max(1, -(-self.size // self.slide))
 
     @property
@@ -99,31 +99,31 @@ class Panes:
         return self.size % self.slide
 
     def numbers_of(self, stamps: Ints) -> Ints:
-        """The number of each timestamp's pane, in order of time."""
+        """The number of each timestamp's tile, in order of time."""
         if self.is_global:
             return np.zeros(len(stamps), np.int64)
         shifted = stamps - self.offset
         slides: Ints = shifted // self.slide
         return 2 * slides + (shifted - slides * self.slide >= self._cut) if self._cut else slides
 
-    def panes_at(self, numbers: Ints) -> Ints:
-        """The starts of panes, by their numbers."""
+    def tiles_at(self, numbers: Ints) -> Ints:
+        """The starts of tiles, by their numbers."""
         if not self._cut:
             return numbers * self.slide + self.offset
         return (numbers >> 1) * self.slide + (numbers & 1) * self._cut + self.offset
 
-    def panes_of(self, stamps: Ints) -> Ints:
-        """The start of each timestamp's pane."""
-        return self.panes_at(self.numbers_of(stamps))
+    def tiles_of(self, stamps: Ints) -> Ints:
+        """The start of each timestamp's tile."""
+        return self.tiles_at(self.numbers_of(stamps))
 
-    def last_windows(self, panes: Ints) -> Ints:
-        """The start of the last window that each pane is in."""
-        return panes - (panes - self.offset) % self.slide
+    def last_windows(self, tiles: Ints) -> Ints:
+        """The start of the last window that each tile is in."""
+        return tiles - (tiles - self.offset) % self.slide
 
-    def first_windows(self, panes: Ints) -> Ints:
-        """The start of the first window that each pane is in."""
-        last = self.last_windows(panes)
-        return last - (last - panes + max(self.size - 1, 0)) // self.slide * self.slide
+    def first_windows(self, tiles: Ints) -> Ints:
+        """The start of the first window that each tile is in."""
+        last = self.last_windows(tiles)
+        return last - (last - tiles + max(self.size - 1, 0)) // self.slide * self.slide
 
     def last_times(self, windows: Ints) -> Ints:
         """The last timestamp of windows, by their starts: they fire when the watermark has reached it."""
@@ -131,23 +131,23 @@ class Panes:
             return np.full(len(windows), MAX_TIMESTAMP)
         return windows + (self.size - 1)
 
-    def gone(self, panes: Ints, watermark: int) -> Mask:
-        """Marks the panes that have no window left that the watermark has not cleaned up."""
+    def gone(self, tiles: Ints, watermark: int) -> Mask:
+        """Marks the tiles that have no window left that the watermark has not cleaned up."""
         if self.is_global:
-            return np.zeros(len(panes), np.bool_)
-        return gone(self.last_times(self.last_windows(panes)), self.lateness, watermark)
+            return np.zeros(len(tiles), np.bool_)
+        return gone(self.last_times(self.last_windows(tiles)), self.lateness, watermark)
 
-    def ahead_of(self, watermark: int, panes: Ints) -> Mask:
-        """Marks the panes whose elements are on time: none is late, nor fires a window that has fired, by then."""
-        first = self.first_windows(panes) if self.lateness else self.last_windows(panes)
+    def ahead_of(self, watermark: int, tiles: Ints) -> Mask:
+        """Marks the tiles whose elements are on time: none is late, nor fires a window that has fired, by then."""
+        first = self.first_windows(tiles) if self.lateness else self.last_windows(tiles)
         return self.last_times(first) > watermark
 
-    def next_times(self, panes: Ints, watermark: int) -> Ints:
-        """The time at which each pane has a window that fires or goes next; the end of time if that is never."""
-        times = np.full(len(panes), MAX_TIMESTAMP)
+    def next_times(self, tiles: Ints, watermark: int) -> Ints:
+        """The time at which each tile has a window that fires or goes next; the end of time if that is never."""
+        times = np.full(len(tiles), MAX_TIMESTAMP)
         if self.is_global:
             return times
-        first, last = self.first_windows(panes), self.last_windows(panes)
+        first, last = self.first_windows(tiles), self.last_windows(tiles)
         for delay in {0, self.lateness}:
             if delay < FARTHEST:
                 found = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
@@ -155,43 +155,43 @@ class Panes:
                 np.minimum(times, found + (self.size - 1 + delay), out=times, where=ahead)
         return times
 
-    def ending(self, panes: Ints, after: int, until: int) -> Iterator[Ints]:
-        """The starts, some at a time, of windows of ascending panes that end behind ``after``, not behind ``until``."""
-        first, last = self._ranges(panes, after, until)
-        # Both ends rise with panes, so each begins new windows behind those of the one before.
+    def ending(self, tiles: Ints, after: int, until: int) -> Iterator[Ints]:
+        """The starts, some at a time, of windows of ascending tiles that end behind ``after``, not behind ``until``."""
+        first, last = self._ranges(tiles, after, until)
+        # Both ends rise with tiles, so each begins new windows behind those of the one before.
         first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
         counts = np.maximum((last - first) // self.slide + 1, 0)
-        # The windows of each pane are a run; these are the numbers of the windows with which runs begin.
+        # The windows of each tile are a run; these are the numbers of the windows with which runs begin.
         bounds = np.concatenate([[0], np.cumsum(counts)])
         for low in range(0, int(bounds[-1]), _STARTS_AT_ONCE):
             numbers = np.arange(low, min(low + _STARTS_AT_ONCE, int(bounds[-1])))
             runs = np.searchsorted(bounds, numbers, side="right") - 1
             yield first[runs] + (numbers - bounds[runs]) * self.slide
 
-    def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """Places of panes, and starts of the windows that end behind ``after``, not ``until``: latest first."""
-        first, last = self._ranges(panes, after, until)
+    def windows(self, tiles: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """Places of tiles, and starts of the windows that end behind ``after``, not ``until``: latest first."""
+        first, last = self._ranges(tiles, after, until)
         counts = np.maximum((last - first) // self.slide + 1, 0)
-        places = np.repeat(np.arange(len(panes)), counts)
+        places = np.repeat(np.arange(len(tiles)), counts)
         steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, last[places] - steps * self.slide
 
     def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
-        """Returns whether a window with a pane from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
+        """Returns whether a window with a tile from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
         firsts, lasts = self._ranges(np.array([first, last]), after, until)
         return bool(firsts[0] <= lasts[1])
 
-    def held_by(self, panes: Ints, starts: Ints) -> tuple[Ints, Ints]:
-        """The panes, of ascending ones, that windows hold: from one place up to another, which is not among them."""
-        return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))
+    def held_by(self, tiles: Ints, starts: Ints) -> tuple[Ints, Ints]:
+        """The tiles, of ascending ones, that windows hold: from one place up to another, which is not among them."""
+        return np.searchsorted(tiles, starts), np.searchsorted(tiles, starts + max(self.size, 1))
 
-    def _ranges(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The first and last window of each pane that end between two watermarks; first is behind last if none does."""
+    def _ranges(self, tiles: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """The first and last window of each tile that end between two watermarks; first is behind last if none does."""
         if self.is_global:
             ends = after < MAX_TIMESTAMP <= until
-            return panes.copy(), panes - int(not ends)
+            return tiles.copy(), tiles - int(not ends)
         low, high = self._between(after, until)
-        first, last = self.first_windows(panes), self.last_windows(panes)
+        first, last = self.first_windows(tiles), self.last_windows(tiles)
         if low > high:
             return first, first - self.slide
         return np.maximum(first, low), np.minimum(last, high)
@@ -217,19 +217,19 @@ class Sessions:
 class Counted:
     """Windows that fire whenever a fixed number of elements has come to them."""
 
-    panes: Panes  # the windows that the elements are in; those of all time make count windows
+    tiles: Tiles  # the windows that the elements are in; those of all time make count windows
     every: int  # how many elements come to a window between two firings
     size: int | None  # how many of its last elements a firing takes; None: all
 
     @property
     def lateness(self) -> int:
         """How long windows are kept behind their end."""
-        return self.panes.lateness
+        return self.tiles.lateness
 
     @property
     def by_clock(self) -> bool:
         """Returns whether they go by processing time."""
-        return self.panes.by_clock
+        return self.tiles.by_clock
 
     @property
     def piece(self) -> int:
@@ -246,33 +246,33 @@ class Counted:
 class Timed:
     """Windows that fire at their end, and at every interval before it."""
 
-    panes: Panes  # the windows that the elements are in
+    tiles: Tiles  # the windows that the elements are in
     interval: int | None  # in milliseconds; None: they fire at their end alone
     purges: bool  # whether a firing drops the contents
 
     @property
     def lateness(self) -> int:
         """How long windows are kept behind their end."""
-        return self.panes.lateness
+        return self.tiles.lateness
 
     @property
     def by_clock(self) -> bool:
         """Returns whether they go by processing time."""
-        return self.panes.by_clock
+        return self.tiles.by_clock
 
 
-Windows: TypeAlias = Panes | Sessions | Counted | Timed
+Windows: TypeAlias = Tiles | Sessions | Counted | Timed
 
 
 def may_be_late(windows: Windows) -> bool:
     """Returns whether elements are late by their timestamps."""
-    panes = windows.panes if isinstance(windows, (Counted, Timed)) else windows
-    return not (panes.by_clock or (isinstance(panes, Panes) and panes.is_global))
+    tiles = windows.tiles if isinstance(windows, (Counted, Timed)) else windows
+    return not (tiles.by_clock or (isinstance(tiles, Tiles) and tiles.is_global))
 
 
 def needs_timestamps(windows: Windows) -> bool:
     """Returns whether the timestamps of elements decide which windows they are in, or when these fire."""
-    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.panes.by_clock)
+    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.tiles.by_clock)
 
 
 def windows_of(node: WindowNode) -> Windows:
@@ -288,7 +288,7 @@ def windows_of(node: WindowNode) -> Windows:
         return _timed(node, inner, purges=purges)
     if node.evictor is None and type(inner) is EventTimeTrigger and purges and node.allowed_lateness:
         windows = _assigned(node, shape_assigned(node))
-        if isinstance(windows, Panes) and not (windows.is_global or windows.by_clock):
+        if isinstance(windows, Tiles) and not (windows.is_global or windows.by_clock):
             return replace(windows, purges=True)
     return _assigned(node, shape_of(node))
 
@@ -297,8 +297,8 @@ _TIMED = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger, Processin
 
 
 def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
-    panes = _assigned(node, shape_assigned(node))
-    if isinstance(panes, Sessions):
+    tiles = _assigned(node, shape_assigned(node))
+    if isinstance(tiles, Sessions):
         raise DeclinedError("sessions that count their elements may merge at each of them")
     size = every if purges else None
     if node.evictor is not None:
@@ -310,37 +310,37 @@ def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
         size = min(size, every) if purges else size
         if not size:
             raise DeclinedError("the evictor leaves no element")
-    return Counted(panes, every, size)
+    return Counted(tiles, every, size)
 
 
 def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed | Sessions:
-    panes = _assigned(node, shape_assigned(node))
-    if isinstance(panes, Sessions):
-        if panes.by_clock and isinstance(trigger, ProcessingTimeTrigger):
+    tiles = _assigned(node, shape_assigned(node))
+    if isinstance(tiles, Sessions):
+        if tiles.by_clock and isinstance(trigger, ProcessingTimeTrigger):
             # They are cleaned up when their end fires them.
-            return panes
+            return tiles
         raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
     continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
     interval = trigger.interval if isinstance(trigger, continuous) else None
     by_clock = trigger.uses_processing_time
-    if panes.is_global and interval is not None:
-        return Timed(replace(panes, by_clock=by_clock), interval, purges)
-    if panes.is_global or panes.by_clock != by_clock:
+    if tiles.is_global and interval is not None:
+        return Timed(replace(tiles, by_clock=by_clock), interval, purges)
+    if tiles.is_global or tiles.by_clock != by_clock:
         raise DeclinedError(f"{trigger.describe()} goes by another time than the windows")
-    if interval is not None and panes.windows_each > 1:
-        if panes.lateness:
+    if interval is not None and tiles.windows_each > 1:
+        if tiles.lateness:
             raise DeclinedError("a late element fires some of its windows at once, and others at intervals")
         # The timer for the end is set with the first element, and that of an interval at the firing before.
-        if (panes.offset + panes.size - 1) % gcd(panes.slide, interval) == 0:
+        if (tiles.offset + tiles.size - 1) % gcd(tiles.slide, interval) == 0:
             raise DeclinedError("windows that slide may end when others fire at intervals")
-    return Timed(panes, interval, purges)
+    return Timed(tiles, interval, purges)
 
 
-def _assigned(node: WindowNode, shape: WindowShape | None) -> Panes | Sessions:
+def _assigned(node: WindowNode, shape: WindowShape | None) -> Tiles | Sessions:
     """The windows that elements are assigned to."""
     lateness = node.allowed_lateness or 0
     if isinstance(shape, WindowOfAllTime):
-        return Panes(0, 1, 0, 0)
+        return Tiles(0, 1, 0, 0)
     if isinstance(shape, GapWindows) and shape.gap is not None:
         if shape.gap > FARTHEST:
             raise DeclinedError("the gap is too long for columns")
@@ -352,10 +352,10 @@ def _assigned(node: WindowNode, shape: WindowShape | None) -> Panes | Sessions:
         raise DeclinedError("there are gaps between windows")
     if shape.size > FARTHEST:
         raise DeclinedError("windows are too large for columns")
-    return Panes(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)
+    return Tiles(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)
 
 
-W = TypeVar("W", Panes, Sessions, Counted, Timed)
+W = TypeVar("W", Tiles, Sessions, Counted, Timed)
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
 from windrow_runtime.columnar.windows.geometry import Fired
-from windrow_runtime.columnar.windows.panes import Held, PaneOperator, PaneRows, panes_in
+from windrow_runtime.columnar.windows.tiles import Held, PaneOperator, TileRows, tiles_in
 
 _FIRINGS_AT_ONCE: Final = 1 << 17
 
 
 def fire_late(
-    operator: PaneOperator, chunks: Chunks, keys: pa.Array, panes: Ints, inputs: Sequence[pa.Array], watermark: int
+    operator: PaneOperator, chunks: Chunks, keys: pa.Array, tiles: Ints, inputs: Sequence[pa.Array], watermark: int
 ) -> Iterator[Fired]:
     """The windows that fire for elements, in order of the elements, which are not yet in the state.
 
@@ -37,7 +37,7 @@ def fire_late(
     """
     windows, kernel = operator.windows, operator.kernel
     cleaned = max(watermark - windows.lateness, MIN_TIMESTAMP)
-    places, starts = windows.windows(panes, cleaned, watermark)
+    places, starts = windows.windows(tiles, cleaned, watermark)
     if not len(places):
         return
     late, of_late = np.unique(places, return_inverse=True)
@@ -88,14 +88,14 @@ def held_by_windows(operator: PaneOperator, chunks: Chunks, keys: pa.Array, star
     parts: list[pa.RecordBatch] = []
     in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
     for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
-        panes = panes_in(rows)
-        near = (panes >= low) & (panes < high)
+        tiles = tiles_in(rows)
+        near = (tiles >= low) & (tiles < high)
         if windows.windows_each == 1:
-            near &= np.isin(panes, distinct)
+            near &= np.isin(tiles, distinct)
         in_time = rows.filter(pa.array(near))
         parts.append(in_time.filter(pc.is_in(in_time.column(0), value_set=keys)))
     rows = concatenated([no_rows(operator.schema), *parts])
-    found = list(PaneRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
+    found = list(TileRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
     if not found:
         # There may be rows between windows that are far apart.
         none = no_rows(operator.schema)

@@ -20,12 +20,15 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.plan.changing import takes_changes
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
+from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
+from windrow_runtime.operators.windows.shape import lets_panes_out
 from windrow_runtime.storage.stored_classes import Way, default_makers, way_of
 
 # Any in this module: what JSON holds, and functions of every type.
@@ -71,6 +74,11 @@ def step_shape(topology: Topology, step: Step) -> Shape:
         # A reduced or aggregated window keeps all its elements with an evictor, and one value without.
         shape["evictor"] = None if node.evictor is None else "evicts"
         shape["allowed lateness"] = node.allowed_lateness or 0
+        if lets_panes_out(node):
+            # Whether contents go with a pane, and what is kept to be withdrawn.
+            shape["panes"] = ", ".join(node.panes.describe()) or "accumulating"
+        if takes_changes(node):
+            shape["elements"] = "changes"
         shape.update(_window_function(node))
     else:
         assert isinstance(node, KeyedProcessNode)
@@ -100,7 +108,9 @@ def _window_function(node: WindowNode) -> Shape:
     if inner is not None:
         plain = isinstance(inner, (Applied, AppliedAll))
         shape["window function"] = None if plain else _class_name(type(inner))
-    shape["state"] = {**_descriptors(inner), **_descriptors(node.effective_trigger, "trigger ")}
+    shape["state"] = _descriptors(inner)
+    for number, part in enumerate(with_parts(node.effective_trigger)):
+        shape["state"] |= _descriptors(part, f"trigger {number} " if number else "trigger ")
     return shape
 
 
@@ -170,6 +180,8 @@ def _value(value: object) -> object:
         return value
     if isinstance(value, enum.Enum):
         return value.name
+    if isinstance(value, (tuple, list)):
+        return list(map(_value, value))
     if callable(getattr(value, "describe", None)):
         return _part(value)
     # The repr of another object may hold its address in memory, which differs in each run.
@@ -257,6 +269,8 @@ def _compared(value: Any) -> Any:
     """Returns a part of a plan without the text for people."""
     if isinstance(value, Mapping):
         return {key: _compared(inner) for key, inner in value.items() if key != "text"}
+    if isinstance(value, list):
+        return list(map(_compared, value))
     return value
 
 

@@ -1,1 +1,1 @@
-"""Rows and values on their way between Python workers."""
+"""Rows and values on their way between Python workers, and the counts that workers report."""

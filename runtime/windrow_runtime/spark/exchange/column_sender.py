@@ -16,9 +16,9 @@ from windrow_runtime.columnar.forms.route import Crossing, Route, ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
 # Any in this module: pyarrow has no types.
 
@@ -41,7 +41,7 @@ class ColumnSender:
     def __init__(self, groups: KeyGroups, new_row: Callable[[int, int, int, bytes], PackedRow]) -> None:
         self._groups = groups
         self._new_row = new_row
-        # A watermark above which that of a step, by its id, is not when the elements arrive; None: none is known.
+        # Gives an upper bound for the watermark that a step, by its id, has when the elements arrive; None: unknown.
         self.bound_of: Callable[[str], int | None] = no_bound
         # The elements for each step that have not been sent yet, as Arrow batches.
         self._waiting: dict[int, tuple[ColumnTarget, list[Any]]] = {}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from windrow.plan import Step, TimestampsNode
+from windrow.time import now_millis
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.packer import Routed, ToSink, ToStep
-from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.
@@ -82,7 +82,7 @@ class PortFragment:
         return fragment
 
     def _now(self) -> int:
-        now = time.time_ns() // 1_000_000
+        now = now_millis()
         batch = current_batch()
         stored = None if self._clock is None or batch is None else self._clock.read(batch).now
         return now if stored is None else stored
@@ -125,7 +125,7 @@ class PortFragment:
 
     def end_batch(self) -> None:
         """Lets periodic watermark generators emit."""
-        now = time.time_ns() // 1_000_000
+        now = now_millis()
         for tracker in self._trackers.values():
             tracker.end_batch(now)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.picklable import check_sendable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, dump_values, no_bound, pack_keyed, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import Count
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget

@@ -94,8 +94,8 @@ PackedValues: TypeAlias = "Sequence[Any] | tuple[str, bytes] | tuple[bytes, int,
 many values, and their columns; or a pickle."""
 
 _SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
-_ROWS_BITS = 30
-_ORIGIN_BITS = 32
+_ROWS_BITS: Final = 30
+_ORIGIN_BITS: Final = 32
 
 
 class Phase:
@@ -153,6 +153,11 @@ def sequence_number(phase: int, origin: int, row: int) -> int:
     gives the same result.
     """
     return phase << (_ORIGIN_BITS + _ROWS_BITS) | origin << _ROWS_BITS | row
+
+
+def notes_number(origin: int, count: int) -> int:
+    """Returns the sequence number of the first of ``count`` notes for the driver, the last rows of an origin."""
+    return sequence_number(Phase.AFTER_WATERMARK, origin, (1 << _ROWS_BITS) - count)
 
 
 def phase_of(number: int) -> int:

@@ -25,19 +25,19 @@ from windrow_runtime.columnar.state import (
     no_rows,
 )
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import Fired, Panes
+from windrow_runtime.columnar.windows.geometry import Fired, Tiles
 from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.late import fire_late
-from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.columnar.windows.tiles import PaneOperator, tiles_in
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock import BatchTimes
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
 from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
@@ -112,10 +112,10 @@ class ColumnRunner(StepRunner):
             if not isinstance(operator, PaneOperator):
                 yield from self._run_pages(operator, record, store, phases, now, packers[0])
             else:
-                yield from self._run_panes(operator, record, store, phases, packers[0])
+                yield from self._run_tiles(operator, record, store, phases, packers[0])
         record.watermark, record.now = watermark, now
 
-    def _run_panes(
+    def _run_tiles(
         self, operator: PaneOperator, record: StepRecord, store: PageStore, phases: Sequence[_Phase], fires: Packer
     ) -> Iterator[PackedRow]:
         measure = partial(operator.measure, record.watermark)
@@ -209,27 +209,27 @@ class ColumnRunner(StepRunner):
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Counts the elements that arrived in their windows; returns the rows of state."""
-        arrived = yield from self._without_late(operator.windows.panes, arrived, time, packer)
+        arrived = yield from self._without_late(operator.windows.tiles, arrived, time, packer)
         return (yield from self._emit_each(operator.add(rows, *self._inputs_of(arrived), time), rows, packer))
 
     def _add_timed(
         self, operator: TimedOperator, rows: Any, arrived: Any, time: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Adds elements to windows that fire by time; returns the rows of state."""
-        panes = operator.windows.panes
-        arrived = yield from self._without_late(panes, arrived, time, packer)
+        tiles = operator.windows.tiles
+        arrived = yield from self._without_late(tiles, arrived, time, packer)
         if self._form.folds_first:
             return operator.add(rows, arrived, time)
-        ended = panes.last_times(panes.last_windows(panes.panes_of(arrived.column(1).to_numpy()))) <= time
+        ended = tiles.last_times(tiles.last_windows(tiles.tiles_of(arrived.column(1).to_numpy()))) <= time
         if ended.any():
             fired = operator.each(rows, *self._inputs_of(arrived.filter(_mask(ended))), time)
             rows = yield from self._emit_each(fired, rows, packer)
             arrived = arrived.filter(_mask(~ended))
         return operator.add(rows, operator.fold(*self._inputs_of(arrived)), time)
 
-    def _without_late(self, panes: Panes, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
+    def _without_late(self, tiles: Tiles, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
         """Takes away the elements that are late; returns the others."""
-        behind = late(panes, arrived.column(1).to_numpy(), time)
+        behind = late(tiles, arrived.column(1).to_numpy(), time)
         if not behind.any():
             return arrived
         yield from self._take_late(arrived.filter(_mask(behind)), packer)
@@ -295,24 +295,24 @@ class ColumnRunner(StepRunner):
     ) -> Generator[PackedRow, None, Any]:
         """Fires windows for elements that are late for them; returns the rows of state of those that are kept."""
         windows = operator.windows
-        panes = windows.panes_of(rows.column(1).to_numpy())
-        gone = windows.gone(panes, watermark)
+        tiles = windows.tiles_of(rows.column(1).to_numpy())
+        gone = windows.gone(tiles, watermark)
         if gone.any():
             yield from self._take_late(rows.filter(_mask(gone)), packer)
-            rows, panes = rows.filter(_mask(~gone)), panes[~gone]
+            rows, tiles = rows.filter(_mask(~gone)), tiles[~gone]
         keys, stamps, inputs = self._inputs_of(rows)
         if windows.lateness:
             if self._on_rows is None:
-                for fired in fire_late(operator, chunks, keys, panes, inputs, watermark):
+                for fired in fire_late(operator, chunks, keys, tiles, inputs, watermark):
                     yield from self._emit(fired, packer)
             else:
-                results = fire_late_rows(operator, self._on_rows, chunks, keys, panes, inputs, watermark)
+                results = fire_late_rows(operator, self._on_rows, chunks, keys, tiles, inputs, watermark)
                 for number, result in enumerate(results, 1):
                     self._collector.collect(*result)
                     if number % FIRINGS_AT_ONCE == 0:
                         yield from self._drain(packer)
                 yield from self._drain(packer)
-            dropped = windows.held.gone(panes, watermark)
+            dropped = windows.held.gone(tiles, watermark)
             if windows.purges and dropped.any():
                 keys, stamps, inputs = self._inputs_of(rows.filter(_mask(~dropped)))
         return operator.fold_arrived(chunks, keys, stamps, inputs)
@@ -321,11 +321,11 @@ class ColumnRunner(StepRunner):
         self, operator: PaneOperator, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
-        panes = panes_in(rows)
+        tiles = tiles_in(rows)
         if not self._form.folds_first:
-            self._check_ahead(operator.windows.ahead_of(watermark, panes), watermark)
+            self._check_ahead(operator.windows.ahead_of(watermark, tiles), watermark)
             return rows.select(operator.schema.names)
-        gone = operator.windows.gone(panes, watermark)
+        gone = operator.windows.gone(tiles, watermark)
         if gone.any():
             yield from self._take_late(rows.filter(_mask(gone)), packer)
             rows = rows.filter(_mask(~gone))

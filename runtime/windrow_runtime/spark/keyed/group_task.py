@@ -25,6 +25,7 @@ from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.spark.clock import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.classes import state_codec
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.rows import (
     Arrived,
@@ -35,12 +36,11 @@ from windrow_runtime.spark.exchange.rows import (
     Phase,
     RowKind,
     dump_values,
-    sequence_number,
+    notes_number,
     unpack_keyed,
     unpack_partials,
 )
 from windrow_runtime.spark.keyed.level import KeyedStep, Level, StepRunner
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
@@ -243,7 +243,7 @@ class GroupTask:
         runners = self._runners.values()
         reports: list[Any] = [report for runner in runners for report in runner.step.take_reports()]
         counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()]
-        number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
+        number = notes_number(origin, 1)
         for kind, notes in ((RowKind.REPORTS, reports), (RowKind.COUNTERS, counts)):
             if notes:
                 yield PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))

@@ -12,10 +12,10 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator, Metrics
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, Report
+from windrow_runtime.spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_runtime.spark.exchange.packer import Packer, Routed
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class KeyedStep:
 class Level:
     """All keyed steps that get their elements by one exchange (shuffle)."""
 
-    number: int  # 0 for the first level behind the sources
+    number: int  # 1 for the first level behind the sources
     last: bool
     groups: KeyGroups
     fingerprint: bytes  # of the plan; stored with the state

@@ -102,9 +102,9 @@ class LevelCalls:
                 continue
             if row.kind == RowKind.END and self._level.end is not None:
                 self._level.end.note_end()
-            if not has_passed_time and not (self._level.number == 0 and self._level.last):
+            if not has_passed_time and not (self._level.number == 1 and self._level.last):
                 has_passed_time = True
-                if self._level.number == 0:
+                if self._level.number == 1:
                     yield from self._tick(label, time)
                 else:
                     self._previous = BatchTime(*load_values(row.payload))

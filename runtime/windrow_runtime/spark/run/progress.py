@@ -23,7 +23,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
-from windrow_runtime.spark.run.facts import (
+from windrow_runtime.spark.exchange.facts import (
     LATE,
     OPEN_WINDOWS,
     RECORDS_IN,

@@ -21,10 +21,10 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
-from windrow_runtime.spark.run.facts import Count
 from windrow_runtime.spark.run.progress import ProgressKeeper
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.parts import WorkerSinks
@@ -55,7 +55,7 @@ class BatchWriter:
     results: Results
     query: str
     progress: ProgressKeeper
-    parts: WorkerSinks | None = None  # what the last stage of the query writes; rows for it carry names of parts alone
+    parts: WorkerSinks | None = None  # the sinks that workers write; rows for these carry names of files alone
     keeper: ClockKeeper | None = None
     note: BatchNote | None = None  # of the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
@@ -143,7 +143,7 @@ class BatchWriter:
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
-        """Adds up the counts of tasks; those about the batch alone are kept for the report."""
+        """Adds up the counters of tasks; keeps facts, and the number of malformed records, for the batch's report."""
         counted: Counter[tuple[str, str]] = Counter()
         self._facts = []
         for step, name, count in counts:

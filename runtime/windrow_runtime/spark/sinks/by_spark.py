@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow import DataStream, DataStreamSink, Pipeline
-from windrow.addresses.paths import local_path
+from windrow.addresses.paths import BATCH_FOLDER, local_path
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink
@@ -94,7 +94,7 @@ def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
         if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
             continue
         with engine_errors(step.where, sink.secrets):
-            written = exists_for_spark(spark, f"{as_read_path(sink.path)}/batch-*")
+            written = exists_for_spark(spark, f"{as_read_path(sink.path)}/{BATCH_FOLDER}*")
         if written:
             raise other_run(step, sink.shown_path)
 
@@ -125,7 +125,7 @@ def write_files(
     local = local_path(sink.path)
     try:
         if local is None:
-            place = f"{sink.path}/batch-{batch}"
+            place = f"{sink.path}/{BATCH_FOLDER}{batch}"
             # Spark gives no program a way to rename or to delete there, so it writes in place.
             if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
                 _write_folder(frame, number, step, place, classes)

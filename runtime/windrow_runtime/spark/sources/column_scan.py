@@ -12,18 +12,18 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.inputs.text_blocks import TextRows
 from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
+from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, no_bound, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.run.facts import Count
 
 # Any in this module: pyarrow has no types.
 
 
 class ColumnScan:
-    """Takes the columns of a source in one task, whose rows the origin orders among those of other tasks.
+    """Takes the columns of a source in one task; ``origin`` orders the task's rows among those of other tasks.
 
-    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` says for a step
-    which watermark its own does not exceed in this batch.
+    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` gives an upper
+    bound for the watermark that a step has in this batch, or None.
     """
 
     def __init__(

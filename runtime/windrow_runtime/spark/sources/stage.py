@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
@@ -15,12 +15,12 @@ from windrow_runtime.inputs.text_blocks import without_elements
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, packed_batch, sequence_number
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, notes_number, packed_batch
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
-from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.run.progress import WatermarkBounds
 from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
 CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # empty: the first level itself stores the previous time
-_LAST_ROWS = (1 << 30) - 3
+_PARTITION_BITS: Final = 20  # an origin, see sequence_number, has the place of the source above the partition's bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _Task:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         self._stage = stage
-        self._origin = (stage.place << 20) + partition
+        self._origin = (stage.place << _PARTITION_BITS) + partition
         # Rows for sinks may go to any partition of the exchange, which passes them on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
         self._writer = None if stage.sinks is None else stage.sinks.writer()
@@ -174,7 +174,7 @@ class _Task:
             (RowKind.REPORTS, list(map(tuple, self._fragment.take_reports()))),
             (RowKind.COUNTERS, self._counts(records)),
         ]
-        first = sequence_number(Phase.AFTER_WATERMARK, self._origin, _LAST_ROWS)
+        first = notes_number(self._origin, len(for_driver))
         rows = [
             PackedRow(self._label, kind, 0, number, dump_values(values))
             for number, (kind, values) in enumerate(for_driver, start=first)
