@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from windrow import DataStream, OutputTag, from_source
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.panes import PaneTiming
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import (
@@ -701,3 +701,13 @@ def test_the_state_of_triggers_in_words(trigger: Trigger[Any, Any], expected: Se
 def test_a_stream_without_windows() -> None:
     with driven(from_source(NUMBERS)) as harness, pytest.raises(InvalidArgumentError, match="a stream with windows"):
         harness.explain_element(1)
+
+
+def test_a_harness_without_journals() -> None:
+    stream = tumbling().reduce(add)
+    with StreamHarness(stream, NUMBERS, explains=False) as harness:
+        harness.process_element(2, 1_000)
+        with pytest.raises(UnsupportedOperationError, match="keeps no journals"):
+            harness.explain_window("even", FIRST)
+        harness.process_watermark(9_999)
+        assert harness.take_values() == [2]

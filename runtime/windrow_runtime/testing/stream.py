@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink
@@ -19,6 +19,7 @@ from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import NOTHING
@@ -101,13 +102,15 @@ class StreamHarness(Generic[In, Out]):
     """Drives a stream step by step: elements, watermarks and the clock in; what each step emits out.
 
     Nothing happens by itself: time stands still unless the test moves it. A watermark that a strategy of the stream
-    makes takes effect at :meth:`emit_watermarks`. Steps run in the general form of their operator and keep a journal,
-    with all elements that came: :meth:`explain_window` and :meth:`explain_element` tell it in sentences.
+    makes takes effect at :meth:`emit_watermarks`. Each step keeps a journal, with all elements that came:
+    :meth:`explain_window` and :meth:`explain_element` tell it in sentences.
 
     Args:
         stream: The stream under test.
         source: The source to push into; by default the stream's only one.
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
+        explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
+            that a runner gives them; the results are the same.
 
     Example:
         >>> from datetime import timedelta
@@ -129,7 +132,12 @@ class StreamHarness(Generic[In, Out]):
     """
 
     def __init__(
-        self, stream: DataStream[Out], source: PushSource[In] | None = None, *, also: tuple[DataStream[Any], ...] = ()
+        self,
+        stream: DataStream[Out],
+        source: PushSource[In] | None = None,
+        *,
+        also: tuple[DataStream[Any], ...] = (),
+        explains: bool = True,
     ) -> None:
         self._stream = stream
         tapped = {id(each.node): each for each in (stream, *also)}
@@ -138,7 +146,7 @@ class StreamHarness(Generic[In, Out]):
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
-        self._journals = {step.id: Journal() for step in self._topology.keyed}
+        self._journals = {step.id: Journal() for step in self._topology.keyed if explains}
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
         self.current_watermark = MIN_TIMESTAMP
@@ -150,7 +158,8 @@ class StreamHarness(Generic[In, Out]):
         return execution
 
     def _operator_of(self, step: Step) -> KeyedOperator:
-        return journalled(step, self._journals[step.id])
+        journal = self._journals.get(step.id)
+        return operator_for(step) if journal is None else journalled(step, journal)
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
@@ -189,8 +198,9 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         port = self._source if source is None else self._port_of(source)
-        kept = own(value)
-        self._pushed.append((kept, timestamp))
+        kept = own(value) if self._journals else value
+        if self._journals:
+            self._pushed.append((kept, timestamp))
         for journal in self._journals.values():
             journal.pushed = kept
         try:
@@ -350,7 +360,10 @@ class StreamHarness(Generic[In, Out]):
                 expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
             )
         operator = self._execution.operators[fitting[0].id]
-        assert isinstance(operator, JournalledOperator)
+        if not isinstance(operator, JournalledOperator):
+            raise UnsupportedOperationError(
+                "the harness keeps no journals", given="explains=False", expected="StreamHarness(..., explains=True)"
+            )
         return Explainer(fitting[0], operator)
 
     # The life of the harness
