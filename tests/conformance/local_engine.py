@@ -56,6 +56,7 @@ class LocalRun:
 
     def __init__(self, pipeline: Pipeline, *, explains: bool) -> None:
         self._calls = pipeline.calls
+        self._explains = explains
         self._probe = _Probe()
         self._dropped = 0
         source = PushSource(Element)
@@ -96,6 +97,10 @@ class LocalRun:
             overtaken=self._probe.take(),
         )
         self._dropped = dropped
+        if self._explains:
+            # What the next steps show tells whether it has changed anything.
+            for each in harness.open_windows():
+                assert str(harness.explain_window(each.key, each.window, step=each.step))
         return observed
 
     def close(self) -> None:

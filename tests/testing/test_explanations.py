@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from windrow import DataStream, OutputTag, from_source
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.aggregates import count
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.panes import PaneTiming
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import (
@@ -52,7 +53,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     Window,
 )
-from windrow_runtime.testing import Cause, Fate, Outcome, PushSource, Standing, StreamHarness
+from windrow_runtime.testing import Cause, Fate, Moment, Outcome, PushSource, Standing, StreamHarness
 
 LATE = OutputTag("late", int)
 FIRST, SECOND = TimeWindow(0, 10_000), TimeWindow(10_000, 20_000)
@@ -701,6 +702,44 @@ def test_the_state_of_triggers_in_words(trigger: Trigger[Any, Any], expected: Se
 def test_a_stream_without_windows() -> None:
     with driven(from_source(NUMBERS)) as harness, pytest.raises(InvalidArgumentError, match="a stream with windows"):
         harness.explain_element(1)
+
+
+# elements  2, whose sum fails
+def test_an_element_whose_function_fails() -> None:
+    def fails(a: int, b: int) -> int:
+        raise ValueError("no sum")
+
+    with driven(tumbling().reduce(fails)) as harness:
+        harness.process_element(2, 1_000)
+        with pytest.raises(UserFunctionError):
+            harness.process_element(4, 1_000)
+        harness.process_element(6, 11_000)
+        assert harness.explain_element(4).sentences[-1] == "A function of the step raised an error for it."
+        assert harness.explain_element(6).at == Moment(Cause.ELEMENT, None, 3, MIN_TIMESTAMP, MIN_TIMESTAMP)
+
+
+# time      0         10
+#           |---------|
+# elements   2            sums of one element each, withdrawn by a second one
+#            *+ *-+
+def test_withdrawn_elements() -> None:
+    pairs = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
+    totals = pairs.key_by(lambda total: total).window(GlobalWindows.create()).trigger(CountTrigger.of(9))
+    with driven(totals.aggregate(count())) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(4, 2_000)
+        step = harness.open_windows()[-1].step
+        withdrawn = harness.explain_element(2, step=step)
+        empty = harness.explain_window(2, GlobalWindow(), step=step)
+        full = harness.explain_window(6, GlobalWindow(), step=step)
+    assert withdrawn.sentences[0].startswith(f"The withdrawal of 2 at 9,999 came to {step} as element 2, with key 2")
+    assert (empty.standing, empty.elements) == (Standing.EMPTY, 0)
+    assert (full.standing, full.elements) == (Standing.OPEN, 1)
+
+
+def test_what_is_no_window() -> None:
+    with driven(tumbling().reduce(add)) as harness, pytest.raises(InvalidArgumentError, match="it is no window"):
+        harness.explain_window("even", (0, 10_000))
 
 
 def test_a_harness_without_journals() -> None:

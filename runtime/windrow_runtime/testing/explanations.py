@@ -145,8 +145,12 @@ class Explainer:
         """Explains a window of a key.
 
         Raises:
-            InvalidArgumentError: If no element of the key has come.
+            InvalidArgumentError: If it is no window, or no element of the key has come.
         """
+        if not callable(getattr(window, "max_timestamp", None)):
+            raise InvalidArgumentError(
+                "it is no window", given=shortened(window), expected="a window, such as TimeWindow(0, 10_000)"
+            )
         (key,) = with_one_nan([key])
         lives = self._lives(key)
         life = lives.get(window, Life())
@@ -158,7 +162,7 @@ class Explainer:
         merged_into = None
         words = ""
         if standing is Standing.MERGED:
-            merged_into = next(e.into for e in reversed(life.events) if isinstance(e, Merger) and e.into != window)
+            merged_into = _merged_into(window, life)
         elif entry is not None and standing in {Standing.OPEN, Standing.EMPTY, Standing.FINISHED}:
             words = operator.trigger_in_words(key, window, entry)
         sentences = [
@@ -207,11 +211,11 @@ class Explainer:
         for event in reversed(life.events):
             if isinstance(event, Cleanup):
                 return Standing.CLEANED_UP
-            if isinstance(event, Merger) and event.into != window:
+            if isinstance(event, Merger):
+                if event.into == window:
+                    break
                 return Standing.MERGED
-            if not isinstance(event, Late):
-                return Standing.EMPTY
-        return Standing.NEVER
+        return Standing.EMPTY if life.taken else Standing.NEVER
 
     def _headline(self, key: Hashable, window: Any, standing: Standing, life: Life) -> str:
         firings = sum(isinstance(event, Firing) for event in life.events)
@@ -294,15 +298,11 @@ class Explainer:
 
     def _onward(self, key: Hashable, window: Any) -> str:
         """What became of a window that others merged into, if it merged again."""
-        lives, names = self._journal.lives[key], []
-        while True:
-            events = lives[window].events if window in lives else []
-            following = next((e.into for e in reversed(events) if isinstance(e, Merger) and e.into != window), None)
-            if following is None or self._operator.state_of(key, window) is not None:
-                break
-            window = following
-            names.append(window_in_words(window))
-        return "".join(f" That became a part of {name}." for name in names)
+        life = self._journal.life(key, window)
+        if self._standing(key, window, life) is not Standing.MERGED:
+            return ""
+        into = _merged_into(window, life)
+        return f" That became a part of {window_in_words(into)}.{self._onward(key, into)}"
 
     def _late(self, window: Any, at: Moment) -> str:
         """The arithmetic of lateness for a window at a moment."""
@@ -364,25 +364,23 @@ class Explainer:
             for arrival in self._journal.arrivals
             if (timestamp is None or arrival.timestamp == timestamp) and (key is NOTHING or arrival.key == key)
         ]
-        found = [a for a in fitting if _equal(a.value, value)] or [a for a in fitting if _equal(a.pushed, value)]
+        found = [a for a in fitting if equal(a.value, value)] or [a for a in fitting if equal(a.pushed, value)]
         if not found:
             return None
-        try:
-            arrival = found[which]
-        except IndexError:
+        if not -len(found) <= which < len(found):
             raise InvalidArgumentError(
                 "fewer elements that equal it have come", given=f"which={which}", expected=f"less than {len(found)}"
-            ) from None
-        return self._explained(arrival, found)
+            )
+        return self._explained(found, range(len(found))[which])
 
-    def _explained(self, arrival: Arrival, found: Sequence[Arrival]) -> ElementExplanation:
+    def _explained(self, found: Sequence[Arrival], place: int) -> ElementExplanation:
+        arrival = found[place]
         at = arrival.at
         kind = "The withdrawal of " if arrival.is_withdrawal else ""
         came = f"{kind}{_element(arrival)} came to {self.step.id} as element {at.element}"
         sentences = [f"{came}, with key {shortened(arrival.key)}, {_times_in_words(at)}."]
         if len(found) > 1:
-            place = found.index(arrival) + 1
-            sentences.append(f"{len(found)} elements equal to it came; this is number {place} of them.")
+            sentences.append(f"{len(found)} elements equal to it came; this is number {place + 1} of them.")
         sentences += [text for placement in arrival.placements for text in self._placed(arrival, placement)]
         sentences += self._ending(arrival)
         return ElementExplanation(
@@ -417,15 +415,17 @@ class Explainer:
             yield f"It joined {name}, on time: {self._late(window, at)}."
         yield from self._first_result(arrival, window)
 
-    def _first_result(self, arrival: Arrival, window: Any) -> Iterator[str]:
-        """When a window let out a result with an element first, also after it has merged."""
+    def _first_result(self, arrival: Arrival, window: Any, merger: Merger | None = None) -> Iterator[str]:
+        """When a window let out a result with an element first, also after it has merged; ``merger`` made it."""
         number = arrival.at.element
-        for event in self._events(arrival.key, window):
+        events = self._events(arrival.key, window)
+        begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1
+        for event in events[begin:]:
             if event.at.element < number:
                 continue
             if isinstance(event, Merger) and event.into != window:
                 yield f"Later that became a part of {window_in_words(event.into)}."
-                yield from self._first_result(arrival, event.into)
+                yield from self._first_result(arrival, event.into, event)
                 return
             if isinstance(event, Firing):
                 pane = "" if event.pane is None else f" {_pane(event.pane)}"
@@ -452,6 +452,8 @@ class Explainer:
             yield "It was dropped, and counted in late_records_dropped."
         elif arrival.fate is Fate.DROPPED_FINISHED:
             yield "It was dropped, and counted in closed_window_records_dropped."
+        elif arrival.fate is Fate.FAILED:
+            yield "A function of the step raised an error for it."
         elif arrival.fate is Fate.NOWHERE:
             if not arrival.placements:
                 yield "The assigner gave it no window."
@@ -482,9 +484,13 @@ def _times(timers: Any, key: Hashable, window: Any) -> list[int]:
     return sorted(time for timer_key, namespace, time in timers if timer_key == key and namespace == window)
 
 
+def _merged_into(window: Any, life: Life) -> Any:
+    """The window that another one became a part of last."""
+    return next(event.into for event in reversed(life.events) if isinstance(event, Merger) and event.into != window)
+
+
 def _known_windows(key: Hashable, lives: dict[Any, Life]) -> list[str]:
-    known = [window for window, life in lives.items() if any(not isinstance(event, Late) for event in life.events)]
-    known += [window for window, life in lives.items() if life.elements and window not in known]
+    known = [window for window, life in lives.items() if life.taken]
     if not known:
         return []
     return [f"The windows of key {shortened(key)} so far: {_listed(known, window_in_words)}."]
@@ -522,7 +528,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal(one: Any, other: Any) -> bool:
     """Returns whether elements are equal; a user's ``==`` may raise, or answer with something else than a bool."""
     if one is NOTHING or type(one) is not type(other):
         return False

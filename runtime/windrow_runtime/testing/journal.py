@@ -130,7 +130,8 @@ class Life:
     """What happened to one window of one key."""
 
     events: list[Event] = field(default_factory=list)
-    elements: int = 0  # how many it has taken
+    taken: int = 0  # how many elements it has taken
+    elements: int = 0  # how many of these it holds
     fresh: int = 0  # how many of these since it fired last
 
 
@@ -180,6 +181,9 @@ class Fate(Enum):
     NOWHERE = "in no window"
     """No window took it, yet it was not late by its own timestamp."""
 
+    FAILED = "failed"
+    """A function of the step raised an error for it."""
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -226,6 +230,7 @@ class Journal:
             life = self.life(key, source)
             if life is not into:
                 life.events.append(merger)
+                into.taken += life.taken
                 into.elements, into.fresh = into.elements + life.elements, into.fresh + life.fresh
                 life.elements = life.fresh = 0
 
@@ -404,18 +409,14 @@ class JournalledOperator(WindowOperator):
             self._at = self._moment(Cause.ELEMENT, None, element=len(self.journal.arrivals) + 1)
             self._key, self._placements, self._was_late = key, [], False
             came = own(value)  # a function of the user's may change it
-            super()._process((key,), (value,), (timestamp,))
-            arrival = Arrival(
-                self._at,
-                key,
-                came,
-                timestamp,
-                self.journal.pushed,
-                self._withdraws(),
-                tuple(self._placements),
-                self._fate(),
-            )
-            self.journal.arrivals.append(arrival)
+            fate, at, withdraws = Fate.FAILED, self._at, self._withdraws()
+            try:
+                super()._process((key,), (value,), (timestamp,))
+                fate = self._fate()
+            finally:
+                placements = tuple(self._placements)
+                arrival = Arrival(at, key, came, timestamp, self.journal.pushed, withdraws, placements, fate)
+                self.journal.arrivals.append(arrival)
 
     def _withdraws(self) -> bool:
         return False
@@ -450,14 +451,15 @@ class JournalledOperator(WindowOperator):
     ) -> None:
         self._outcome = Outcome.JOINED
         life = self.journal.life(key, window)
-        before = life.elements, life.fresh
+        before = life.taken, life.elements, life.fresh
+        life.taken += 1
         life.elements += -1 if self._withdraws() else 1
         life.fresh += 1
         closed = self.metrics.totals[CLOSED]
         super()._add(key, key_state, window, value, timestamp, stamp)
         if self.metrics.totals[CLOSED] > closed:
             self._outcome = Outcome.FINISHED
-            life.elements, life.fresh = before
+            life.taken, life.elements, life.fresh = before
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self._was_late = True

@@ -25,7 +25,7 @@ from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, never_came
+from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
 from windrow_runtime.testing.journal import Journal, JournalledOperator, journalled
 
 T = TypeVar("T")
@@ -341,7 +341,7 @@ class StreamHarness(Generic[In, Out]):
         if found is not None:
             return found
         for pushed, stamp in reversed(self._pushed):
-            if key is _ANY_KEY and timestamp in {None, stamp} and type(pushed) is type(value) and pushed == value:
+            if key is _ANY_KEY and timestamp in {None, stamp} and equal(pushed, value):
                 return never_came(explainer.step, pushed, stamp)
         raise InvalidArgumentError(
             "no such element has come to the step",
