@@ -33,10 +33,10 @@ class Finish(Enum):
     """The earliest time at which a trigger may be finished; a later time is the greater one."""
 
     ANY_TIME = 0
-    """While the window is open: what arrives afterwards would be lost."""
+    """While the window is open. What arrives afterwards would be lost."""
 
     WINDOW_END = 1
-    """When the watermark has passed the window: what arrives later, within the allowed lateness, would be lost."""
+    """When the watermark has passed the window. What arrives later, within the allowed lateness, would be lost."""
 
     NEVER = 2
     """Not before the window is cleaned up."""
@@ -101,7 +101,7 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
         """Called when the trigger was ready and its window fires.
 
         Returns:
-            Whether the trigger is finished. If it is not, it must have begun anew: it is asked again.
+            Whether the trigger is finished. One that is not must have begun anew, since it is asked again.
         """
 
     def forget(self, window: W_contra, context: PartContext) -> None:
