@@ -82,7 +82,12 @@ class Execution:
     """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit."""
 
     def __init__(
-        self, topology: Topology, observe: Callable[[Port, Elements], None] | None = None, *, fast: bool = True
+        self,
+        topology: Topology,
+        observe: Callable[[Port, Elements], None] | None = None,
+        *,
+        fast: bool = True,
+        make_operator: Callable[[Step], KeyedOperator] | None = None,
     ) -> None:
         self.topology = topology
         self._observe = observe
@@ -103,7 +108,7 @@ class Execution:
         }
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
-            operator = operator_for(step, fast=fast)
+            operator = operator_for(step, fast=fast) if make_operator is None else make_operator(step)
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator

@@ -111,6 +111,13 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
         the state. Timers that are left when the window goes are deleted by windrow.
         """
 
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says in words what the trigger waits for in a window, for the test harness; by default, whether it is ready.
+
+        It begins with :meth:`describe`, and must change nothing. A trigger that has finished is not asked.
+        """
+        return f"{self.describe()}: {'ready' if self.is_ready(window, context) else 'not ready'}"
+
     # As a trigger of Flink's kind
 
     @final
@@ -213,6 +220,12 @@ class Part(Generic[T_contra, W_contra]):
             state.update(True)
         else:
             state.clear()
+
+    def explain(self, window: W_contra, outer: TriggerContext) -> str:
+        """Says in words what the part waits for, or that it has finished."""
+        if self.is_finished(outer):
+            return f"{self.trigger.describe()}: finished"
+        return self.trigger.explain(window, outer.part(self._name))
 
     def forget(self, window: W_contra, outer: TriggerContext) -> None:
         """Lets the part forget what it observed, but not whether it has finished."""
