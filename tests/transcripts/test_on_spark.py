@@ -45,7 +45,8 @@ def test_sessions_that_retract_by_the_clock(spark: SparkSession) -> None:
     assert [[(pane.kind, pane.values) for pane in panes] for panes in found] == [
         *([], [], [("+I", [1]), ("+I", [2])], [], []),
         [("-D", [1]), ("-D", [2]), ("+I", [1, 2, 4, 8])],
-        *([("-U", [1, 2, 4, 8]), ("+U", [1, 2, 4, 8])], [], [("+I", [16])]),
+        [("-U", [1, 2, 4, 8]), ("+U", [1, 2, 4, 8])],
+        *([("+I", [16])], [("-U", [16]), ("+U", [16])]),
     ]
     assert found == local_engine(case, operations)
 
