@@ -32,12 +32,14 @@ nitpick_ignore_regex = [
         r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|pyarrow"
         r"|pyspark)\..*",
     ),
-    # The classes of declared aggregates: what the public functions give, and nobody else makes.
+    # The classes of declared aggregates and of triggers: what the public functions give, and nobody else makes.
+    (r"py:class", r"windrow\.triggers\.composable\.(combinations|conditions|repeating)\..*"),
     (r"py:class", r"windrow\.aggregates\.(arithmetic|arrival|combined|distinct|facts|order|sketches)\..*"),
 ]
 
 # Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.
 nitpick_ignore = [
+    ("py:class", "windrow.panes.settings.PaneSettings"),
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
     ("py:class", "windrow.window_stage.WindowSettings"),
@@ -82,6 +84,7 @@ PUBLIC_MODULES = [
     "windrow.evictors",
     "windrow.functions",
     "windrow.kafka",
+    "windrow.panes",
     "windrow.plan",
     "windrow.sinks",
     "windrow.sources",

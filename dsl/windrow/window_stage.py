@@ -18,15 +18,8 @@ from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.with_pane import ResultWithPane
-from windrow.panes import (
-    NOTHING_SAID,
-    AccumulationMode,
-    ClosingBehavior,
-    OnTimeBehavior,
-    PaneSettings,
-    TimestampCombiner,
-    WindowResult,
-)
+from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
+from windrow.panes.settings import NOTHING_SAID, PaneSettings
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, Node, ProcessSpec, ReduceSpec, WindowNode

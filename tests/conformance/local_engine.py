@@ -19,17 +19,20 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """Runs scripts in the interpreter."""
+    """Runs scripts in the interpreter; with ``explains``, its steps keep journals."""
 
     tells_calls = True
 
+    def __init__(self, *, explains: bool = False) -> None:
+        self._explains = explains
+
     def run(self, scripts: Sequence[Script]) -> list[Told]:
-        return [_run(script) for script in scripts]
+        return [_run(script, explains=self._explains) for script in scripts]
 
 
-def _run(script: Script) -> Told:
+def _run(script: Script, *, explains: bool) -> Told:
     try:
-        run = LocalRun(script.pipeline)
+        run = LocalRun(script.pipeline, explains=explains)
     except Exception as error:  # whatever is raised is the outcome of the case
         return Told(unbuilt=error)
     try:
@@ -51,8 +54,9 @@ def _observed(run: LocalRun, script: Script) -> Iterator[Observed]:
 class LocalRun:
     """One script. A second step behind the one under test watches what arrives downstream, and in which order."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, *, explains: bool) -> None:
         self._calls = pipeline.calls
+        self._explains = explains
         self._probe = _Probe()
         self._dropped = 0
         source = PushSource(Element)
@@ -64,7 +68,7 @@ class LocalRun:
             .trigger(self._probe)
             .apply(_nothing, name="probe")
         )
-        self._harness = StreamHarness(stream, source, also=(downstream,))
+        self._harness = StreamHarness(stream, source, also=(downstream,), explains=explains)
         self._harness.process_element(Record("null", "null"), source=start)
         self._probe.take()
 
@@ -93,6 +97,10 @@ class LocalRun:
             overtaken=self._probe.take(),
         )
         self._dropped = dropped
+        if self._explains:
+            # What the next steps show tells whether it has changed anything.
+            for each in harness.open_windows():
+                assert str(harness.explain_window(each.key, each.window, step=each.step))
         return observed
 
     def close(self) -> None:

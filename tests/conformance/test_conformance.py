@@ -13,7 +13,8 @@ from tests.conformance.runner import run_cases
 CASES = [case for path in sorted(Path(__file__).parent.glob("*.json")) for case in load(str(path))]
 
 
+@pytest.mark.parametrize("explains", [False, True], ids=["", "with journals"])
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_case(case: Case) -> None:
-    (outcome,) = run_cases([case], LocalEngine())
+def test_case(case: Case, explains: bool) -> None:
+    (outcome,) = run_cases([case], LocalEngine(explains=explains))
     assert outcome.passed, "\n".join((outcome.name, *outcome.differences))

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from tests.crash.batches import give_next, given, taken, write_taken
-from tests.crash.pipeline import PLANS, SPANS, Event, Span, Total, build, write_input
+from tests.crash.pipeline import MODES, PLANS, SPANS, Event, Span, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
@@ -177,6 +177,8 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
     """Everything that a pipeline has written, with where that was."""
     if plan == "columns":
         return _spans(output)
+    if plan in MODES:
+        return _totals(output)
     sessions, seconds, late = CollectSink[Total](), CollectSink[Total](), CollectSink[Event]()
     all_parquet = plan == "parquet"
     kind = ParquetFileSource if all_parquet else JsonFileSource
@@ -197,6 +199,17 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
         for table in ("sessions", "latest"):
             rows = connection.execute(f"SELECT kind, key, value FROM {table}")
             found.update((f"table {table}", Total(*row)) for row in rows)
+    return found
+
+
+def _totals(output: Path) -> Counter[tuple[str, Total | Event | Span]]:
+    """The same for the plans with accumulation modes."""
+    totals = {folder.name: CollectSink[Total]() for folder in output.iterdir()}
+    sinks = [from_source(JsonFileSource(output / name, Total)).sink_to(sink) for name, sink in totals.items()]
+    result = LocalRunner().run(Pipeline("written", *sinks))
+    found: Counter[tuple[str, Total | Event | Span]] = Counter()
+    for name, sink in totals.items():
+        found.update((f"files of {name}", total) for total in result.collected(sink))
     return found
 
 

@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    OnTimerContext,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
+from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
-from windrow.triggers import ContinuousEventTimeTrigger
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.triggers import ContinuousEventTimeTrigger, after_count, after_watermark
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 
-__all__ = ["PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
+__all__ = ["MODES", "PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
 
-PLANS = ("one", "watermarks", "parquet", "columns")
+MODES = ("accumulating", "discarding", "retracting")
+"""The plans with the accumulation modes of windows."""
+PLANS = ("one", "watermarks", "parquet", "columns", *MODES)
 SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
 
@@ -94,7 +103,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         folder: The input.
         output: Where sinks write.
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
-            that are all "parquet", so that workers write the files; or one, and steps that all run on "columns".
+            that are all "parquet", so that workers write the files; or one, and steps that all run on "columns"; or
+            one, and windows in an accumulation mode.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -108,6 +118,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
     late = OutputTag("late", Event)
     if plan == "columns":
         return _on_columns(keyed, late, output)
+    if plan in MODES:
+        return _with_panes(keyed, plan, output)
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
         .allowed_lateness(timedelta(milliseconds=300))
@@ -165,3 +177,56 @@ def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: 
         *[streams[name].sink_to(ParquetFileSink(output / name)) for name in SPANS],
         of_seconds.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
     )
+
+
+def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path) -> Pipeline:
+    """Windows with early and late panes in an accumulation mode; those that retract have windows behind them."""
+    trigger = after_watermark(early=after_count(3), late=after_count(1))
+    lateness = timedelta(milliseconds=300)
+    seconds = (
+        keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).trigger(trigger).allowed_lateness(lateness)
+    )
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150))).trigger(trigger)
+    sessions = sessions.allowed_lateness(lateness)
+    if mode == "discarding":
+        streams = [seconds.discarding().process(Panes()), sessions.discarding().process(Panes())]
+    elif mode == "accumulating":
+        streams = [seconds.accumulating().process(Panes()), sessions.accumulating().process(Panes())]
+    else:
+        changing = [seconds.retracting().process(Panes()), sessions.retracting().process(Panes())]
+        fives = [
+            each.key_by(lambda total: total.key).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+            for each in changing
+        ]
+        streams = [
+            each.changelog(lambda kind, total: Total(f"{kind.value} {total.kind}", total.key, total.value))
+            for each in changing
+        ]
+        streams += [each.reduce(higher) for each in fives]
+        streams += [
+            each.aggregate(agg.into(Total, agg.key(), agg.key(), agg.sum(lambda total: total.value))) for each in fives
+        ]
+    names = ("seconds", "sessions", "fives of seconds", "fives of sessions", "sums of seconds", "sums of sessions")
+    return Pipeline("crash", *[s.sink_to(JsonFileSink(output / name)) for name, s in zip(names, streams, strict=False)])
+
+
+def with_kind(kind: ChangeKind, total: Total) -> Total:
+    return Total(f"{kind.value} {total.kind}", total.key, total.value)
+
+
+def higher(one: Total, other: Total) -> Total:
+    return max(one, other, key=lambda total: (total.value, total.kind))
+
+
+class Panes(ProcessWindowFunction[Event, Total, str, TimeWindow]):
+    """Gives the sum of a pane with its place."""
+
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
+    ) -> Iterable[Total]:
+        pane = context.pane
+        return [
+            Total(
+                f"{context.window} {pane.timing.value} {pane.index} {pane.is_last}", key, sum(e.value for e in elements)
+            )
+        ]

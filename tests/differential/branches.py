@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from tests.differential import functions as f
 from tests.differential import mutating as m
 from tests.differential.declared import DeclaredSteps
+from tests.differential.paned import Paned, composed, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
@@ -76,6 +77,7 @@ class Branch:
         stagger: Draws which windows are staggered, apart from all else.
         mutate: Draws which steps change what they are given and what they emit, apart from all else.
         declared: Draws steps with declared aggregates; None: there are none.
+        panes: Draws which windows have triggers that compose, and what is said of their panes, apart from all else.
     """
 
     def __init__(
@@ -87,9 +89,12 @@ class Branch:
         clocked: bool,
         stagger: random.Random,
         mutate: random.Random,
+        panes: random.Random,
         declared: DeclaredSteps | None = None,
     ) -> None:
         self._chance = chance
+        self._panes = panes
+        self._mode: str | None = None
         self._clocked = clocked
         self._stagger = stagger
         self._mutate = mutate
@@ -288,6 +293,7 @@ class Branch:
         in_time = assigner.is_event_time
         global_window = isinstance(assigner, GlobalWindows)
         trigger = self._trigger(merging=merging, in_time=in_time, global_window=global_window)
+        bare = windows
         if trigger is None:
             pass
         elif isinstance(windows, (MergingWindowedStream, MergingAllWindowedStream)):
@@ -298,6 +304,7 @@ class Branch:
         evictor = self._evictor()
         if evictor is not None:
             windows = windows.evictor(evictor)
+        windows = self._paned(windows, bare, assigner, evicts=evictor is not None)
         late = in_time and chance.random() < 0.5
         if late:
             windows = windows.side_output_late_data(_LATE)
@@ -305,6 +312,25 @@ class Branch:
             lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
             windows = windows.allowed_lateness(lateness)
         return self._computed(windows, key, merging=merging, late=late, evicts=evictor is not None)
+
+    def _paned(self, windows: Windows, bare: Windows, assigner: WindowAssigner[Event, Any], *, evicts: bool) -> Windows:
+        """The windows, or some without an evictor by a trigger that composes and with something said of panes."""
+        chance = self._panes
+        self._mode = None
+        if evicts or chance.random() > 0.35:
+            return windows
+        merging, global_window = isinstance(assigner, MergingWindowAssigner), isinstance(assigner, GlobalWindows)
+        in_time = assigner.is_event_time or global_window
+        if chance.random() < 0.8:
+            others = partial(self._trigger, merging=merging, in_time=in_time, global_window=global_window)
+            kept, self._chance = self._chance, chance
+            trigger = composed(chance, others, in_time=in_time, clocked=self._clocked)
+            self._chance = kept
+            # Any: the stages of windows that merge take other triggers, and all are made of those that do.
+            stage: Any = bare
+            windows = stage.trigger(trigger, may_lose_data=True)
+        windows, self._mode = said_of_panes(chance, windows)
+        return windows
 
     def _trigger(self, *, merging: bool, in_time: bool, global_window: bool) -> Trigger[Event, Any] | None:
         chance = self._chance
@@ -369,7 +395,11 @@ class Branch:
                 function = m.Spoiler(function)
             return f.AllOf(function) if without_keys else function
 
-        function = chance.choice([f.Now() if self._clocked else Seen(), f.Firings(of_window=not merging)])
+        mode, self._mode = self._mode, None
+        function: ProcessWindowFunction[Any, Any, Any, Any] = chance.choice(
+            [f.Now() if self._clocked else Seen(), f.Firings(of_window=not merging)]
+        )
+        function = function if mode is None else Paned()
         folds = m.Listed() if self._mutates else f.Joined()
         spread = m.spread_and_spoilt if self._mutates else f.spread
         # What these emit does not begin with the key of the step.
@@ -392,7 +422,7 @@ class Branch:
         order = f.all_key if without_keys else key_of
         if form in ("process", "fold, then process") and isinstance(function, f.Firings):
             self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
-        main = self._emit(found, order)
+        main = self._emit(self._with_kinds(found) if mode == "retracting" else found, order)
         if evicts and form == "aggregate":
             # Nothing, joined, has no key, so the order of such results of several keys would not be fixed.
             main = main.filter(f.has_key)
@@ -402,6 +432,19 @@ class Branch:
             if simple and chance.random() < 0.1:
                 return late_elements
         return main
+
+    # Any: results of every type.
+    def _with_kinds(self, found: DataStream[Any]) -> DataStream[Any]:
+        """The changes of windows that retract, and maybe windows behind those."""
+        chance = self._panes
+        if chance.random() < 0.5:
+            windows = found.map(f.folded).key_by(f.event_key).window(TumblingEventTimeWindows.of(millis(500)))
+            name = f"{self._name} behind"
+            if chance.random() < 0.5:
+                self._outputs.add(name, windows.reduce(f.total, Seen(), name=name))
+            else:
+                self._outputs.add(name, windows.process(Seen(), name=name))
+        return found.changelog(with_kind)
 
     def _emit(self, found: DataStream[Any], key: Key) -> DataStream[Event]:
         self._outputs.add(self._name, found, key)

@@ -95,6 +95,7 @@ class Prepared:
                 clocked=clocked,
                 stagger=stagger,
                 mutate=random.Random(f"{seed}, mutating {number}"),
+                panes=random.Random(f"{seed}, panes {number}"),
                 declared=declared,
             )
             branch.grow(stream)

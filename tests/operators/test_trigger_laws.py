@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from windrow import DataStream, WindowedStream, from_source
 from windrow.aggregates import sum as total
-from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction, with_pane
 from windrow.panes import Change, ClosingBehavior, PaneInfo, PaneTiming
 from windrow.triggers import (
     CountTrigger,
@@ -230,6 +230,26 @@ def test_windows_that_fire_once_do_so_by_any_name(
 ) -> None:
     assert accumulated(assigner, 0, trigger, moves) == accumulated(assigner, 0, EventTimeTrigger.create(), moves)
     assert {change.value[1].timing for change in accumulated(assigner, 0, trigger, moves)} <= {PaneTiming.ON_TIME}
+
+
+@settings(max_examples=200)
+@given(
+    assigners,
+    lateness,
+    steps,
+    st.sampled_from([default(), after_watermark(late=after_count(1)), EventTimeTrigger.create()]),
+    st.booleans(),
+)
+def test_windows_that_fire_at_their_end_need_no_panes(
+    assigner: TumblingEventTimeWindows, late: int, moves: list[Step], trigger: Trigger, discards: bool
+) -> None:
+    """A step whose results Flink's triggers give as well is run by them: with a look at the panes it is not."""
+    source = PushSource(int)
+    stage = windows(source, assigner, late, trigger)
+    stage = stage.discarding() if discards else stage.accumulating()
+    plain = sums_of(stage.reduce(lambda one, other: one + other), source, moves)
+    paned = stage.reduce(lambda one, other: one + other, with_pane()).map(lambda result: result.value)
+    assert plain == sums_of(paned, source, moves)
 
 
 @settings(max_examples=150)

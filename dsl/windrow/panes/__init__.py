@@ -2,24 +2,15 @@
 
 from windrow.panes.changes import Change, ChangeKind
 from windrow.panes.pane import PaneInfo, PaneTiming, WindowResult
-from windrow.panes.settings import (
-    NOTHING_SAID,
-    AccumulationMode,
-    ClosingBehavior,
-    OnTimeBehavior,
-    PaneSettings,
-    TimestampCombiner,
-)
+from windrow.panes.settings import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner
 
 __all__ = [
-    "NOTHING_SAID",
     "AccumulationMode",
     "Change",
     "ChangeKind",
     "ClosingBehavior",
     "OnTimeBehavior",
     "PaneInfo",
-    "PaneSettings",
     "PaneTiming",
     "TimestampCombiner",
     "WindowResult",

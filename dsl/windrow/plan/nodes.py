@@ -14,7 +14,8 @@ from windrow.errors import Location
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from windrow.functions.names import function_name
-from windrow.panes import NOTHING_SAID, ChangeKind, PaneSettings
+from windrow.panes import ChangeKind
+from windrow.panes.settings import NOTHING_SAID, PaneSettings
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.tags import OutputTag

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
+from windrow.triggers.words import wait_for_clock, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -83,6 +84,12 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
     def describe(self) -> str:
         return f"ContinuousEventTimeTrigger({self.interval} ms)"
 
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which watermark it waits for."""
+        following = context.get_state(self._NEXT).get()
+        due = window.max_timestamp() if following is None else following
+        return f"{self.describe()}: {wait_for_watermark(due, context.current_watermark)}"
+
     def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
         following = min(time + self.interval, window.max_timestamp())
         context.get_state(self._NEXT).add(following)
@@ -148,6 +155,12 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"ContinuousProcessingTimeTrigger({self.interval} ms)"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which time it waits for."""
+        due = context.get_state(self._NEXT).get()
+        waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
+        return f"{self.describe()}: {waits}"
 
     def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
         following = min(time + self.interval, window.max_timestamp())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from windrow.counts import check_positive
 from windrow.state import ReducingStateDescriptor
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -55,3 +55,8 @@ class CountTrigger(MergingTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"CountTrigger({self.max_count})"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says how many elements have come."""
+        count = context.get_state(self._COUNT).get() or 0
+        return f"{self.describe()}: {count:,} of {self.max_count:,} elements have come"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from windrow.errors import require_callable
 from windrow.state import ListStateDescriptor
-from windrow.triggers.trigger import Trigger, TriggerContext, TriggerResult
+from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -55,3 +55,9 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
 
     def describe(self) -> str:
         return f"DeltaTrigger({self.threshold})"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which element it has remembered."""
+        remembered = context.get_state(self._REMEMBERED).get()
+        waits = f"an element further than {self.threshold} from {remembered[0]!r:.200}" if remembered else "an element"
+        return f"{self.describe()}: waits for {waits}"

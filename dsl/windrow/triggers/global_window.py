@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windrow.time import MAX_TIMESTAMP
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
+from windrow.triggers.words import wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -27,6 +28,10 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Has nothing to merge."""
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says that it never fires."""
+        return f"{self.describe()}: never fires"
 
 
 class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
@@ -53,3 +58,7 @@ class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes the timer."""
         context.delete_event_time_timer(MAX_TIMESTAMP)
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says that it waits for the end."""
+        return f"{self.describe()}: {wait_for_watermark(MAX_TIMESTAMP, context.current_watermark)}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.words import indented
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -63,6 +64,12 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
     def describe(self) -> str:
         return f"PurgingTrigger({self.inner.describe()})"
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says what the inner trigger waits for."""
+        return f"{self.describe()}: purges when its inner trigger fires" + indented(
+            "", self.inner.explain(window, context)
+        )
 
 
 class MergingPurgingTrigger(PurgingTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):

@@ -10,7 +10,8 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.time import positive_millis
-from windrow.triggers.trigger import Trigger, TriggerContext, TriggerResult
+from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.words import wait_for_clock
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -89,3 +90,12 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"StateCleaningCountTrigger({self.max_count}, retention {self.min_retention} to {self.max_retention} ms)"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says how many elements have come, and when it forgets them."""
+        count = context.get_state(self._COUNT).get() or 0
+        text = f"{self.describe()}: {count:,} of {self.max_count:,} elements have come"
+        cleanup = context.get_state(self._CLEANUP).value()
+        if cleanup is None:
+            return text
+        return f"{text}; to forget them it {wait_for_clock(cleanup, context.current_processing_time)}"

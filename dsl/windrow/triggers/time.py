@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
+from windrow.triggers.words import wait_for_clock, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -42,6 +43,10 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         """Deletes the timer."""
         context.delete_event_time_timer(window.max_timestamp())
 
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which watermark it waits for."""
+        return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
+
 
 class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     """Fires when the clock reaches the last timestamp of the window."""
@@ -71,3 +76,7 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes the timer."""
         context.delete_processing_time_timer(window.max_timestamp())
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which time it waits for."""
+        return f"{self.describe()}: {wait_for_clock(window.max_timestamp(), context.current_processing_time)}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.words import indented, wait_for_clock
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -128,6 +129,12 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     def describe(self) -> str:
         return f"ProcessingTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says when it times out, and what the inner trigger waits for."""
+        due = context.get_state(self._TIMEOUT).get()
+        waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
+        return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
 
     def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
         if self.should_clear_on_timeout:

@@ -207,6 +207,17 @@ class Trigger(Generic[T_contra, W_contra]):
         """One line for ``explain()``."""
         return type(self).__name__
 
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says in words what the trigger waits for in a window, for the test harness.
+
+        It begins with :meth:`describe`, and must change nothing. Lines behind the first one are about parts.
+
+        Args:
+            window: The window.
+            context: Time and state to read.
+        """
+        return self.describe()
+
 
 class MergingTrigger(Trigger[T_contra, W_contra], ABC):
     """A trigger that can follow windows that merge. Only such a trigger is taken on sessions."""

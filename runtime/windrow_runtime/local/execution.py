@@ -106,6 +106,7 @@ class Execution:
         *,
         fast: bool = True,
         recorder: Recorder | None = None,
+        make_operator: Callable[[Step], KeyedOperator] | None = None,
     ) -> None:
         self.topology = topology
         self._observe = observe
@@ -125,7 +126,10 @@ class Execution:
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
-            operator = operator_for(step, fast=fast and recorder is None)
+            if make_operator is not None:
+                operator = make_operator(step)
+            else:
+                operator = operator_for(step, fast=fast and recorder is None)
             if step.id in self._recorders:
                 operator.witness = self._recorders[step.id]
             operator.metrics = self.metrics[step.id]

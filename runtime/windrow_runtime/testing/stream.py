@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, Self, overload
+from typing import Any, Final, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline
+from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.stream import DataStream
@@ -20,17 +20,24 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.recording import Recording, recorded
+from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
+from windrow_runtime.testing.journal import Journal, JournalledOperator, journalled
 
 T = TypeVar("T")
 S = TypeVar("S")
 # Any in this module: windows of every type; without a source at hand the type checker cannot know what is pushed.
 In = TypeVar("In", default=Any)
 Out = TypeVar("Out", default=Any)
+
+_ANY_KEY: Final[Any] = NOTHING
+"""Stands for any key, since None is one."""
 
 
 class PushSource(Source[T]):
@@ -97,12 +104,15 @@ class StreamHarness(Generic[In, Out]):
     """Drives a stream step by step: elements, watermarks and the clock in; what each step emits out.
 
     Nothing happens by itself: time stands still unless the test moves it. A watermark that a strategy of the stream
-    makes takes effect at :meth:`emit_watermarks`.
+    makes takes effect at :meth:`emit_watermarks`. Each step keeps a journal, with all elements that came:
+    :meth:`explain_window` and :meth:`explain_element` tell it in sentences.
 
     Args:
         stream: The stream under test.
         source: The source to push into; by default the stream's only one.
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
+        explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
+            that a runner gives them; the results are the same.
         record: Whether to record what goes through each window step; :attr:`recording` has it then.
 
     Example:
@@ -130,6 +140,7 @@ class StreamHarness(Generic[In, Out]):
         source: PushSource[In] | None = None,
         *,
         also: tuple[DataStream[Any], ...] = (),
+        explains: bool = True,
         record: bool = False,
     ) -> None:
         self._stream = stream
@@ -140,14 +151,22 @@ class StreamHarness(Generic[In, Out]):
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
         self._recorder = Recorder() if record else None
+        self._journals = {step.id: Journal() for step in self._topology.keyed if explains}
+        self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 
     def _new_execution(self) -> Execution:
-        execution = Execution(self._topology, observe=self._observe, recorder=self._recorder)
+        execution = Execution(
+            self._topology, observe=self._observe, make_operator=self._operator_of, recorder=self._recorder
+        )
         execution.open()
         return execution
+
+    def _operator_of(self, step: Step) -> KeyedOperator:
+        journal = self._journals.get(step.id)
+        return operator_for(step, fast=self._recorder is None) if journal is None else journalled(step, journal)
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
@@ -186,7 +205,16 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         port = self._source if source is None else self._port_of(source)
-        self._execution.round({port: Elements([own(value)], [timestamp])})
+        kept = own(value) if self._journals else value
+        if self._journals:
+            self._pushed.append((kept, timestamp))
+        for journal in self._journals.values():
+            journal.pushed = kept
+        try:
+            self._execution.round({port: Elements([own(value)], [timestamp])})
+        finally:
+            for journal in self._journals.values():
+                journal.pushed = NOTHING
 
     def process_watermark(self, watermark: int) -> None:
         """Advance the watermark of the whole stream: due timers fire in order of their time."""
@@ -285,6 +313,75 @@ class StreamHarness(Generic[In, Out]):
             if not isinstance(window, TtlTimer)
         ]
         return sorted(found, key=attrgetter("time"))
+
+    # Why
+
+    def explain_window(self, key: Hashable, window: Any, *, step: str | None = None) -> WindowExplanation:
+        """Explains why a window of a key has fired, or has not yet; ``print`` shows it.
+
+        It tells what has fired the window, under which watermark and clock; whether it was merged or cleaned up; and
+        what it waits for: its timers, and the state of its trigger.
+
+        Args:
+            key: The key; None without keys.
+            window: The window, such as ``TimeWindow(0, 10_000)``; it need not exist.
+            step: The name or the id of the step; by default the only one with windows.
+
+        Raises:
+            InvalidArgumentError: If there is no such step, or no element of the key has come to it.
+        """
+        return self._explainer(step).window(key, window)
+
+    def explain_element(
+        self,
+        value: object,
+        timestamp: int | None = None,
+        *,
+        key: Hashable = _ANY_KEY,
+        which: int = -1,
+        step: str | None = None,
+    ) -> ElementExplanation:
+        """Explains what became of an element: its windows, and for which it was late; ``print`` shows it.
+
+        Args:
+            value: An element that equals the one that was pushed, or what came of that in front of the step.
+            timestamp: Its timestamp at the step; by default any.
+            key: Its key; by default any.
+            which: Which one of several that are equal: 0 for the first that came, -1 for the last.
+            step: As for :meth:`explain_window`.
+
+        Raises:
+            InvalidArgumentError: If there is no such step, or no such element was pushed.
+        """
+        explainer = self._explainer(step)
+        found = explainer.element(value, timestamp, key, which)
+        if found is not None:
+            return found
+        for pushed, stamp in reversed(self._pushed):
+            if key is _ANY_KEY and timestamp in {None, stamp} and equal(pushed, value):
+                return never_came(explainer.step, pushed, stamp)
+        raise InvalidArgumentError(
+            "no such element has come to the step",
+            given=f"{value!r:.200}, timestamp {timestamp}",
+            expected="an element that was pushed, with its timestamp and key at the step",
+            where=explainer.step.where,
+        )
+
+    def _explainer(self, name: str | None) -> Explainer:
+        steps = [step for step in self._topology.keyed if isinstance(step.node, WindowNode)]
+        fitting = [step for step in steps if name is None or name in {step.id, step.node.name}]
+        if len(fitting) != 1:
+            raise InvalidArgumentError(
+                "it must be clear which step with windows to explain",
+                given="no step" if name is None else f"step={name!r}",
+                expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
+            )
+        operator = self._execution.operators[fitting[0].id]
+        if not isinstance(operator, JournalledOperator):
+            raise UnsupportedOperationError(
+                "the harness keeps no journals", given="explains=False", expected="StreamHarness(..., explains=True)"
+            )
+        return Explainer(fitting[0], operator)
 
     # The life of the harness
 

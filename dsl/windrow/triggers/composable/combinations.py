@@ -10,6 +10,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
 from windrow.triggers.composable.foreign import composable
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
+from windrow.triggers.words import indented
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -77,6 +78,11 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
     def _is_over(self, context: TriggerContext) -> bool:
         """Returns whether the trigger is finished, given which parts are."""
 
+    def _explained(self, text: str, window: W_contra, context: PartContext) -> str:
+        """The trigger with ``text`` about it, and its parts below."""
+        lines = [indented("", part.explain(window, context)) for part in self._parts]
+        return "".join([f"{self.describe()}: {text}", *lines])
+
     def _described(self, name: str) -> str:
         return f"{name}({', '.join(trigger.describe() for trigger in self.triggers)})"
 
@@ -108,6 +114,10 @@ class AfterAny(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("after_any")
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says what its parts wait for."""
+        return self._explained("waits for one of its parts", window, context)
 
 
 class MergingAfterAny(AfterAny[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
@@ -156,6 +166,11 @@ class AfterAll(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("after_all")
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says how many of its parts are ready, and what they wait for."""
+        ready = sum(part.is_finished(context) or part.is_ready(window, context) for part in self._parts)
+        return self._explained(f"{ready} of {len(self._parts)} parts are ready", window, context)
 
 
 class MergingAfterAll(AfterAll[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
@@ -221,6 +236,13 @@ class AfterEach(PartsTrigger[T_contra, W_contra]):
     def describe(self) -> str:
         return self._described("after_each")
 
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says which of its parts is at work, and what that waits for."""
+        finished = [part.is_finished(context) for part in self._parts]
+        place = finished.index(False) if False in finished else len(finished) - 1
+        lines = [indented("", part.explain(window, context)) for part in self._parts[: place + 1]]
+        return "".join([f"{self.describe()}: part {place + 1} of {len(finished)} is at work", *lines])
+
 
 class MergingAfterEach(AfterEach[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
     """An :class:`AfterEach` of triggers that can merge."""
@@ -278,6 +300,10 @@ class OrFinally(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return f"or_finally({self.main.describe()}, {self.until.describe()})"
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says what both triggers wait for."""
+        return self._explained("the first part fires until the second one does", window, context)
 
 
 class MergingOrFinally(OrFinally[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):

@@ -13,6 +13,7 @@ from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, duration_millis, positive_millis
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, PartContext, TriggerContext
+from windrow.triggers.words import wait_for_clock, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -48,6 +49,10 @@ class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
     def is_ready(self, window: Window, context: PartContext) -> bool:
         """Returns whether the watermark has passed the window."""
         return end_is_reached(window, context)
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which watermark it waits for."""
+        return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
 
     @staticmethod
     def _wait(window: Window, context: TriggerContext) -> None:
@@ -96,6 +101,11 @@ class DefaultTrigger(_AtEndOfWindow):
     def describe(self) -> str:
         return "default()"
 
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which watermark it waits for, or that each element fires it."""
+        text = super().explain(window, context)
+        return f"{text}, so each element fires" if end_is_reached(window, context) else text
+
 
 def default() -> DefaultTrigger:
     """Fires when the watermark has passed the window, and again at each late element.
@@ -140,6 +150,11 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"after_count({self.count})"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says how many elements have come."""
+        count = context.get_state(self._COUNT).get() or 0
+        return f"{self.describe()}: {count:,} of {self.count:,} elements have come"
 
 
 def after_count(count: int) -> AfterCount:
@@ -214,6 +229,12 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         aligned = "" if self.aligned_to is None else f", aligned to {self.aligned_to} ms"
         return f"after_processing_time({self.delay} ms{aligned})"
 
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says which time it waits for."""
+        due = context.get_state(self._TARGET).get()
+        waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
+        return f"{self.describe()}: {waits}"
+
     def _target_of(self, now: int) -> int:
         due = now + self.delay
         if self.aligned_to is not None:
@@ -262,6 +283,10 @@ class Never(MergingComposableTrigger[object, "Window"]):
     def describe(self) -> str:
         return "never()"
 
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says that it does not fire."""
+        return f"{self.describe()}: does not fire"
+
 
 def never() -> Never:
     """Does not fire: a window lets its elements out in its closing pane alone, when it is cleaned up."""
@@ -290,6 +315,10 @@ class Always(MergingComposableTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return "always()"
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        """Says that it fires at each element."""
+        return f"{self.describe()}: fires at each element"
 
 
 def always() -> Always:

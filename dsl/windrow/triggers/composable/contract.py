@@ -33,10 +33,10 @@ class Finish(Enum):
     """The earliest time at which a trigger may be finished; a later time is the greater one."""
 
     ANY_TIME = 0
-    """While the window is open: what arrives afterwards would be lost."""
+    """While the window is open. What arrives afterwards would be lost."""
 
     WINDOW_END = 1
-    """When the watermark has passed the window: what arrives later, within the allowed lateness, would be lost."""
+    """When the watermark has passed the window. What arrives later, within the allowed lateness, would be lost."""
 
     NEVER = 2
     """Not before the window is cleaned up."""
@@ -101,7 +101,7 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
         """Called when the trigger was ready and its window fires.
 
         Returns:
-            Whether the trigger is finished. If it is not, it must have begun anew: it is asked again.
+            Whether the trigger is finished. One that is not must have begun anew, since it is asked again.
         """
 
     def forget(self, window: W_contra, context: PartContext) -> None:
@@ -110,6 +110,13 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
         A trigger that sets timers or keeps state overrides this: it deletes the timers that are still set and clears
         the state. Timers that are left when the window goes are deleted by windrow.
         """
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says in words what the trigger waits for in a window, for the test harness; by default, whether it is ready.
+
+        It begins with :meth:`describe`, and must change nothing. A trigger that has finished is not asked.
+        """
+        return f"{self.describe()}: {'ready' if self.is_ready(window, context) else 'not ready'}"
 
     # As a trigger of Flink's kind
 
@@ -213,6 +220,12 @@ class Part(Generic[T_contra, W_contra]):
             state.update(True)
         else:
             state.clear()
+
+    def explain(self, window: W_contra, outer: TriggerContext) -> str:
+        """Says in words what the part waits for, or that it has finished."""
+        if self.is_finished(outer):
+            return f"{self.trigger.describe()}: finished"
+        return self.trigger.explain(window, outer.part(self._name))
 
     def forget(self, window: W_contra, outer: TriggerContext) -> None:
         """Lets the part forget what it observed, but not whether it has finished."""

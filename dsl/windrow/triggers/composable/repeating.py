@@ -11,6 +11,7 @@ from windrow.triggers.composable.combinations import PartsTrigger
 from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
+from windrow.triggers.words import indented, moment, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
@@ -65,6 +66,10 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("repeatedly")
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says what its part waits for."""
+        return self._explained("its part begins anew whenever it has fired", window, context)
 
 
 class MergingRepeatedly(Repeatedly[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
@@ -172,6 +177,17 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     def describe(self) -> str:
         given = (("early", self.early), ("late", self.late))
         return f"after_watermark({', '.join(f'{name}={each.describe()}' for name, each in given if each is not None)})"
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says which watermark it waits for, and what its early or its late trigger waits for."""
+        early, late = self._parts
+        if context.get_state(self._ENDED).value():
+            text = f"it has fired at the end of the window, {moment(window.max_timestamp())}; its late part is at work"
+            return f"{self.describe()}: {text}" + indented("late: ", late.explain(window, context))
+        text = f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
+        if self.early is None or end_is_reached(window, context):
+            return text
+        return text + indented("early: ", early.explain(window, context))
 
 
 class MergingAfterWatermark(AfterWatermark[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):

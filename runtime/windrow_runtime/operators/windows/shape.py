@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from windrow.panes import PaneInfo, PaneTiming, TimestampCombiner
+from windrow.aggregates.facts import FilledWindow
+from windrow.panes import AccumulationMode, ClosingBehavior, PaneInfo, PaneTiming, TimestampCombiner
 from windrow.plan import WindowNode
 from windrow.plan.changing import takes_changes
 from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
-from windrow.triggers.composable import AfterEndOfWindow, ComposableTrigger, DefaultTrigger
+from windrow.triggers.composable import AfterCount, AfterEndOfWindow, AfterWatermark, ComposableTrigger, DefaultTrigger
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -68,20 +69,47 @@ def fires_once(node: WindowNode) -> bool:
     trigger = node.effective_trigger
     if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING:
         trigger = trigger.inner
-    return (
-        type(trigger) in _AT_THE_END
-        and node.assigner.is_event_time
-        and not node.allowed_lateness
-        and not isinstance(node.assigner, GlobalWindows)
-    )
+    return _fires_at_end(node, trigger) and not node.allowed_lateness
 
 
 def lets_panes_out(node: WindowNode) -> bool:
-    """Returns whether the operator of panes runs a step: where a window has more than one, or an unusual one."""
-    said = node.panes
-    if node.evictor is None and fires_once(node):
-        return said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
-    return said.describes_panes or isinstance(node.effective_trigger, ComposableTrigger)
+    """Returns whether the operator of panes runs a step: where results differ from those by a trigger of Flink's."""
+    if not node.panes.describes_panes and not isinstance(node.effective_trigger, ComposableTrigger):
+        return False
+    return _without_panes(node) is None
+
+
+def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
+    """The trigger that operators ask: one of Flink's where results are the same, whatever was set."""
+    if not node.panes.describes_panes and not isinstance(node.effective_trigger, ComposableTrigger):
+        return node.effective_trigger
+    return _without_panes(node) or node.effective_trigger
+
+
+def _without_panes(node: WindowNode) -> Trigger[Any, Any] | None:
+    """The trigger of Flink's by which windows give the results that they give with panes; None: there is none."""
+    said, trigger = node.panes, node.effective_trigger
+    if node.evictor is not None or said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+        return None
+    if fires_once(node):
+        return trigger if isinstance(trigger, PurgingTrigger) else EventTimeTrigger()
+    if not _fires_at_end(node, trigger) or type(trigger) is AfterEndOfWindow:
+        return None
+    # What is late fires the window again. A function that may look at the pane has to find it.
+    sees_panes = node.function.process is not None and not isinstance(node.function.process, FilledWindow)
+    if sees_panes or said.closing is ClosingBehavior.FIRE_ALWAYS or said.mode is AccumulationMode.RETRACTING:
+        return None
+    return PurgingTrigger.of(EventTimeTrigger()) if said.mode is AccumulationMode.DISCARDING else EventTimeTrigger()
+
+
+def _fires_at_end(node: WindowNode, trigger: Trigger[Any, Any]) -> bool:
+    """Returns whether a trigger fires windows when the watermark passes them, and not before."""
+    if not node.assigner.is_event_time or isinstance(node.assigner, GlobalWindows):
+        return False
+    if isinstance(trigger, AfterWatermark):
+        # An own class may do anything.
+        return trigger.early is None and type(trigger.late) is AfterCount and trigger.late.count == 1
+    return type(trigger) in _AT_THE_END
 
 
 def decline_panes(node: WindowNode) -> None:
@@ -90,14 +118,6 @@ def decline_panes(node: WindowNode) -> None:
         raise DeclinedError("panes are counted")
     if takes_changes(node):
         raise DeclinedError("withdrawn elements are taken out again")
-
-
-def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
-    """The trigger that operators ask: Flink's for windows that fire once, whatever the name under which it was set."""
-    trigger = node.effective_trigger
-    if isinstance(trigger, ComposableTrigger) and not lets_panes_out(node):
-        return EventTimeTrigger()
-    return trigger
 
 
 def shape_of(node: WindowNode) -> WindowShape | None:

@@ -1,0 +1,543 @@
+"""Says in sentences why a window has fired or not yet, and what became of an element."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from windrow.errors import InvalidArgumentError
+from windrow.panes import PaneInfo
+from windrow.plan import Step
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers.composable import ComposableTrigger
+from windrow.triggers.words import moment
+from windrow.windows import GlobalWindow, TimeWindow
+from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.state.model import NOTHING, with_one_nan
+from windrow_runtime.testing.journal import (
+    Arrival,
+    Cause,
+    Cleanup,
+    Event,
+    Fate,
+    Firing,
+    JournalledOperator,
+    Late,
+    Life,
+    Merger,
+    Moment,
+    Outcome,
+    Placement,
+    Purge,
+    Silence,
+)
+
+# Any in this module: windows and elements of every type.
+
+_MOST: Final = 6
+"""An explanation tells at most so many of the first events, and of the last ones; ``firings`` holds all firings."""
+
+_NAMED: Final = 5
+"""At most so many keys or windows are named where one was asked for that is unknown."""
+
+
+class Standing(Enum):
+    """How it stands with a window."""
+
+    OPEN = "open"
+    """It holds elements."""
+
+    EMPTY = "empty"
+    """Its elements were purged or taken out; it takes further ones."""
+
+    FINISHED = "finished"
+    """Its trigger has finished, so that it takes no more elements, but it is not cleaned up yet."""
+
+    CLEANED_UP = "cleaned up"
+    """Its time is over, and nothing is kept of it."""
+
+    MERGED = "merged"
+    """It became a part of another window."""
+
+    NEVER = "never"
+    """No element has been in it."""
+
+
+@dataclass(frozen=True)
+class WindowExplanation:
+    """Why a window has fired, or has not yet; as text, its sentences line by line.
+
+    Attributes:
+        sentences: The explanation.
+        step: The id of the step.
+        key: The key; None without keys.
+        window: The window.
+        standing: How it stands with the window.
+        elements: How many elements it holds.
+        firings: Each time that it was evaluated, in order.
+        watermark: The watermark of the step.
+        clock: The clock of the step.
+        event_timers: The times of its timers that wait for the watermark, cleanup included, in order.
+        processing_timers: The times of its timers that wait for the clock, in order.
+        trigger: The state of its trigger in words; empty where the window does not exist.
+        merged_into: The window that it became a part of; else None.
+    """
+
+    sentences: tuple[str, ...]
+    step: str
+    key: Hashable
+    window: Any
+    standing: Standing
+    elements: int
+    firings: tuple[Firing, ...]
+    watermark: int
+    clock: int
+    event_timers: tuple[int, ...]
+    processing_timers: tuple[int, ...]
+    trigger: str
+    merged_into: Any
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+@dataclass(frozen=True)
+class ElementExplanation:
+    """What became of an element; as text, its sentences line by line.
+
+    Attributes:
+        sentences: The explanation.
+        step: The id of the step.
+        key: The key of the element; None without keys.
+        value: The element as it came to the step.
+        timestamp: Its timestamp.
+        at: When it came: its number, the watermark and the clock. None: it did not reach the step.
+        windows: Its windows, and whether each took it.
+        fate: What became of it. None: it did not reach the step.
+    """
+
+    sentences: tuple[str, ...]
+    step: str
+    key: Hashable
+    value: Any
+    timestamp: int | None
+    at: Moment | None
+    windows: tuple[Placement, ...]
+    fate: Fate | None
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+class Explainer:
+    """Explains one step of windows by its journal."""
+
+    def __init__(self, step: Step, operator: JournalledOperator) -> None:
+        self.step = step
+        self._operator = operator
+        self._journal = operator.journal
+
+    # Windows
+
+    def window(self, key: Hashable, window: Any) -> WindowExplanation:
+        """Explains a window of a key.
+
+        Raises:
+            InvalidArgumentError: If it is no window, or no element of the key has come.
+        """
+        if not callable(getattr(window, "max_timestamp", None)):
+            raise InvalidArgumentError(
+                "it is no window", given=shortened(window), expected="a window, such as TimeWindow(0, 10_000)"
+            )
+        (key,) = with_one_nan([key])
+        lives = self._lives(key)
+        life = lives.get(window, Life())
+        operator = self._operator
+        entry = operator.state_of(key, window)
+        standing = self._standing(key, window, life)
+        event_timers = _times(operator.pending_event_timers(), key, window)
+        processing_timers = _times(operator.state.processing_timers, key, window)
+        merged_into = None
+        words = ""
+        if standing is Standing.MERGED:
+            merged_into = _merged_into(window, life)
+        elif entry is not None and standing in {Standing.OPEN, Standing.EMPTY, Standing.FINISHED}:
+            words = operator.trigger_in_words(key, window, entry)
+        sentences = [
+            self._headline(key, window, standing, life),
+            *_cut([list(self._told(event, key, window)) for event in life.events]),
+        ]
+        if standing is Standing.NEVER:
+            sentences += _known_windows(key, lives)
+        elif standing is not Standing.MERGED:
+            sentences += self._ahead(window, standing, life, words, event_timers, processing_timers)
+            sentences += self._state(entry.trigger_state if entry is not None else None)
+        return WindowExplanation(
+            tuple(sentences),
+            self.step.id,
+            key,
+            window,
+            standing,
+            life.elements,
+            tuple(event for event in life.events if isinstance(event, Firing)),
+            operator.current_watermark,
+            operator.current_processing_time,
+            tuple(event_timers),
+            tuple(processing_timers),
+            words,
+            merged_into,
+        )
+
+    def _lives(self, key: Hashable) -> dict[Any, Life]:
+        lives = self._journal.lives.get(key)
+        if lives is None:
+            known = list(self._journal.lives)
+            raise InvalidArgumentError(
+                "no element of this key has come to the step",
+                given=shortened(key),
+                expected=f"one of {_listed(known, shortened)}" if known else "a key of an element that was pushed",
+                where=self.step.where,
+            )
+        return lives
+
+    def _standing(self, key: Hashable, window: Any, life: Life) -> Standing:
+        entry = self._operator.state_of(key, window)
+        if entry is not None and self._operator.has_finished(key, window, entry):
+            return Standing.FINISHED
+        if entry is not None and entry.contents is not NOTHING:
+            return Standing.OPEN
+        for event in reversed(life.events):
+            if isinstance(event, Cleanup):
+                return Standing.CLEANED_UP
+            if isinstance(event, Merger):
+                if event.into == window:
+                    break
+                return Standing.MERGED
+        return Standing.EMPTY if life.taken else Standing.NEVER
+
+    def _headline(self, key: Hashable, window: Any, standing: Standing, life: Life) -> str:
+        firings = sum(isinstance(event, Firing) for event in life.events)
+        fired = f"fired {_counted(firings, 'time')}" if firings else "never fired"
+        holds = f"holds {_counted(life.elements, 'element')}"
+        if life.fresh != life.elements:
+            holds += f", {life.fresh:,} of them new"
+        so_far = f"has {fired}" if firings else "has not fired yet"
+        text = {
+            Standing.OPEN: f"is open: it {holds}, and {so_far}",
+            Standing.EMPTY: f"is empty, as its elements were dropped; it {so_far}",
+            Standing.FINISHED: f"takes no more elements, as its trigger has finished; it {so_far}",
+            Standing.CLEANED_UP: f"was cleaned up; it {fired}",
+            Standing.MERGED: "merged into another window",
+            Standing.NEVER: "does not exist: no element has been in it",
+        }[standing]
+        return f"{_begun(window_in_words(window))} of key {shortened(key)} {text}."
+
+    def _told(self, event: Event, key: Hashable, window: Any) -> Iterator[str]:
+        """The sentences about an event of a window."""
+        when = self._when(event.at)
+        if isinstance(event, Firing):
+            yield from self._firing(event, when)
+        elif isinstance(event, Silence):
+            why = "it was empty" if event.is_empty else "nothing new had come"
+            yield f"Its trigger was ready {when}, but {why}, so nothing was let out."
+        elif isinstance(event, Purge):
+            yield f"Its trigger dropped its contents without firing it {when}."
+        elif isinstance(event, Cleanup):
+            yield f"It was cleaned up {when}."
+        elif isinstance(event, Late):
+            why = "too late" if not event.was_finished else "after its trigger had finished, and was dropped"
+            arithmetic = "" if event.was_finished else f": {self._late(window, event.at)}"
+            yield f"{_begun(self._numbered(event.at))} came {why}{arithmetic}."
+        elif event.into == window:
+            sources = " and ".join(window_in_words(source) for source in event.sources)
+            made = "grew out of" if len(event.sources) == 1 else "was merged of"
+            yield f"It {made} {sources} {when}."
+        else:
+            yield f"It became a part of {window_in_words(event.into)} {when}.{self._onward(key, event.into)}"
+
+    def _firing(self, firing: Firing, when: str) -> Iterator[str]:
+        pane = "" if firing.pane is None else f" {_pane(firing.pane)}"
+        emitted = f"emitted {_counted(firing.results, 'result')}"
+        if firing.withdrawn:
+            emitted = f"withdrew {_counted(firing.withdrawn, 'result')} and {emitted}"
+        text = f"It {'closed' if firing.answer is None else 'fired'}{pane} {when}: it {emitted}"
+        text += ", and dropped its contents" if firing.purged else ""
+        yield f"{text}. With that its trigger was finished." if firing.finished else f"{text}."
+        first, *others = firing.trigger.splitlines() or [""]
+        if firing.answer is None:
+            yield "  A window that is cleaned up lets out what is new in it, whatever its trigger waits for."
+        elif not self._composes:
+            came = f"; then {self._numbered(firing.at)} came," if firing.at.timer is None else ";"
+            first += f"{came} and it answered {firing.answer.name}"
+        yield f"  {first}"
+        yield from (f"  {line}" for line in others)
+
+    @property
+    def _composes(self) -> bool:
+        return isinstance(self._operator.trigger, ComposableTrigger)
+
+    def _numbered(self, at: Moment) -> str:
+        """The element that a step took, with its number."""
+        came = self._journal.arrivals
+        # One whose function has raised is not in the journal.
+        return f"element {at.element}" + (f" ({_element(came[at.element - 1])})" if at.element <= len(came) else "")
+
+    def _when(self, at: Moment) -> str:
+        """What a step took at a moment, and the time."""
+        clock = "" if at.clock == MIN_TIMESTAMP else f", clock {moment(at.clock)}"
+        if at.cause is Cause.ELEMENT:
+            return f"when {self._numbered(at)} came, {_times_in_words(at)}"
+        assert at.timer is not None
+        cleanup = ", its cleanup" if at.closes else ""
+        if at.cause is Cause.PROCESSING_TIMER:
+            return f"by the timer for clock {moment(at.timer)}{cleanup}, when the clock came to {moment(at.clock)}"
+        now = f"when the watermark came to {moment(at.watermark)}"
+        return f"by the timer for watermark {moment(at.timer)}{cleanup}, {now}{clock}"
+
+    def _onward(self, key: Hashable, window: Any) -> str:
+        """What became of a window that others merged into, if it merged again."""
+        life = self._journal.life(key, window)
+        if self._standing(key, window, life) is not Standing.MERGED:
+            return ""
+        into = _merged_into(window, life)
+        return f" That became a part of {window_in_words(into)}.{self._onward(key, into)}"
+
+    def _late(self, window: Any, at: Moment) -> str:
+        """The arithmetic of lateness for a window at a moment."""
+        if at.watermark == MIN_TIMESTAMP:
+            return "there was no watermark yet when it came"
+        last, lateness = window.max_timestamp(), self._operator.lateness
+        total = f" = {last + lateness:,}" if lateness else ""
+        sign = "<=" if last + lateness <= at.watermark else ">"
+        given = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
+        return f"{given} {sign} watermark {moment(at.watermark)} when it came"
+
+    def _ahead(
+        self,
+        window: Any,
+        standing: Standing,
+        life: Life,
+        words: str,
+        event_timers: Sequence[int],
+        processing_timers: Sequence[int],
+    ) -> Iterator[str]:
+        """What the window waits for."""
+        operator = self._operator
+        if standing is Standing.CLEANED_UP and not (event_timers or processing_timers):
+            return
+        watermark, clock = operator.current_watermark, operator.current_processing_time
+        shown = "There is no watermark yet" if watermark == MIN_TIMESTAMP else f"The watermark is {moment(watermark)}"
+        yield f"{shown}." if clock == MIN_TIMESTAMP else f"{shown}; the clock is {moment(clock)}."
+        if words and standing is not Standing.FINISHED:
+            first, *others = words.splitlines()
+            yield f"Its trigger now: {first}"
+            yield from others
+        timers = [
+            *(self._timer(window, "watermark", time, watermark, in_event_time=True) for time in event_timers),
+            *(self._timer(window, "clock", time, clock, in_event_time=False) for time in processing_timers),
+        ]
+        yield f"Its timers: {', '.join(timers)}." if timers else "No timer is set for it: only an element can fire it."
+
+    def _timer(self, window: Any, kind: str, time: int, now: int, *, in_event_time: bool) -> str:
+        notes = ["end"] if time == window.max_timestamp() and time != MAX_TIMESTAMP else []
+        notes += ["cleanup"] if (in_event_time, time) == self._operator.closing_timer(window) else []
+        notes = [f"its {' and '.join(notes)}"] if notes else []
+        notes += [f"due at the next advance of the {kind}"] if time <= now else []
+        return f"{kind} {moment(time)}" + (f" ({', '.join(notes)})" if notes else "")
+
+    def _state(self, cells: dict[str, Any] | None) -> list[str]:
+        """The state of a trigger of Flink's kind by name; those that compose say theirs in words."""
+        if self._composes or not cells:
+            return []
+        shown = [f"{name} = {shortened(value)}" for name, value in cells.items() if not name.startswith("\0")]
+        return [f"The state of its trigger: {', '.join(shown)}."] if shown else []
+
+    # Elements
+
+    def element(self, value: Any, timestamp: int | None, key: Hashable, which: int) -> ElementExplanation | None:
+        """Explains the element that equals ``value``; None if none came. ``key`` may be ``NOTHING``, for any."""
+        (key,) = (key,) if key is NOTHING else with_one_nan([key])
+        fitting = [
+            arrival
+            for arrival in self._journal.arrivals
+            if (timestamp is None or arrival.timestamp == timestamp) and (key is NOTHING or arrival.key == key)
+        ]
+        found = [a for a in fitting if equal(a.value, value)] or [a for a in fitting if equal(a.pushed, value)]
+        if not found:
+            return None
+        if not -len(found) <= which < len(found):
+            raise InvalidArgumentError(
+                "fewer elements that equal it have come", given=f"which={which}", expected=f"less than {len(found)}"
+            )
+        return self._explained(found, range(len(found))[which])
+
+    def _explained(self, found: Sequence[Arrival], place: int) -> ElementExplanation:
+        arrival = found[place]
+        at = arrival.at
+        kind = "The withdrawal of " if arrival.is_withdrawal else ""
+        came = f"{kind}{_element(arrival)} came to {self.step.id} as element {at.element}"
+        sentences = [f"{came}, with key {shortened(arrival.key)}, {_times_in_words(at)}."]
+        if len(found) > 1:
+            sentences.append(f"{len(found)} elements equal to it came; this is number {place + 1} of them.")
+        sentences += [text for placement in arrival.placements for text in self._placed(arrival, placement)]
+        sentences += self._ending(arrival)
+        return ElementExplanation(
+            tuple(sentences),
+            self.step.id,
+            arrival.key,
+            arrival.value,
+            arrival.timestamp,
+            at,
+            arrival.placements,
+            arrival.fate,
+        )
+
+    def _placed(self, arrival: Arrival, placement: Placement) -> Iterator[str]:
+        window, at = placement.window, arrival.at
+        name = window_in_words(window)
+        if placement.assigned != window:
+            yield f"Its own {window_in_words(placement.assigned)} merged into {name}."
+        if placement.outcome is Outcome.FINISHED:
+            fired = [e for e in self._events(arrival.key, window) if isinstance(e, Firing) and e.finished]
+            when = f", {self._when(fired[-1].at)}" if fired else ""
+            yield f"{_begun(name)} did not take it: its trigger had finished{when}."
+            return
+        if not self._operator.is_event_time:
+            yield f"It joined {name}: no element is late for windows that the watermark does not end."
+        elif placement.outcome is Outcome.LATE:
+            yield f"It was too late for {name}: {self._late(window, at)}."
+            return
+        elif window.max_timestamp() <= at.watermark:
+            yield f"It joined {name} after its end, within the allowed lateness: {self._late(window, at)}."
+        else:
+            yield f"It joined {name}, on time: {self._late(window, at)}."
+        yield from self._first_result(arrival, window)
+
+    def _first_result(self, arrival: Arrival, window: Any, merger: Merger | None = None) -> Iterator[str]:
+        """When a window let out a result with an element first, also after it has merged; ``merger`` made it."""
+        number = arrival.at.element
+        events = self._events(arrival.key, window)
+        begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1
+        for event in events[begin:]:
+            if event.at.element < number:
+                continue
+            if isinstance(event, Merger) and event.into != window:
+                yield f"Later that became a part of {window_in_words(event.into)}."
+                yield from self._first_result(arrival, event.into, event)
+                return
+            if isinstance(event, Firing):
+                pane = "" if event.pane is None else f" {_pane(event.pane)}"
+                itself = event.at.timer is None and event.at.element == number
+                when = "at once" if itself else self._when(event.at)
+                yield f"  Its window fired next{pane} {when}."
+                return
+            if isinstance(event, (Purge, Cleanup)):
+                what = "purged" if isinstance(event, Purge) else "cleaned up"
+                yield f"  No result holds it: its window was {what} {self._when(event.at)}."
+                return
+        yield "  Its window has not fired since."
+
+    def _events(self, key: Hashable, window: Any) -> Sequence[Event]:
+        life = self._journal.lives[key].get(window)
+        return () if life is None else life.events
+
+    def _ending(self, arrival: Arrival) -> Iterator[str]:
+        node, lateness = self._operator.node, self._operator.lateness
+        if arrival.fate is Fate.SIDE_OUTPUT:
+            assert node.late_tag is not None
+            yield f"It went to the side output {node.late_tag.name!r} of late elements."
+        elif arrival.fate is Fate.DROPPED_LATE:
+            yield "It was dropped, and counted in late_records_dropped."
+        elif arrival.fate is Fate.DROPPED_FINISHED:
+            yield "It was dropped, and counted in closed_window_records_dropped."
+        elif arrival.fate is Fate.FAILED:
+            yield "A function of the step raised an error for it."
+        elif arrival.fate is Fate.NOWHERE:
+            if not arrival.placements:
+                yield "The assigner gave it no window."
+            if arrival.timestamp is not None and self._operator.is_event_time:
+                yield (
+                    f"It went nowhere, and does not count as late: its timestamp {moment(arrival.timestamp)} "
+                    f"+ lateness {lateness:,} > watermark {moment(arrival.at.watermark)}."
+                )
+
+
+def window_in_words(window: Any) -> str:
+    """A window in a few words, with both ends of a window of time."""
+    if isinstance(window, TimeWindow):
+        return f"window {moment(window.start)} to {moment(window.end)}"
+    return "the global window" if isinstance(window, GlobalWindow) else f"window {shortened(window)}"
+
+
+def never_came(step: Step, value: Any, timestamp: int | None) -> ElementExplanation:
+    """Explains an element that was pushed, and of which nothing has reached a step."""
+    text = (
+        f"{shortened(value)} was pushed, but nothing of it came to {step.id}: "
+        "a filter or a flat_map in front of the step dropped it, or it went another way."
+    )
+    return ElementExplanation((text,), step.id, None, value, timestamp, None, (), None)
+
+
+def _times(timers: Any, key: Hashable, window: Any) -> list[int]:
+    return sorted(time for timer_key, namespace, time in timers if timer_key == key and namespace == window)
+
+
+def _merged_into(window: Any, life: Life) -> Any:
+    """The window that another one became a part of last."""
+    return next(event.into for event in reversed(life.events) if isinstance(event, Merger) and event.into != window)
+
+
+def _known_windows(key: Hashable, lives: dict[Any, Life]) -> list[str]:
+    known = [window for window, life in lives.items() if life.taken]
+    if not known:
+        return []
+    return [f"The windows of key {shortened(key)} so far: {_listed(known, window_in_words)}."]
+
+
+def _listed(items: Sequence[Any], text: Any) -> str:
+    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
+    return ", ".join(text(item) for item in items[:_NAMED]) + more
+
+
+def _cut(told: list[list[str]]) -> list[str]:
+    """The sentences about the first and the last of many events."""
+    left_out = len(told) - 2 * _MOST
+    if left_out > 0:
+        told = [*told[:_MOST], [f"... {left_out:,} more events ..."], *told[-_MOST:]]
+    return [sentence for sentences in told for sentence in sentences]
+
+
+def _element(arrival: Arrival) -> str:
+    stamp = "without a timestamp" if arrival.timestamp is None else f"at {moment(arrival.timestamp)}"
+    return f"{shortened(arrival.value)} {stamp}"
+
+
+def _times_in_words(at: Moment) -> str:
+    """The watermark and the clock under which an element came."""
+    watermark = "before any watermark" if at.watermark == MIN_TIMESTAMP else f"under watermark {moment(at.watermark)}"
+    return watermark if at.clock == MIN_TIMESTAMP else f"{watermark}, clock {moment(at.clock)}"
+
+
+def _pane(pane: PaneInfo) -> str:
+    return f"{pane.timing.value} (pane {pane.index}{', the last' if pane.is_last else ''})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Returns whether elements are equal; a user's ``==`` may raise, or answer with something else than a bool."""
+    if one is NOTHING or type(one) is not type(other):
+        return False
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # as for an array of numbers, whose == has no truth
+        return False
+
+
+def _begun(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[0].upper() + text[1:]

@@ -1,0 +1,752 @@
+"""Why a window fired then, why not yet, and why an element was late: what the harness says about it.
+
+Above each test stands its time line, in seconds. ``^`` is the watermark, ``c`` the clock, ``*`` a firing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from operator import sub
+from typing import Any
+
+import pytest
+
+from windrow import DataStream, OutputTag, from_source
+from windrow.aggregates import count
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
+from windrow.panes import PaneTiming
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import (
+    ComposableTrigger,
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    MergingTrigger,
+    PartContext,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    StateCleaningCountTrigger,
+    Trigger,
+    TriggerContext,
+    TriggerResult,
+    after_all,
+    after_any,
+    after_count,
+    after_each,
+    after_processing_time,
+    after_watermark,
+    always,
+    default,
+    never,
+    or_finally,
+    repeatedly,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    Window,
+)
+from windrow_runtime.testing import Cause, Fate, Moment, Outcome, PushSource, Standing, StreamHarness
+
+LATE = OutputTag("late", int)
+FIRST, SECOND = TimeWindow(0, 10_000), TimeWindow(10_000, 20_000)
+NUMBERS = PushSource(int)
+
+
+def seconds(number: int) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+# Any: the stages between a key and a result differ by their windows.
+def tumbling(trigger: Trigger[Any, Any] | None = None, lateness: int = 0, source: PushSource[int] = NUMBERS) -> Any:
+    windows = from_source(source).key_by(lambda number: "even" if number % 2 == 0 else "odd")
+    stage = windows.window(TumblingEventTimeWindows.of(seconds(10))).allowed_lateness(seconds(lateness))
+    return stage if trigger is None else stage.trigger(trigger)
+
+
+def counted(trigger: Trigger[Any, GlobalWindow]) -> DataStream[int]:
+    windows = from_source(NUMBERS).key_by(lambda number: "all").window(GlobalWindows.create())
+    return windows.trigger(trigger).reduce(add)
+
+
+def driven(stream: DataStream[Any]) -> StreamHarness[int, Any]:
+    return StreamHarness(stream, NUMBERS)
+
+
+# time      0         10
+#           |---------|
+# elements   2 4
+#              ^4
+def test_not_yet_by_the_watermark() -> None:
+    with driven(tumbling().reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(4, 2_500)
+        harness.process_watermark(4_000)
+        found = harness.explain_window("even", FIRST)
+    assert str(found).splitlines() == [
+        "Window 0 to 10,000 of key 'even' is open: it holds 2 elements, and has not fired yet.",
+        "The watermark is 4,000.",
+        "Its trigger now: EventTimeTrigger: waits for the watermark to reach 9,999; it is 4,000",
+        "Its timers: watermark 9,999 (its end and cleanup).",
+    ]
+    assert (found.standing, found.elements, found.firings, found.watermark) == (Standing.OPEN, 2, (), 4_000)
+    assert (found.event_timers, found.processing_timers, found.clock) == ((9_999,), (), MIN_TIMESTAMP)
+    assert found.trigger == "EventTimeTrigger: waits for the watermark to reach 9,999; it is 4,000"
+    assert found.merged_into is None
+
+
+# time      0         10
+#           |---------|
+# elements   2
+#                       ^12
+#                       *    and cleaned up
+def test_on_time_and_cleaned_up() -> None:
+    with driven(tumbling().reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_watermark(12_000)
+        found = harness.explain_window("even", FIRST)
+        element = harness.explain_element(2)
+    timer = "by the timer for watermark 9,999, its cleanup, when the watermark came to 12,000"
+    assert found.sentences == (
+        "Window 0 to 10,000 of key 'even' was cleaned up; it fired 1 time.",
+        f"It fired on time (pane 0, the last) {timer}: it emitted 1 result.",
+        "  EventTimeTrigger: the watermark has reached 9,999; it is 12,000; and it answered FIRE",
+        f"It was cleaned up {timer}.",
+    )
+    (firing,) = found.firings
+    assert (firing.at.cause, firing.at.timer, firing.at.watermark) == (Cause.EVENT_TIMER, 9_999, 12_000)
+    assert (firing.answer, firing.results, firing.purged) == (TriggerResult.FIRE, 1, False)
+    assert firing.at.closes
+    assert found.standing is Standing.CLEANED_UP
+    assert element.sentences == (
+        "2 at 1,000 came to harness.3.window as element 1, with key 'even', before any watermark.",
+        "It joined window 0 to 10,000, on time: there was no watermark yet when it came.",
+        f"  Its window fired next on time (pane 0, the last) {timer}.",
+    )
+
+
+# time      0         10
+#           |---------|
+# elements     4             late: 9.999 <= 12
+#                       ^12
+def test_late_and_dropped() -> None:
+    with driven(tumbling().reduce(add)) as harness:
+        harness.process_watermark(12_000)
+        harness.process_element(4, 3_000)
+        found = harness.explain_element(4, 3_000)
+        window = harness.explain_window("even", FIRST)
+    assert found.sentences == (
+        "4 at 3,000 came to harness.3.window as element 1, with key 'even', under watermark 12,000.",
+        "It was too late for window 0 to 10,000: its last timestamp 9,999 + lateness 0 <= watermark 12,000 when it "
+        "came.",
+        "It was dropped, and counted in late_records_dropped.",
+    )
+    assert found.fate is Fate.DROPPED_LATE
+    assert [(each.window, each.outcome) for each in found.windows] == [(FIRST, Outcome.LATE)]
+    assert (found.at and found.at.watermark, found.key, found.value, found.timestamp) == (12_000, "even", 4, 3_000)
+    assert window.standing is Standing.NEVER
+    assert window.sentences[1].startswith("Element 1 (4 at 3,000) came too late: its last timestamp 9,999")
+
+
+# time      0         10   15
+#           |---------|....|      lateness 5
+# elements   2 4
+#                       ^12       4 comes behind it, and fires again
+#                       *,*
+def test_late_within_the_lateness() -> None:
+    with driven(tumbling(lateness=5).reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_watermark(12_000)
+        harness.process_element(4, 3_000)
+        element = harness.explain_element(4)
+        found = harness.explain_window("even", FIRST)
+    assert element.sentences[1:] == (
+        "It joined window 0 to 10,000 after its end, within the allowed lateness: its last timestamp 9,999 + lateness "
+        "5,000 = 14,999 > watermark 12,000 when it came.",
+        "  Its window fired next at once.",
+    )
+    assert element.fate is Fate.TAKEN
+    assert [firing.at.cause for firing in found.firings] == [Cause.EVENT_TIMER, Cause.ELEMENT]
+    assert found.sentences[3:] == (
+        "It fired when element 2 (4 at 3,000) came, under watermark 12,000: it emitted 1 result.",
+        "  EventTimeTrigger: the watermark has reached 9,999; it is 12,000; "
+        "then element 2 (4 at 3,000) came, and it answered FIRE",
+        "The watermark is 12,000.",
+        "Its trigger now: EventTimeTrigger: the watermark has reached 9,999; it is 12,000",
+        "Its timers: watermark 14,999 (its cleanup).",
+    )
+    assert found.sentences[0].endswith("it holds 2 elements, 0 of them new, and has fired 2 times.")
+
+
+# time      0         10   15
+#           |---------|....|      lateness 5
+# elements     4
+#                          ^15
+def test_late_to_the_side_output() -> None:
+    with driven(tumbling(lateness=5).side_output_late_data(LATE).reduce(add)) as harness:
+        harness.process_watermark(15_000)
+        harness.process_element(4, 3_000)
+        found = harness.explain_element(4)
+    assert "= 14,999 <= watermark 15,000 when it came." in found.sentences[1]
+    assert found.sentences[2] == "It went to the side output 'late' of late elements."
+    assert found.fate is Fate.SIDE_OUTPUT
+
+
+# elements  1 2 3
+#             *
+def test_a_count() -> None:
+    with driven(counted(CountTrigger.of(2))) as harness:
+        for number in (1, 2, 3):
+            harness.process_element(number)
+        found = harness.explain_window("all", GlobalWindow())
+        element = harness.explain_element(1)
+    assert found.sentences == (
+        "The global window of key 'all' is open: it holds 3 elements, 1 of them new, and has fired 1 time.",
+        "It fired when element 2 (2 without a timestamp) came, before any watermark: it emitted 1 result.",
+        "  CountTrigger(2): 1 of 2 elements have come; then element 2 (2 without a timestamp) came, and it answered "
+        "FIRE",
+        "There is no watermark yet.",
+        "Its trigger now: CountTrigger(2): 1 of 2 elements have come",
+        "No timer is set for it: only an element can fire it.",
+        "The state of its trigger: count = 1.",
+    )
+    assert element.sentences[1:] == (
+        "It joined the global window: no element is late for windows that the watermark does not end.",
+        "  Its window fired next when element 2 (2 without a timestamp) came, before any watermark.",
+    )
+
+
+# elements  1 2
+#             * and purged
+def test_purged() -> None:
+    with driven(counted(PurgingTrigger.of(CountTrigger.of(2)))) as harness:
+        harness.process_element(1)
+        harness.process_element(2)
+        found = harness.explain_window("all", GlobalWindow())
+    assert found.standing is Standing.EMPTY
+    assert found.sentences[0] == (
+        "The global window of key 'all' is empty, as its elements were dropped; it has fired 1 time."
+    )
+    assert found.sentences[1].endswith("it emitted 1 result, and dropped its contents.")
+    assert found.firings[0].purged
+    assert found.firings[0].answer is TriggerResult.FIRE_AND_PURGE
+    assert found.elements == 0
+
+
+class DropsNegative(Trigger[int, Window]):
+    """Drops the contents at a negative number, and fires at the end of the window."""
+
+    def on_element(self, element: int, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        context.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.PURGE if element < 0 else TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+
+# time      0         10
+#           |---------|
+# elements   2 -2              purged by -2
+#                     ^9.999   ready, but empty
+def test_purged_without_firing() -> None:
+    with driven(tumbling(DropsNegative()).reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(-2, 2_000)
+        element = harness.explain_element(2)
+        harness.process_watermark(9_999)
+        found = harness.explain_window("even", FIRST)
+    assert element.sentences[-1] == (
+        "  No result holds it: its window was purged when element 2 (-2 at 2,000) came, before any watermark."
+    )
+    timer = "by the timer for watermark 9,999, its cleanup, when the watermark came to 9,999"
+    assert found.sentences == (
+        "Window 0 to 10,000 of key 'even' was cleaned up; it never fired.",
+        "Its trigger dropped its contents without firing it when element 2 (-2 at 2,000) came, before any watermark.",
+        f"Its trigger was ready {timer}, but it was empty, so nothing was let out.",
+        f"It was cleaned up {timer}.",
+    )
+
+
+# time      0         10             60
+#           |---------|..............|    lateness 50
+# elements   2 4 6     8 behind 12
+#             *e        *o            *l  early, on time, and late at the cleanup
+#                       ^12          ^60
+def test_early_on_time_and_late() -> None:
+    trigger = after_watermark(early=after_count(2), late=after_count(2))
+    with driven(tumbling(trigger, lateness=50).accumulating().reduce(add)) as harness:
+        for number in (2, 4, 6):
+            harness.process_element(number, 1_000)
+        early = harness.explain_window("even", FIRST)
+        harness.process_watermark(12_000)
+        harness.process_element(8, 1_000)
+        late = harness.explain_window("even", FIRST)
+        harness.process_watermark(60_000)
+        closed = harness.explain_window("even", FIRST)
+    name = "after_watermark(early=after_count(2), late=after_count(2))"
+    assert early.sentences == (
+        "Window 0 to 10,000 of key 'even' is open: it holds 3 elements, 1 of them new, and has fired 1 time.",
+        "It fired early (pane 0) when element 2 (4 at 1,000) came, before any watermark: it emitted 1 result.",
+        f"  {name}: waits for the watermark to reach 9,999; there is none yet",
+        "    early: after_count(2): 2 of 2 elements have come",
+        "There is no watermark yet.",
+        f"Its trigger now: {name}: waits for the watermark to reach 9,999; there is none yet",
+        "  early: after_count(2): 1 of 2 elements have come",
+        "Its timers: watermark 9,999 (its end), watermark 59,999 (its cleanup).",
+    )
+    assert late.trigger.splitlines() == [
+        f"{name}: it has fired at the end of the window, 9,999; its late part is at work",
+        "  late: after_count(2): 1 of 2 elements have come",
+    ]
+    assert [firing.pane and firing.pane.timing for firing in closed.firings] == [
+        PaneTiming.EARLY,
+        PaneTiming.ON_TIME,
+        PaneTiming.LATE,
+    ]
+    assert closed.firings[2].answer is None
+    assert "It closed late (pane 2, the last) by the timer for watermark 59,999, its cleanup" in str(closed)
+    assert "A window that is cleaned up lets out what is new in it" in str(closed)
+
+
+# time      0         10
+#           |---------|
+# elements   2 4
+#            *            and finished: 4 is dropped
+def test_the_trigger_has_finished() -> None:
+    stream = tumbling().trigger(after_count(1), may_lose_data=True).accumulating().reduce(add)
+    with driven(stream) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(4, 2_000)
+        found = harness.explain_window("even", FIRST)
+        element = harness.explain_element(4)
+    assert found.standing is Standing.FINISHED
+    assert found.firings[0].finished
+    assert found.sentences == (
+        "Window 0 to 10,000 of key 'even' takes no more elements, as its trigger has finished; it has fired 1 time.",
+        "It fired early (pane 0, the last) when element 1 (2 at 1,000) came, before any watermark: it emitted 1 "
+        "result, and dropped its contents. With that its trigger was finished.",
+        "  after_count(1): 1 of 1 elements have come",
+        "Element 2 (4 at 2,000) came after its trigger had finished, and was dropped.",
+        "There is no watermark yet.",
+        "Its timers: watermark 9,999 (its end and cleanup).",
+    )
+    assert element.sentences[1:] == (
+        "Window 0 to 10,000 did not take it: its trigger had finished, when element 1 (2 at 1,000) came, before any "
+        "watermark.",
+        "It was dropped, and counted in closed_window_records_dropped.",
+    )
+    assert element.fate is Fate.DROPPED_FINISHED
+
+
+def sessions(trigger: MergingTrigger[Any, Any] | None = None) -> DataStream[int]:
+    windows = from_source(NUMBERS).key_by(lambda number: "all").window(EventTimeSessionWindows.with_gap(seconds(5)))
+    return windows.reduce(add) if trigger is None else windows.trigger(trigger).reduce(add)
+
+
+# time      1    5 6   9 10   14
+# 1         |------|
+# 2                    |-------|
+# 3              |--------|           makes one of both
+# ...       |------------------|
+@pytest.mark.parametrize("trigger", [None, repeatedly(after_watermark())])
+def test_sessions_that_merge(trigger: MergingTrigger[Any, Any] | None) -> None:
+    whole = TimeWindow(1_000, 14_000)
+    with driven(sessions(trigger)) as harness:
+        harness.process_element(1, 1_000)
+        harness.process_element(2, 9_000)
+        harness.process_element(3, 5_000)
+        first, third = (harness.explain_window("all", TimeWindow(at, at + 5_000)) for at in (1_000, 5_000))
+        found = harness.explain_window("all", whole)
+        one, three = harness.explain_element(1), harness.explain_element(3)
+    assert first.sentences == (
+        "Window 1,000 to 6,000 of key 'all' merged into another window.",
+        "It became a part of window 1,000 to 14,000 when element 3 (3 at 5,000) came, before any watermark.",
+    )
+    assert (first.standing, first.merged_into, first.elements) == (Standing.MERGED, whole, 0)
+    assert third.merged_into == whole
+    assert found.sentences[1] == (
+        "It was merged of window 1,000 to 6,000 and window 9,000 to 14,000 when element 3 (3 at 5,000) came, "
+        "before any watermark."
+    )
+    assert (found.elements, found.standing, 13_999 in found.event_timers) == (3, Standing.OPEN, True)
+    assert one.sentences[2:] == (
+        "Later that became a part of window 1,000 to 14,000.",
+        "  Its window has not fired since.",
+    )
+    assert three.sentences[1] == "Its own window 5,000 to 10,000 merged into window 1,000 to 14,000."
+    assert three.windows[0].assigned == TimeWindow(5_000, 10_000)
+
+
+# time      1   2   3      8
+# 1         |------|
+# 2             |------|
+# 3                 |------|      each prolongs the session
+#                          ^8
+#                          *
+def test_a_session_that_grows_twice() -> None:
+    with driven(sessions()) as harness:
+        for number, at in ((1, 1_000), (2, 2_000), (3, 3_000)):
+            harness.process_element(number, at)
+        harness.process_watermark(8_000)
+        first = harness.explain_window("all", TimeWindow(1_000, 6_000))
+        last = harness.explain_window("all", TimeWindow(1_000, 8_000))
+        element = harness.explain_element(1)
+    assert first.sentences[1] == (
+        "It became a part of window 1,000 to 7,000 when element 2 (2 at 2,000) came, before any watermark. "
+        "That became a part of window 1,000 to 8,000."
+    )
+    assert last.sentences[1].startswith("It grew out of window 1,000 to 7,000 when element 3 (3 at 3,000) came")
+    assert last.standing is Standing.CLEANED_UP
+    assert element.sentences[2:] == (
+        "Later that became a part of window 1,000 to 7,000.",
+        "Later that became a part of window 1,000 to 8,000.",
+        "  Its window fired next on time (pane 0, the last) by the timer for watermark 7,999, its cleanup, when the "
+        "watermark came to 8,000.",
+    )
+
+
+# time      0         10
+#           |---------|
+# elements   2
+#             c1       c11
+#                      *
+def test_processing_time() -> None:
+    windows = from_source(NUMBERS).key_by(lambda number: "all").window(TumblingProcessingTimeWindows.of(seconds(10)))
+    with driven(windows.reduce(add)) as harness:
+        harness.set_processing_time(1_000)
+        harness.process_element(2)
+        before = harness.explain_window("all", FIRST)
+        harness.set_processing_time(11_000)
+        after = harness.explain_window("all", FIRST)
+    assert before.sentences[1:] == (
+        "There is no watermark yet; the clock is 1,000.",
+        "Its trigger now: ProcessingTimeTrigger: waits for the clock to reach 9,999; it is 1,000",
+        "Its timers: clock 9,999 (its end and cleanup).",
+    )
+    assert (before.processing_timers, before.clock) == ((9_999,), 1_000)
+    assert after.sentences[1:] == (
+        "It fired by the timer for clock 9,999, its cleanup, when the clock came to 11,000: it emitted 1 result.",
+        "  ProcessingTimeTrigger: the clock has reached 9,999; it is 11,000; and it answered FIRE",
+        "It was cleaned up by the timer for clock 9,999, its cleanup, when the clock came to 11,000.",
+    )
+
+
+# clock     12:00:00            12:01:00
+# elements  1
+def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
+    noon = 1_704_110_400_000
+    with driven(counted(repeatedly(after_processing_time(seconds(60))))) as harness:
+        harness.set_processing_time(noon)
+        harness.process_element(1)
+        found = harness.explain_window("all", GlobalWindow())
+    assert found.trigger.splitlines()[1] == (
+        "  after_processing_time(60000 ms): waits for the clock to reach 1,704,110,460,000 (2024-01-01 12:01:00.000 "
+        "UTC); it is 1,704,110,400,000 (2024-01-01 12:00:00.000 UTC)"
+    )
+    assert found.event_timers == (MAX_TIMESTAMP,)
+    assert "watermark the end of the stream (its cleanup)" in found.sentences[-1]
+
+
+# time      0         10
+#           |---------|
+# elements   2 4
+#            *+ *-+         the second pane withdraws the first
+def test_a_pane_that_retracts() -> None:
+    stream = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
+    with driven(stream.changelog(lambda kind, total: (kind.value, total))) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(4, 2_000)
+        found = harness.explain_window("even", FIRST)
+        assert harness.take_values() == [("+I", 2), ("-U", 2), ("+U", 6)]
+    assert [(firing.results, firing.withdrawn) for firing in found.firings] == [(1, 0), (1, 1)]
+    assert any(text.endswith("it withdrew 1 result and emitted 1 result.") for text in found.sentences)
+
+
+# time      0         10   15
+#           |---------|....|
+# elements   2
+#                     ^10  ^15   on time, and asked again at the cleanup, with nothing new
+#                     *
+def test_ready_with_nothing_new() -> None:
+    with driven(tumbling(default(), lateness=5).accumulating().reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_watermark(10_000)
+        assert harness.explain_window("even", FIRST).trigger == (
+            "default(): the watermark has reached 9,999; it is 10,000, so each element fires"
+        )
+        harness.process_watermark(15_000)
+        found = harness.explain_window("even", FIRST)
+    assert "but nothing new had come, so nothing was let out." in str(found)
+    assert len(found.firings) == 1
+
+
+# by key    sums of 10 seconds, then sums of these by 20 seconds
+def steps() -> DataStream[int]:
+    sums = tumbling().reduce(add, name="sums")
+    further = sums.key_by(lambda total: "all").window(TumblingEventTimeWindows.of(seconds(20)))
+    totals: DataStream[int] = further.reduce(add, name="totals")
+    return totals
+
+
+# time      0         10        20
+# sums      |---------|---------|
+# totals    |-------------------|
+# elements   1         3
+#                       ^12
+def test_several_steps() -> None:
+    whole = TimeWindow(0, 20_000)
+    with driven(steps()) as harness:
+        harness.process_element(1, 1_000)
+        harness.process_element(3, 11_000)
+        harness.process_watermark(12_000)
+        first = harness.explain_window("odd", FIRST, step="sums")
+        total = harness.explain_window("all", whole, step="totals")
+        element = harness.explain_element(1, step="totals")
+        assert harness.explain_window("all", whole, step=total.step) == total
+        with pytest.raises(InvalidArgumentError, match=r"(?s)no step.*harness\.3\.sums, harness\.5\.totals"):
+            harness.explain_window("all", whole)
+        with pytest.raises(InvalidArgumentError, match=r"(?s)step='sum'.*harness\.3\.sums"):
+            harness.explain_element(1, step="sum")
+    assert first.standing is Standing.CLEANED_UP
+    assert (total.standing, total.elements) == (Standing.OPEN, 1)
+    assert element.sentences[0] == (
+        "1 at 9,999 came to harness.5.totals as element 1, with key 'all', before any watermark."
+    )
+
+
+# time      0         10        20
+#           |---------|
+# elements   2
+def test_windows_and_keys_that_do_not_exist() -> None:
+    with driven(tumbling().reduce(add)) as harness:
+        with pytest.raises(InvalidArgumentError, match=r"(?s)no element of this key.*an element that was pushed"):
+            harness.explain_window("even", FIRST)
+        harness.process_element(2, 1_000)
+        found = harness.explain_window("even", SECOND)
+        with pytest.raises(InvalidArgumentError, match=r"(?s)given: +'odd'.*expected: one of 'even'"):
+            harness.explain_window("odd", FIRST)
+        with pytest.raises(InvalidArgumentError, match="no such element has come"):
+            harness.explain_element(7)
+        with pytest.raises(InvalidArgumentError, match="no such element has come"):
+            harness.explain_element(2, 1_001)
+    assert found.standing is Standing.NEVER
+    assert found.sentences == (
+        "Window 10,000 to 20,000 of key 'even' does not exist: no element has been in it.",
+        "The windows of key 'even' so far: window 0 to 10,000.",
+    )
+
+
+# time      0  5  10  15
+#           |------|
+#              |------|
+# elements      2  (7)
+#                  ^10      2 is late for the first window alone
+def test_sliding_windows() -> None:
+    windows = from_source(NUMBERS).key_by(lambda number: "all")
+    with driven(windows.window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).reduce(add)) as harness:
+        harness.process_watermark(10_000)
+        harness.process_element(2, 7_000)
+        found = harness.explain_element(2)
+    assert [(each.window.start, each.outcome) for each in found.windows] == [(5_000, Outcome.JOINED), (0, Outcome.LATE)]
+    assert found.fate is Fate.TAKEN
+    assert "last timestamp 14,999 + lateness 0 > watermark 10,000" in found.sentences[1]
+    assert "last timestamp 9,999 + lateness 0 <= watermark 10,000" in found.sentences[3]
+
+
+# elements  1 -> 10, -1 -> nothing, 2 -> 20; then 2 -> 20 again
+def test_elements_are_found_by_what_was_pushed() -> None:
+    stream = from_source(NUMBERS).filter(lambda number: number > 0).map(lambda number: 10 * number)
+    sums = stream.key_by(lambda number: "all").window(TumblingEventTimeWindows.of(seconds(10))).reduce(add)
+    with driven(sums) as harness:
+        for number in (1, -1, 2, 2):
+            harness.process_element(number, 1_000 * abs(number))
+        pushed, came, dropped = harness.explain_element(1), harness.explain_element(10), harness.explain_element(-1)
+        twice, once = harness.explain_element(2), harness.explain_element(2, which=0)
+        assert harness.explain_element(2, key="all") == twice
+        with pytest.raises(InvalidArgumentError, match="no such element"):
+            harness.explain_element(2, key="other")
+        with pytest.raises(InvalidArgumentError, match="fewer elements"):
+            harness.explain_element(2, which=2)
+    assert pushed == came
+    assert (dropped.at, dropped.fate, dropped.windows) == (None, None, ())
+    assert dropped.sentences[0].startswith("-1 was pushed, but nothing of it came to harness.5.window: a filter")
+    assert twice.sentences[1] == "2 elements equal to it came; this is number 2 of them."
+    assert (twice.at and twice.at.element, once.at and once.at.element) == (3, 2)
+
+
+# time      0         10
+#           |---------|
+# elements   2 | 4            a restart between
+def test_the_journal_goes_on_behind_a_restart() -> None:
+    with driven(tumbling().reduce(add)) as harness:
+        harness.process_element(2, 1_000)
+        harness.snapshot_restore()
+        harness.process_element(4, 1_000)
+        assert harness.explain_window("even", FIRST).elements == 2
+        assert harness.explain_element(2).fate is Fate.TAKEN
+
+
+# time      0 1 2 ... 60
+# elements  2
+#           * * * ... *        every second
+def test_many_firings_are_cut_in_the_text_alone() -> None:
+    windows = from_source(NUMBERS).key_by(lambda number: "all").window(TumblingEventTimeWindows.of(seconds(60)))
+    with driven(windows.trigger(ContinuousEventTimeTrigger.of(seconds(1))).reduce(add)) as harness:
+        harness.process_element(2, 0)
+        harness.process_watermark(58_500)
+        found = harness.explain_window("all", TimeWindow(0, 60_000))
+    assert len(found.firings) == 58
+    assert "... 46 more events ..." in found.sentences
+    assert found.trigger == (
+        "ContinuousEventTimeTrigger(1000 ms): waits for the watermark to reach 59,000; it is 58,500"
+    )
+
+
+class OwnTrigger(ComposableTrigger[int, Window]):
+    """Is ready when the clock is even, and never finishes."""
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        return context.current_processing_time % 2 == 0
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        return False
+
+
+class Silent(Trigger[int, Window]):
+    """Cannot explain itself."""
+
+    def explain(self, window: Window, context: PartContext) -> str:
+        raise RuntimeError("no words")
+
+
+# clock     c1
+# elements  1
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (OwnTrigger(), ["OwnTrigger: not ready"]),
+        (Silent(), ["Silent: its method explain raised RuntimeError: no words"]),
+        (never(), ["never(): does not fire"]),
+        (always(), ["always(): fires at each element"]),
+        (
+            after_each(after_count(1), after_count(3)),
+            [
+                "after_each(after_count(1), after_count(3)): part 2 of 2 is at work",
+                "  after_count(1): finished",
+                "  after_count(3): 0 of 3 elements have come",
+            ],
+        ),
+        (
+            after_all(after_count(2), after_watermark()),
+            [
+                "after_all(after_count(2), after_watermark()): 0 of 2 parts are ready",
+                "  after_count(2): 1 of 2 elements have come",
+                "  after_watermark(): waits for the watermark to reach 9,999; there is none yet",
+            ],
+        ),
+        (
+            or_finally(repeatedly(after_count(2)), after_processing_time(seconds(1))),
+            [
+                "or_finally(repeatedly(after_count(2)), after_processing_time(1000 ms)): the first part fires until "
+                "the second one does",
+                "  repeatedly(after_count(2)): its part begins anew whenever it has fired",
+                "    after_count(2): 1 of 2 elements have come",
+                "  after_processing_time(1000 ms): waits for the clock to reach 1,001; it is 1",
+            ],
+        ),
+        (
+            after_any(CountTrigger.of(2), DeltaTrigger.of(3, sub)),
+            [
+                "after_any(CountTrigger(2), DeltaTrigger(3)): waits for one of its parts",
+                "  CountTrigger(2): 1 of 2 elements have come",
+                "  DeltaTrigger(3): waits for an element further than 3 from 2",
+            ],
+        ),
+        (
+            ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
+            [
+                "ProcessingTimeoutTrigger(EventTimeTrigger, 1000 ms): waits for the clock to reach 1,001; it is 1",
+                "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
+            ],
+        ),
+        (
+            StateCleaningCountTrigger.of(seconds(1), seconds(2), 5),
+            [
+                "StateCleaningCountTrigger(5, retention 1000 to 2000 ms): 1 of 5 elements have come; to forget them it "
+                "waits for the clock to reach 2,001; it is 1"
+            ],
+        ),
+    ],
+    ids=lambda value: value.describe() if isinstance(value, Trigger) else "",
+)
+def test_the_state_of_triggers_in_words(trigger: Trigger[Any, Any], expected: Sequence[str]) -> None:
+    stage = tumbling().trigger(trigger, may_lose_data=True)
+    stage = stage.accumulating() if isinstance(trigger, ComposableTrigger) else stage
+    with driven(stage.reduce(add)) as harness:
+        harness.set_processing_time(1)
+        harness.process_element(2, 1_000)
+        assert harness.explain_window("even", FIRST).trigger.splitlines() == list(expected)
+
+
+def test_a_stream_without_windows() -> None:
+    with driven(from_source(NUMBERS)) as harness, pytest.raises(InvalidArgumentError, match="a stream with windows"):
+        harness.explain_element(1)
+
+
+# elements  2, whose sum fails
+def test_an_element_whose_function_fails() -> None:
+    def fails(a: int, b: int) -> int:
+        raise ValueError("no sum")
+
+    with driven(tumbling().reduce(fails)) as harness:
+        harness.process_element(2, 1_000)
+        with pytest.raises(UserFunctionError):
+            harness.process_element(4, 1_000)
+        harness.process_element(6, 11_000)
+        assert harness.explain_element(4).sentences[-1] == "A function of the step raised an error for it."
+        assert harness.explain_element(6).at == Moment(Cause.ELEMENT, None, 3, MIN_TIMESTAMP, MIN_TIMESTAMP)
+
+
+# time      0         10
+#           |---------|
+# elements   2            sums of one element each, withdrawn by a second one
+#            *+ *-+
+def test_withdrawn_elements() -> None:
+    pairs = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
+    totals = pairs.key_by(lambda total: total).window(GlobalWindows.create()).trigger(CountTrigger.of(9))
+    with driven(totals.aggregate(count())) as harness:
+        harness.process_element(2, 1_000)
+        harness.process_element(4, 2_000)
+        step = harness.open_windows()[-1].step
+        withdrawn = harness.explain_element(2, step=step)
+        empty = harness.explain_window(2, GlobalWindow(), step=step)
+        full = harness.explain_window(6, GlobalWindow(), step=step)
+    assert withdrawn.sentences[0].startswith(f"The withdrawal of 2 at 9,999 came to {step} as element 2, with key 2")
+    assert (empty.standing, empty.elements) == (Standing.EMPTY, 0)
+    assert (full.standing, full.elements) == (Standing.OPEN, 1)
+
+
+def test_what_is_no_window() -> None:
+    with driven(tumbling().reduce(add)) as harness, pytest.raises(InvalidArgumentError, match="it is no window"):
+        harness.explain_window("even", (0, 10_000))
+
+
+def test_a_harness_without_journals() -> None:
+    stream = tumbling().reduce(add)
+    with StreamHarness(stream, NUMBERS, explains=False) as harness:
+        harness.process_element(2, 1_000)
+        with pytest.raises(UnsupportedOperationError, match="keeps no journals"):
+            harness.explain_window("even", FIRST)
+        harness.process_watermark(9_999)
+        assert harness.take_values() == [2]
