@@ -23,8 +23,20 @@ from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
-from windrow.triggers import ContinuousEventTimeTrigger, after_count, after_watermark
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    MergePartContext,
+    MergingComposableTrigger,
+    PartContext,
+    after_watermark,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    Window,
+)
 
 __all__ = ["MODES", "PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
 
@@ -181,7 +193,8 @@ def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: 
 
 def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path) -> Pipeline:
     """Windows with early and late panes in an accumulation mode; those that retract have windows behind them."""
-    trigger = after_watermark(early=after_count(3), late=after_count(1))
+    # No counts: which elements a pane holds would depend on the order of files, which a batch of several does not keep.
+    trigger = after_watermark(early=EveryQuarter(), late=EveryQuarter())
     lateness = timedelta(milliseconds=300)
     seconds = (
         keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).trigger(trigger).allowed_lateness(lateness)
@@ -216,6 +229,39 @@ def with_kind(kind: ChangeKind, total: Total) -> Total:
 
 def higher(one: Total, other: Total) -> Total:
     return max(one, other, key=lambda total: (total.value, total.kind))
+
+
+class EveryQuarter(MergingComposableTrigger[object, Window]):
+    """Ready when the watermark has reached the next quarter of a second."""
+
+    _NEXT = ReducingStateDescriptor[int]("next", min)
+
+    def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
+        following = context.get_state(self._NEXT)
+        if following.get() is None:
+            watermark = max(context.current_watermark, -10_000)
+            following.add(watermark - watermark % 250 + 250)
+            context.register_event_time_timer(following.get() or 0)
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        following = context.get_state(self._NEXT).get()
+        return following is not None and following <= context.current_watermark
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        self.forget(window, context)
+        return True
+
+    def forget(self, window: Window, context: PartContext) -> None:
+        following = context.get_state(self._NEXT)
+        if (time := following.get()) is not None:
+            context.delete_event_time_timer(time)
+            following.clear()
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        context.merge_partitioned_state(self._NEXT)
+        if (time := context.get_state(self._NEXT).get()) is not None:
+            context.register_event_time_timer(time)
+        return False
 
 
 class Panes(ProcessWindowFunction[Event, Total, str, TimeWindow]):
