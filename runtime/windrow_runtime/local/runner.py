@@ -80,8 +80,7 @@ class LocalRunner:
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
-        with closing_outputs(outputs):
-            claim_folders(topology.sinks, query, begins=True)
+        with closing_outputs(outputs), claim_folders(topology.sinks, query, begins=True):
             run = _Run(topology, self._clock, query, outputs, fast=self._fast)
             run.execution.open()
             try:
