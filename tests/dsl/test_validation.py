@@ -25,9 +25,16 @@ from windrow import (
 )
 from windrow.connectors import CustomSink
 from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
-from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import (
+    AggregateFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, MalformedRecord
+from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,
@@ -592,3 +599,44 @@ pipeline = Pipeline("numbers", numbers.sink_to(CollectSink("used")))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.count("WindrowWarning") == 1
     assert "<string>:5: WindrowWarning: a sink was given to no pipeline" in done.stderr
+
+
+class Kinds(KeyedProcessFunction[str, Reading, int]):
+    """Two kinds of state of one name."""
+
+    total = ValueStateDescriptor[int]("n", int)
+    seen: Any = ListStateDescriptor("n", int)
+
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> Iterable[int]:
+        return []
+
+
+class Types(Kinds):
+    """The subclass replaces an attribute, and its objects have another."""
+
+    seen = ValueStateDescriptor("n")  # says no type, so may be the same
+
+    def __init__(self, kind: type) -> None:
+        self.own: Any = ValueStateDescriptor("n", kind)
+
+
+class Firing(EventTimeTrigger):
+    by_name = MapStateDescriptor("n", str, int)
+    by_number = MapStateDescriptor("n", int, int)
+
+
+def test_two_states_of_one_name_are_refused() -> None:
+    keyed = unstamped().key_by(sensor)
+    windows = stamped().key_by(sensor).window(TumblingEventTimeWindows.of(SECOND))
+    faults = any_faults_of(
+        keyed.process(Kinds()), keyed.process(Types(str)), windows.trigger(PurgingTrigger.of(Firing())).reduce(colder)
+    )
+    assert [fault.message for fault in faults] == [
+        "Kinds has two descriptors of the name 'n': "
+        "total is a ValueStateDescriptor of int, and seen is a ListStateDescriptor of int",
+        "Types has two descriptors of the name 'n': "
+        "total is a ValueStateDescriptor of int, and own is a ValueStateDescriptor of str",
+        "Firing has two descriptors of the name 'n': "
+        "by_name is a MapStateDescriptor of str and int, and by_number is a MapStateDescriptor of int and int",
+    ]
+    assert any_faults_of(keyed.process(Types(int))) == []

@@ -36,10 +36,10 @@ from windrow.plan.nodes import (
     WindowNode,
     type_name,
 )
+from windrow.plan.own_parts import state_faults, unrun_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
-from windrow.plan.unrun_methods import unrun_faults
 from windrow.sinks import CollectSink, Sink, WriterSink
 from windrow.tags import OutputTag
 from windrow.triggers import (
@@ -86,6 +86,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _result_faults(step)
         yield from _change_faults(step)
         yield from unrun_faults(step)
+        yield from state_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
 

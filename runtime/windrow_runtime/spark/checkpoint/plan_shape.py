@@ -20,11 +20,11 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.storage.stored_classes import Way, default_makers, way_of
 
