@@ -66,7 +66,10 @@ def check_on_malformed(given: OnMalformed) -> None:
     """
     if given not in ("fail", "drop") and not isinstance(given, OutputTag):
         raise InvalidArgumentError(
-            "on_malformed has an unknown value", given=given, expected='"fail", "drop" or an OutputTag'
+            "on_malformed has an unknown value",
+            given=given,
+            expected='"fail", "drop" or an OutputTag',
+            hint="@property in front of a method" if callable(given) else None,
         )
 
 
