@@ -640,3 +640,9 @@ def test_two_states_of_one_name_are_refused() -> None:
         "by_name is a MapStateDescriptor of str and int, and by_number is a MapStateDescriptor of int and int",
     ]
     assert any_faults_of(keyed.process(Types(int))) == []
+
+
+def test_a_step_whose_name_is_no_text() -> None:
+    (fault,) = faults_of(unstamped().map(lambda reading: reading, name="a\ud800"))
+    assert fault.message == "the name 'a\\ud800' of a step is no text: it has half of a surrogate pair"
+    assert fault.where == here(line() - 2)

@@ -42,6 +42,7 @@ from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
 from windrow.sinks import CollectSink, Sink, WriterSink
 from windrow.tags import OutputTag
+from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
@@ -82,6 +83,13 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         name = step.node.name
         if name is not None and names[name] > 1:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
+        if name is not None and has_half_surrogate(name):
+            # The place of the step has the name in it.
+            yield Fault(
+                f"the name {name!r} of a step is no text: it has half of a surrogate pair",
+                str(step.node.location),
+                "give the step a name of characters",
+            )
         yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step)
         yield from _change_faults(step)
