@@ -23,6 +23,7 @@ from windrow import (
     from_collection,
     from_source,
 )
+from windrow import aggregates as agg
 from windrow.connectors import CustomSink
 from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
 from windrow.functions import (
@@ -338,6 +339,7 @@ def test_a_sink_whose_columns_are_unknown(
     sink: Callable[[str], JsonFileSink[float] | ParquetFileSink[float]], shown: str
 ) -> None:
     celsius = unstamped().map(lambda reading: reading.celsius)
+    map_at = here(line() - 1)
     end = celsius.sink_to(sink("out"))
     at = here(line() - 1)
     with pytest.raises(PlanError) as caught:
@@ -346,10 +348,33 @@ def test_a_sink_whose_columns_are_unknown(
         Fault(
             f"the columns of the sink '{shown}' cannot be known: the type of the elements is not",
             f"plan.3.sink, {at}",
-            "annotate the function that makes them, or call returns(Type) before sink_to",
+            f"the type is lost at map, {map_at}: annotate the function that makes them, "
+            "or call returns(Type) before sink_to",
         )
     ]
     Pipeline("plan", celsius.returns(float).sink_to(sink("out")))
+
+
+def hint_of(stream: DataStream[Any]) -> str:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", stream.sink_to(JsonFileSink("out")))
+    (fault,) = caught.value.faults
+    return str(fault.hint)
+
+
+def test_the_step_that_loses_the_type_is_named() -> None:
+    windows = GlobalWindows.create_with_end_of_stream_trigger()
+
+    def sums(keyed: KeyedStream[Reading, str]) -> DataStream[tuple[str, int]]:
+        stage = keyed.window(windows)
+        return stage.aggregate(agg.combine(agg.key(), agg.sum(lambda reading: reading.at)), name="sums")
+
+    unknown = sums(unstamped().key_by(lambda reading: reading.sensor.upper()))
+    assert hint_of(unknown.filter(bool)).startswith(f"the type is lost at sums, {__file__}:")
+    assert "key_by(..., key_type=...) says that of key()" in hint_of(unknown)
+    Pipeline("plan", sums(unstamped().key_by(lambda reading: reading.sensor.upper(), str)).sink_to(JsonFileSink("out")))
+    mixed: DataStream[Any] = from_collection([1, "a"])
+    assert "the type is lost at source, " in hint_of(mixed)
 
 
 def test_a_keyed_stream_that_goes_to_a_sink() -> None:
@@ -503,7 +528,8 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         "windows\n"
         "2. the columns of the sink 'json out' cannot be known: the type of the elements is not\n"
         f"  where:    plan.5.sink, {numbers_at}\n"
-        "  hint:     annotate the function that makes them, or call returns(Type) before sink_to\n"
+        f"  hint:     the type is lost at map, {numbers_at}: annotate the function that makes them, "
+        "or call returns(Type) before sink_to\n"
         "3. the step 'total' has no side output 'nowhere'\n"
         f"  where:    plan.6.side_output, {side_at}\n"
         "  hint:     a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function "
