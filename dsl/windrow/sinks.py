@@ -134,7 +134,7 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON object on each line."""
+    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element."""
 
     format_name = "json"
 

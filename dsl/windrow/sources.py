@@ -66,7 +66,10 @@ def check_on_malformed(given: OnMalformed) -> None:
     """
     if given not in ("fail", "drop") and not isinstance(given, OutputTag):
         raise InvalidArgumentError(
-            "on_malformed has an unknown value", given=given, expected='"fail", "drop" or an OutputTag'
+            "on_malformed has an unknown value",
+            given=given,
+            expected='"fail", "drop" or an OutputTag',
+            hint="@property in front of a method" if callable(given) else None,
         )
 
 
@@ -158,8 +161,9 @@ class FileSource(Source[T]):
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of their modification; by default all that are
-            there. Spark reads the files of a batch side by side, so with more than one the order of elements from
-            different files is not fixed there.
+            there. On Spark files of one millisecond come in any order, so give each a time of its own where elements
+            of the wrong order would be late. Spark reads the files of a batch side by side, so with more than one the
+            order of elements from different files is not fixed there.
     """
 
     format_name = "files"

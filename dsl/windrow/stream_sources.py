@@ -28,7 +28,7 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
         name: Names the step.
 
     Raises:
-        InvalidArgumentError: If it is no source, or its ``on_malformed`` is unknown.
+        InvalidArgumentError: If it is no source, its ``on_malformed`` is unknown, or its ``is_bounded`` is no bool.
     """
     if not isinstance(source, Source):
         raise InvalidArgumentError(
@@ -40,11 +40,26 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
             if isinstance(source, type)
             else "from_collection(elements) for elements of your program",
         )
-    check_on_malformed(source.on_malformed)
+    location = caller_location()
+    try:
+        check_on_malformed(source.on_malformed)
+    except InvalidArgumentError as error:
+        error.at(location)
+        raise
+    is_bounded: object = source.is_bounded
+    if not isinstance(is_bounded, bool):
+        # A method would be true, and the stream one that ends.
+        raise InvalidArgumentError(
+            "is_bounded says whether a source ends at its latest offset",
+            given=is_bounded,
+            expected="True or False",
+            where=location,
+            hint="@property in front of a method" if callable(is_bounded) else None,
+        )
     element_type = source.element_type
     if element_type is None:
         element_type = base_argument(source, Source, 0)
-    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=caller_location()))
+    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=location))
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Checks the options of sources and sinks of text: delimiters, encodings, and where a clock without an offset is."""
+"""Checks texts that are given: delimiters, encodings, where a clock without an offset is, and names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["checked_delimiter", "checked_encoding", "checked_timezone"]
+__all__ = ["checked_delimiter", "checked_encoding", "checked_timezone", "has_half_surrogate"]
+
+
+def has_half_surrogate(text: str) -> bool:
+    """Whether a text has half of a surrogate pair, which is no character: it cannot be written or sent anywhere."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def checked_delimiter(given: str) -> str:

@@ -125,6 +125,9 @@ class Celsius(float): ...
 class Empty: ...
 
 
+Half = TypedDict("Half", {"\ud800": int})
+
+
 @pytest.mark.parametrize(
     ("annotation", "where", "hint"),
     [
@@ -152,6 +155,7 @@ class Empty: ...
         (Callable[[], int], "Callable", "supported type"),
         (complex, "complex", "supported type"),
         (typing.NamedTuple("Bare", []), "Bare", "give it a field"),
+        (Half, "Half", r"rename the key '\\ud800'"),
     ],
     ids=count(),
 )

@@ -133,6 +133,7 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         True,
     ),
     ("pipeline without name", lambda: Pipeline(""), "a pipeline needs a name", False),
+    ("pipeline of half a character", lambda: Pipeline("p\ud800"), "the name of a pipeline is no text", True),
     ("pipeline of a stream", lambda: Pipeline("plan", wrong), "a pipeline is made of sinks", False),
     ("tag without name", lambda: OutputTag(""), "an output tag needs a name", False),
     (

@@ -23,11 +23,19 @@ from windrow import (
     from_collection,
     from_source,
 )
+from windrow import aggregates as agg
 from windrow.connectors import CustomSink
 from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
-from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import (
+    AggregateFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, MalformedRecord
+from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,
@@ -331,6 +339,7 @@ def test_a_sink_whose_columns_are_unknown(
     sink: Callable[[str], JsonFileSink[float] | ParquetFileSink[float]], shown: str
 ) -> None:
     celsius = unstamped().map(lambda reading: reading.celsius)
+    map_at = here(line() - 1)
     end = celsius.sink_to(sink("out"))
     at = here(line() - 1)
     with pytest.raises(PlanError) as caught:
@@ -339,10 +348,33 @@ def test_a_sink_whose_columns_are_unknown(
         Fault(
             f"the columns of the sink '{shown}' cannot be known: the type of the elements is not",
             f"plan.3.sink, {at}",
-            "annotate the function that makes them, or call returns(Type) before sink_to",
+            f"the type is lost at map, {map_at}: annotate the function that makes them, "
+            "or call returns(Type) before sink_to",
         )
     ]
     Pipeline("plan", celsius.returns(float).sink_to(sink("out")))
+
+
+def hint_of(stream: DataStream[Any]) -> str:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", stream.sink_to(JsonFileSink("out")))
+    (fault,) = caught.value.faults
+    return str(fault.hint)
+
+
+def test_the_step_that_loses_the_type_is_named() -> None:
+    windows = GlobalWindows.create_with_end_of_stream_trigger()
+
+    def sums(keyed: KeyedStream[Reading, str]) -> DataStream[tuple[str, int]]:
+        stage = keyed.window(windows)
+        return stage.aggregate(agg.combine(agg.key(), agg.sum(lambda reading: reading.at)), name="sums")
+
+    unknown = sums(unstamped().key_by(lambda reading: reading.sensor.upper()))
+    assert hint_of(unknown.filter(bool)).startswith(f"the type is lost at sums, {__file__}:")
+    assert "key_by(..., key_type=...) says that of key()" in hint_of(unknown)
+    Pipeline("plan", sums(unstamped().key_by(lambda reading: reading.sensor.upper(), str)).sink_to(JsonFileSink("out")))
+    mixed: DataStream[Any] = from_collection([1, "a"])
+    assert "the type is lost at source, " in hint_of(mixed)
 
 
 def test_a_keyed_stream_that_goes_to_a_sink() -> None:
@@ -496,7 +528,8 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         "windows\n"
         "2. the columns of the sink 'json out' cannot be known: the type of the elements is not\n"
         f"  where:    plan.5.sink, {numbers_at}\n"
-        "  hint:     annotate the function that makes them, or call returns(Type) before sink_to\n"
+        f"  hint:     the type is lost at map, {numbers_at}: annotate the function that makes them, "
+        "or call returns(Type) before sink_to\n"
         "3. the step 'total' has no side output 'nowhere'\n"
         f"  where:    plan.6.side_output, {side_at}\n"
         "  hint:     a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function "
@@ -592,3 +625,50 @@ pipeline = Pipeline("numbers", numbers.sink_to(CollectSink("used")))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.count("WindrowWarning") == 1
     assert "<string>:5: WindrowWarning: a sink was given to no pipeline" in done.stderr
+
+
+class Kinds(KeyedProcessFunction[str, Reading, int]):
+    """Two kinds of state of one name."""
+
+    total = ValueStateDescriptor[int]("n", int)
+    seen: Any = ListStateDescriptor("n", int)
+
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> Iterable[int]:
+        return []
+
+
+class Types(Kinds):
+    """The subclass replaces an attribute, and its objects have another."""
+
+    seen = ValueStateDescriptor("n")  # says no type, so may be the same
+
+    def __init__(self, kind: type) -> None:
+        self.own: Any = ValueStateDescriptor("n", kind)
+
+
+class Firing(EventTimeTrigger):
+    by_name = MapStateDescriptor("n", str, int)
+    by_number = MapStateDescriptor("n", int, int)
+
+
+def test_two_states_of_one_name_are_refused() -> None:
+    keyed = unstamped().key_by(sensor)
+    windows = stamped().key_by(sensor).window(TumblingEventTimeWindows.of(SECOND))
+    faults = any_faults_of(
+        keyed.process(Kinds()), keyed.process(Types(str)), windows.trigger(PurgingTrigger.of(Firing())).reduce(colder)
+    )
+    assert [fault.message for fault in faults] == [
+        "Kinds has two descriptors of the name 'n': "
+        "total is a ValueStateDescriptor of int, and seen is a ListStateDescriptor of int",
+        "Types has two descriptors of the name 'n': "
+        "total is a ValueStateDescriptor of int, and own is a ValueStateDescriptor of str",
+        "Firing has two descriptors of the name 'n': "
+        "by_name is a MapStateDescriptor of str and int, and by_number is a MapStateDescriptor of int and int",
+    ]
+    assert any_faults_of(keyed.process(Types(int))) == []
+
+
+def test_a_step_whose_name_is_no_text() -> None:
+    (fault,) = faults_of(unstamped().map(lambda reading: reading, name="a\ud800"))
+    assert fault.message == "the name 'a\\ud800' of a step is no text: it has half of a surrogate pair"
+    assert fault.where == here(line() - 2)

@@ -212,5 +212,16 @@ def test_one_text_is_not_the_names_of_partitions() -> None:
 
 
 def test_what_becomes_of_malformed_records_is_one_of_three_ways() -> None:
-    with pytest.raises(InvalidArgumentError, match="on_malformed has an unknown value"):
+    with pytest.raises(InvalidArgumentError, match=r"on_malformed has an unknown value(.|\n)*where: +\S*.py:\d+"):
         from_source(Steps([1], on_malformed="Fail"))
+    with pytest.raises(InvalidArgumentError, match=r"hint: +@property in front of a method"):
+        from_source(Steps([1], on_malformed=lambda: "fail"))
+
+
+def test_whether_a_source_ends_is_no_method() -> None:
+    class Endless(Steps):
+        def is_bounded(self) -> bool:  # type: ignore[override]  # what is refused
+            return False
+
+    with pytest.raises(InvalidArgumentError, match=r"given: +<bound(.|\n)*where: +\S*.py:\d+\n +hint: +@property"):
+        from_source(Endless([1]))

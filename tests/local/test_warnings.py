@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,11 +12,20 @@ import pytest
 
 from windrow import Pipeline, from_collection
 from windrow.errors import SourceError, WindrowWarning
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource, JsonFileSource
+from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.stream_sources import from_source
-from windrow.triggers import CountTrigger, ProcessingTimeoutTrigger, PurgingTrigger
-from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows
+from windrow.triggers import (
+    CountTrigger,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerContext,
+    TriggerResult,
+)
+from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows, Window
 from windrow_runtime.local import LocalRunner
 
 SECOND = timedelta(seconds=1)
@@ -43,6 +53,50 @@ def test_windows_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
             warnings.simplefilter("error")
             # Windows that are to stay open.
             LocalRunner(clock=lambda: 0).run(pipeline, drain=False)
+
+
+class Waiting(Trigger[int, Window]):
+    """Fires a second behind each element, and does not say that it goes by the clock."""
+
+    def on_element(self, element: int, timestamp: int | None, window: Window, context: TriggerContext) -> TriggerResult:
+        context.register_processing_time_timer(context.current_processing_time + 1000)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+
+class Later(KeyedProcessFunction[int, int, int]):
+    """Emits by timers, whose state expires."""
+
+    last = ValueStateDescriptor("last", int, ttl=StateTtlConfig(SECOND))
+
+    def __init__(self, delay: int | None) -> None:
+        self.delay = delay
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterable[int]:
+        context.get_state(self.last).update(value)
+        if self.delay is not None:
+            service = context.timer_service
+            service.register_processing_time_timer(service.current_processing_time + self.delay)
+        return []
+
+
+def test_timers_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
+    keyed = from_collection([1, 2, 3]).key_by(lambda number: number % 2)
+    for results, given in (
+        (keyed.window(GlobalWindows.create()).trigger(Waiting()).reduce(add), "2 of GlobalWindows"),
+        (keyed.process(Later(1)), "2 of Later"),
+    ):
+        pipeline = Pipeline("clock", results.sink_to(CollectSink[int]()))
+        with pytest.warns(WindrowWarning, match="timers in processing time were set when the run ended") as caught:
+            LocalRunner(clock=lambda: 0).run(pipeline)
+        assert given in str(caught[0].message)
+        assert caught[0].filename == __file__
+        # Timers that are to wait.
+        LocalRunner(clock=lambda: 0).run(pipeline, drain=False)
+    # State that has not expired yet.
+    LocalRunner(clock=lambda: 0).run(Pipeline("clock", keyed.process(Later(None)).sink_to(CollectSink[int]())))
 
 
 def test_windows_that_the_clock_reaches_are_not_warned_of() -> None:

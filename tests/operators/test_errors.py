@@ -29,10 +29,11 @@ from windrow.functions import (
     RuntimeContext,
 )
 from windrow.sinks import CollectSink
-from windrow.state import ValueStateDescriptor
+from windrow.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, DeltaTrigger, Trigger, TriggerContext
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.testing import PushSource, StreamHarness
 
 TUMBLING = TumblingEventTimeWindows.of(millis(10))
@@ -432,3 +433,21 @@ def test_keys_of_sessions_that_fail_are_named(
     )
     with pytest.raises(error, match=message):
         LocalRunner(fast=fast).run(Pipeline("keys", sessions.sink_to(CollectSink[int]())))
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "message"),
+    [
+        (ListStateDescriptor("n", int), r"given: +ListStateDescriptor\('n'\), and the state holds a int\n"),
+        (MapStateDescriptor("n", str, int), r"given: +MapStateDescriptor\('n'\)"),
+    ],
+)
+def test_state_of_another_kind_is_not_handed_out(descriptor: StateDescriptor, message: str) -> None:
+    store = StateStore({})
+    store.get_state(ValueStateDescriptor("n", int)).update(1)
+    with pytest.raises(InvalidArgumentError, match=message):
+        store.get_state(descriptor)
+    store.get_state(ValueStateDescriptor("n", int)).clear()
+    store.get_state(ListStateDescriptor("n", int)).add(1)
+    with pytest.raises(InvalidArgumentError, match=r"\('n'\), and the state holds a GrowingList"):
+        store.get_state(ValueStateDescriptor("n", int))

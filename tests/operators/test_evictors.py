@@ -137,13 +137,14 @@ class Choosing(Evictor[Event, GlobalWindow]):
 @pytest.mark.parametrize(
     ("before", "after", "given"),
     [
+        (None, [], "None by evict_before of Choosing, for 3 elements in GlobalWindow()"),
         ([0, 3], [], "[3] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
         ([-1], [], "[-1] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
         ([True, "0"], [], "[True, '0'] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
         (7, [], "[7] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
         ([0, 1, 2], [0], "[0] by evict_after of Choosing, for 0 elements in GlobalWindow()"),
     ],
-    ids=["beyond", "negative", "no numbers", "no sequence", "of an empty window"],
+    ids=["nothing", "beyond", "negative", "no numbers", "no sequence", "of an empty window"],
 )
 def test_positions_that_a_window_does_not_have_are_refused(before: Any, after: Any, given: str) -> None:
     windows = (
@@ -160,4 +161,5 @@ def test_positions_that_a_window_does_not_have_are_refused(before: Any, after: A
             harness.process_element(Event("a", 2, 2))
     assert caught.value.message == "an evictor gave positions that the window does not have"
     assert caught.value.given == given
+    assert (caught.value.hint == "return () to evict nothing") is (before is None)
     assert "test_evictors.py" in str(caught.value.where)

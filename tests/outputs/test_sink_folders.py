@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +17,25 @@ from windrow.sinks import DatabaseSink, JsonFileSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.file_sinks import check_owner, claim_folders
 
+# Claims a folder and waits, as a run does that computes its first batch.
+PROGRAM = """
+import sys, time
+from tests.outputs.test_sink_folders import Path, claim_folders, sinks
+claims = claim_folders(sinks(Path(sys.argv[1])), "one", begins=True)
+print("claimed", flush=True)
+time.sleep(600)
+"""
+
 
 def sinks(*folders: Path, overwrite: bool = False) -> list[Step]:
     numbers = from_collection([1])
     ends = [numbers.sink_to(JsonFileSink(folder, overwrite=overwrite)) for folder in folders]
     return [step for step in Pipeline("files", *ends).steps if step.inputs]
+
+
+def claim(steps: list[Step], run: str, *, begins: bool) -> None:
+    """What a run leaves that claimed its folders and was killed."""
+    claim_folders(steps, run, begins=begins).close()
 
 
 def put(folder: Path, *names: str) -> None:
@@ -31,26 +49,26 @@ def shown(folder: Path) -> list[str]:
 
 
 def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> None:
-    claim_folders(sinks(tmp_path), "one", begins=True)
+    claim(sinks(tmp_path), "one", begins=True)
     put(tmp_path, "batch-0")
     for begins in (True, False):
-        claim_folders(sinks(tmp_path, overwrite=True), "one", begins=begins)
+        claim(sinks(tmp_path, overwrite=True), "one", begins=begins)
         with pytest.raises(SinkError, match=r"another run(.|\n)*batch-0(.|\n)*test_sink_folders.py:\d+"):
-            claim_folders(sinks(tmp_path), "two", begins=begins)
+            claim(sinks(tmp_path), "two", begins=begins)
     assert shown(tmp_path) == ["batch-0"]
 
 
 def test_nothing_is_changed_where_one_folder_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "b", "batch-10")
     with pytest.raises(SinkError, match="batch-10"):
-        claim_folders(sinks(tmp_path / "a", tmp_path / "b"), "one", begins=True)
+        claim(sinks(tmp_path / "a", tmp_path / "b"), "one", begins=True)
     assert shown(tmp_path) == ["b"]
 
 
 def test_a_refused_run_makes_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match=r"cannot be written(.|\n)*Errno 20"):
-        claim_folders(sinks(tmp_path / "a", tmp_path / "file" / "b"), "one", begins=True)
+        claim(sinks(tmp_path / "a", tmp_path / "file" / "b"), "one", begins=True)
     numbers = from_collection([1])
     database = DatabaseSink[int](f"sqlite:///{tmp_path}/no/folder.db", "numbers")
     pipeline = Pipeline("refused", numbers.sink_to(JsonFileSink(tmp_path / "a")), numbers.sink_to(database))
@@ -63,40 +81,92 @@ def test_a_refused_run_makes_no_folder(tmp_path: Path) -> None:
 def test_what_counts_as_a_batch(tmp_path: Path, name: str) -> None:
     put(tmp_path, name)  # by hand, or with _windrow left behind: no run is known to have written it
     with pytest.raises(SinkError, match=name):
-        claim_folders(sinks(tmp_path), "one", begins=True)
+        claim(sinks(tmp_path), "one", begins=True)
 
 
 def test_what_does_not(tmp_path: Path) -> None:
     foreign = ["2026", "batch-", "batch-x", "batch=0", "my batch-0"]
     put(tmp_path, *foreign)
     (tmp_path / "notes.txt").touch()
-    claim_folders(sinks(tmp_path), "a run that was killed before its first batch was whole", begins=True)
+    claim(sinks(tmp_path), "a run that was killed before its first batch was whole", begins=True)
     put(tmp_path, "_batch-0")
-    claim_folders(sinks(tmp_path), "two", begins=True)
+    claim(sinks(tmp_path), "two", begins=True)
     assert shown(tmp_path) == sorted([*foreign, "notes.txt"])
 
 
 def test_overwriting_removes_the_batches_and_nothing_else(tmp_path: Path) -> None:
-    claim_folders(sinks(tmp_path), "one", begins=True)
+    claim(sinks(tmp_path), "one", begins=True)
     put(tmp_path, "batch-0", "batch-11", "_batch-12", "_replaced-11", "other")
     put(tmp_path.with_name("elsewhere"), "kept")
     (tmp_path / "batch-1").symlink_to(tmp_path.with_name("elsewhere"))
     with pytest.raises(SinkError, match="earlier batches of this checkpoint are not there"):
-        claim_folders(sinks(tmp_path, overwrite=True), "two", begins=False)
-    claim_folders(sinks(tmp_path, overwrite=True), "two", begins=True)
+        claim(sinks(tmp_path, overwrite=True), "two", begins=False)
+    claim(sinks(tmp_path, overwrite=True), "two", begins=True)
     assert shown(tmp_path) == ["other"]
     assert (tmp_path.with_name("elsewhere") / "kept" / "part-0.json").exists()
     put(tmp_path, "batch-0")
     with pytest.raises(SinkError, match="another run"):
-        claim_folders(sinks(tmp_path), "one", begins=True)
+        claim(sinks(tmp_path), "one", begins=True)
 
 
 def test_a_run_whose_folder_was_taken_stops(tmp_path: Path) -> None:
     steps = sinks(tmp_path)
-    claim_folders(steps, "one", begins=True)
+    claim(steps, "one", begins=True)
     check_owner(steps, "one")
-    claim_folders(steps, "two", begins=True)
+    claim(steps, "two", begins=True)
     with pytest.raises(SinkError, match=r"taken the folder(.|\n)*test_sink_folders.py:\d+"):
         check_owner(steps, "one")
     (tmp_path / "_windrow").unlink()
     check_owner(steps, "one")
+
+
+def test_a_run_that_computes_its_first_batch_keeps_its_folder(tmp_path: Path) -> None:
+    numbers = from_collection([1, 2])
+    target = JsonFileSink[int](tmp_path / "numbers", overwrite=True)
+    other = Pipeline("other", numbers.sink_to(target))
+    refused: list[object] = []
+
+    def slow(number: int) -> int:
+        with pytest.raises(SinkError, match="another run writes to the folder") as caught:
+            LocalRunner().run(other)
+        refused.append(caught.value.where)
+        return number * 10
+
+    LocalRunner().run(Pipeline("slow", numbers.map(slow).sink_to(target)))
+    assert len(refused) == 2
+    assert all("test_sink_folders.py" in str(where) for where in refused)
+    assert (tmp_path / "numbers" / "batch-0" / "part-0.json").read_text() == "10\n20\n"
+    LocalRunner().run(other)
+    assert (tmp_path / "numbers" / "batch-0" / "part-0.json").read_text() == "1\n2\n"
+
+
+def test_a_run_that_is_over_gives_way_though_nobody_has_asked_for_its_end(tmp_path: Path) -> None:
+    over = claim_folders(sinks(tmp_path), "one", begins=True, is_live=lambda: False)
+    with claim_folders(sinks(tmp_path), "two", begins=True):
+        over.close()
+        with pytest.raises(SinkError, match="another run writes"):
+            claim(sinks(tmp_path), "three", begins=True)
+    claim(sinks(tmp_path), "three", begins=True)
+
+
+def test_a_process_that_is_killed_leaves_the_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "claimed\n"
+            with pytest.raises(SinkError, match="another run writes"):
+                claim(sinks(tmp_path), "two", begins=True)
+        finally:
+            holder.kill()
+    claim(sinks(tmp_path), "two", begins=True)
+
+
+def test_nobody_is_refused_where_folders_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    first, second = (claim_folders(sinks(tmp_path), run, begins=True) for run in ("one", "two"))
+    with first, second, pytest.raises(SinkError, match="has taken the folder"):
+        check_owner(sinks(tmp_path), "one")

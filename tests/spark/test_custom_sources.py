@@ -10,7 +10,7 @@ import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs, counting
 from windrow import Pipeline, from_source
-from windrow.errors import UnsupportedOperationError, UserFunctionError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow_runtime.local import LocalRunner
@@ -65,6 +65,24 @@ def test_malformed_records_and_a_batch_job(spark: SparkSession, tmp_path: Path) 
 def test_an_empty_source(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, counts = counting(Logs(tmp_path))
     assert SparkRunner(spark).run_batch(pipeline).collected(counts) == []
+
+
+class Stopping(Logs):
+    """Stands still behind its first lines, short of its end."""
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        return self.lines_per_batch
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_source_that_stands_still_is_not_at_its_end(spark: SparkSession, tmp_path: Path, first: int) -> None:
+    (tmp_path / "a.log").write_text("1\n2\n3\n")
+    stream = from_source(Stopping(tmp_path, lines_per_batch=first), name="logs")
+    pipeline = Pipeline("logs", stream.sink_to(CollectSink[Entry]()))
+    message = rf"moves on towards its latest offset\n +given: +{first} from next_offset\('a'\)(.|\n)*where: +logs\.1"
+    for run in (LocalRunner().run, SparkRunner(spark).run, SparkRunner(spark).run_batch):
+        with pytest.raises(InvalidArgumentError, match=message):
+            run(pipeline)
 
 
 class Holding(Logs):

@@ -23,6 +23,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.faults import RemoteError
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -273,6 +274,30 @@ def test_the_folder_of_a_sink_is_for_one_run(spark: SparkSession, tmp_path: Path
     assert plain("json", "/batch-*") == [100, 101]
     with pytest.raises(SinkError, match="earlier batches of this checkpoint are not there"):
         runner.run(pipeline(4, overwrite=True))
+
+
+@pytest.mark.classic("takes the folder in this process, where no batch of a server is written")
+def test_a_folder_that_was_taken_while_a_batch_was_computed_stays_as_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the file system has no locks."""
+    numbers = from_source(CollectionSource([1, 2]))
+    rows = from_source(CollectionSource([Numbered(1)]))
+    compute = BatchWriter._write_driver_sinks
+
+    def taken(*given: Any) -> Any:
+        result = compute(*given)
+        (tmp_path / "sink" / "_windrow").write_text("another\n")
+        (tmp_path / "sink" / "batch-0").mkdir()
+        return result
+
+    monkeypatch.setattr(BatchWriter, "_write_driver_sinks", taken)
+    for end in (numbers.sink_to(JsonFileSink(tmp_path / "sink")), rows.sink_to(JsonFileSink(tmp_path / "sink"))):
+        for run in (SparkRunner(spark).run, SparkRunner(spark).run_batch):
+            with pytest.raises(SinkError, match=rf"another run has taken the folder(.|\n)*{HERE}:\d+"):
+                run(Pipeline("files", end))
+            assert list((tmp_path / "sink" / "batch-0").iterdir()) == []
+            shutil.rmtree(tmp_path / "sink")
 
 
 def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:

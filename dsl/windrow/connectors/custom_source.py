@@ -58,8 +58,8 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     def next_offset(self, partition: str, start: P, latest: P) -> P:
         """Where the next batch ends that begins at ``start``: by default at ``latest``.
 
-        A source that limits its batches returns an offset between the two. Spark asks from version 4.2 on; older ones
-        take all that there is.
+        A source that limits its batches returns an offset between the two. A run that reads to the end fails where
+        no partition moves on and one is short of it. Spark asks from version 4.2 on; older ones take all that there is.
         """
         return latest
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from windrow.errors import InvalidArgumentError, warn
+from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk
+from windrow.text_options import has_half_surrogate
 
 __all__ = ["DataStreamSink", "Engine", "Pipeline"]
 
@@ -84,6 +86,14 @@ class Pipeline:
     def __init__(self, name: str, *sinks: DataStreamSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("a pipeline needs a name", given=name, expected="a non-empty string")
+        if has_half_surrogate(name):
+            raise InvalidArgumentError(
+                "the name of a pipeline is no text",
+                given=ascii(name),
+                expected="characters, and no half of a surrogate pair",
+                where=caller_location(),
+                hint="give it a name of characters",
+            )
         for sink in sinks:
             if not isinstance(sink, DataStreamSink):
                 raise InvalidArgumentError(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any, TypeAlias
 
+from windrow.aggregates.facts import FilledWindow
 from windrow.aggregates.selectors import selector_type
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
@@ -36,12 +37,13 @@ from windrow.plan.nodes import (
     WindowNode,
     type_name,
 )
+from windrow.plan.own_parts import state_faults, unrun_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
-from windrow.plan.unrun_methods import unrun_faults
 from windrow.sinks import CollectSink, Sink, WriterSink
 from windrow.tags import OutputTag
+from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
@@ -82,10 +84,18 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         name = step.node.name
         if name is not None and names[name] > 1:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
+        if name is not None and has_half_surrogate(name):
+            # The place of the step has the name in it.
+            yield Fault(
+                f"the name {name!r} of a step is no text: it has half of a surrogate pair",
+                str(step.node.location),
+                "give the step a name of characters",
+            )
         yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step)
         yield from _change_faults(step)
         yield from unrun_faults(step)
+        yield from state_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
 
@@ -154,11 +164,15 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
 
 @_node_faults.register
 def _key_faults(node: KeyByNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
-    kind = node.key_type or selector_type(node.selector, node.element_type)
+    kind = _key_type(node)
     part = unhashable_part(kind)
     if part is not None:
         within = "" if part == kind else f" in {type_name(kind)}"
         yield Fault(f"keys of type {type_name(part)}{within} cannot be hashed", step.where, KEY_HINT)
+
+
+def _key_type(node: KeyByNode) -> object | None:
+    return node.key_type or selector_type(node.selector, node.element_type)
 
 
 @_node_faults.register
@@ -360,7 +374,7 @@ def _sink_faults(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault
             if takes is None
             else f"the sink {node.sink.describe()!r} takes {takes.__name__} only; the type of the elements is unknown",
             step.where,
-            "annotate the function that makes them, or call returns(Type) before sink_to",
+            _type_hint(node.input),
         )
     elif node.sink.takes not in (None, node.input.element_type):
         yield Fault(
@@ -369,6 +383,31 @@ def _sink_faults(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault
             step.where,
             "map the elements before sink_to",
         )
+
+
+def _type_hint(node: Node) -> str:
+    """How to say the type of the elements of a step: at the first step in front of it that loses it."""
+    # The type of a side output comes from its tag, and from no step.
+    while not isinstance(node, SideOutputNode):
+        before = next((source for source in node.inputs if source.element_type is None), None)
+        if before is None:
+            break
+        node = before
+    lost = f"the type is lost at {node.name or node.kind}" + (f", {node.location}" if node.location else "")
+    if isinstance(node, SideOutputNode):
+        return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
+    if isinstance(node, SourceNode):
+        return f"{lost}: give the source the type of its elements, or call returns(Type) before sink_to"
+    if isinstance(node, WindowNode) and _lacks_key_type(node):
+        return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
+    return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
+
+
+def _lacks_key_type(node: WindowNode) -> bool:
+    """Whether the results of windows have the key in them, and its type is not known."""
+    process, source = node.function.process, node.input
+    has_key = isinstance(process, FilledWindow) and "key" in process.places
+    return has_key and isinstance(source, KeyByNode) and _key_type(source) is None
 
 
 def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:

@@ -24,6 +24,7 @@ import typing_extensions
 from windrow.errors import InvalidArgumentError
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
+from windrow.text_options import has_half_surrogate
 from windrow_runtime.codecs.value_type import (
     INT_MAX,
     INT_MIN,
@@ -261,6 +262,10 @@ _Member = tuple[str, str, Callable[[], object] | None]
 def _members(record: type, shape: RecordShape, hints: dict[str, object], path: str) -> list[_Member]:
     """The fields as (name, column, default)."""
     if shape is RecordShape.TYPED_DICT:
+        for name in filter(has_half_surrogate, hints):
+            # Only keys may be any text; the names of other records are identifiers.
+            advice = f"rename the key {name!r}"
+            _refuse(record, path, advice, "names of characters, without half of a surrogate pair")
         return [(name, name, None) for name in hints]
     if shape is RecordShape.STRUCT:
         import msgspec

@@ -83,7 +83,11 @@ class CustomReads:
         while ranges := self.ranges(done, following := self.advance(done, latest)):
             yield ranges, following
             done = following
-        for name, (_, reached) in following.items():
+        self.check_end(following, latest)
+
+    def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:
+        """Refuses a source that gave an empty batch where it is read to its latest offsets, and is not there."""
+        for name, (_, reached) in done.items():
             if name in latest and reached != latest[name]:
                 raise InvalidArgumentError(
                     "a source that is read to its end moves on towards its latest offset",

@@ -24,6 +24,7 @@ from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
+from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders
@@ -84,15 +85,14 @@ class LocalRunner:
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
-        with closing_outputs(outputs):
-            claim_folders(topology.sinks, query, begins=True)
+        with closing_outputs(outputs), claim_folders(topology.sinks, query, begins=True):
             recorder = Recorder() if self._record else None
             run = _Run(topology, self._clock, query, outputs, fast=self._fast, recorder=recorder)
             run.execution.open()
             try:
                 run.batches(drain=drain)
                 if drain:
-                    run.warn_of_open_windows()
+                    run.warn_of_unfired()
             finally:
                 run.execution.close()
         counters = {
@@ -163,10 +163,11 @@ class _Run:
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP))
 
-    def warn_of_open_windows(self) -> None:
-        """Warns of windows that wait for the clock when the run is over: time does not pass any more."""
+    def warn_of_unfired(self) -> None:
+        """Warns of windows and timers that wait for the clock when the run is over: time does not pass any more."""
         for step in self._topology.keyed:
             if not isinstance(step.node, WindowNode) or not in_processing_time(step.node):
+                self._warn_of_timers(step)
                 continue
             count = sum(1 for _ in self.execution.operators[step.id].open_windows())
             if count:
@@ -178,6 +179,20 @@ class _Run:
                     "clock from batch to batch, and StreamHarness.set_processing_time at will",
                     location=step.node.location,
                 )
+
+    def _warn_of_timers(self, step: Step) -> None:
+        timers = self.execution.operators[step.id].state.processing_timers
+        # State that has not expired is in nobody's way.
+        count = sum(1 for _, namespace, _ in timers if not isinstance(namespace, TtlTimer))
+        if count:
+            warn(
+                "timers in processing time were set when the run ended, and did not fire",
+                given=f"{count} of {step.node.describe()}",
+                where=step.where,
+                hint="use timers in event time for bounded input; in tests LocalRunner(clock=...) moves the clock from "
+                "batch to batch. On Spark the class has to say uses_processing_time = True",
+                location=step.node.location,
+            )
 
     def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Elements]:
         inputs: dict[Port, Elements] = {}

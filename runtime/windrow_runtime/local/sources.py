@@ -89,7 +89,10 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
 
 
 def _list_files(step: Step, path: str) -> list[Path]:
-    """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
+    """The files of a path by time of modification, and those of one millisecond by name.
+
+    Spark takes those of one millisecond as the file system lists them; here it is the same at each run.
+    """
     guard = PathGuard(path)
     with errors_at(step.where):
         local = local_path(path)

@@ -50,6 +50,9 @@ class PipelineResult:
     def collected(self, sink: CollectSink[T]) -> list[T]:
         """The elements that went to ``sink``, in the order in which they came.
 
+        A loop over sinks of several types needs a list of their common type for type checkers:
+        ``sinks: list[CollectSink[Any]] = [words, counts]``.
+
         Raises:
             InvalidArgumentError: If the sink is not part of the pipeline.
         """

@@ -2,7 +2,7 @@
 
 The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
-other in part. A run notes its identity in the folder before its first batch.
+other in part. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
 
 The folder of a batch is written aside, and made visible as a whole. Readers pass over names that begin with an
 underscore. No name has an equals sign: readers would take the folder for the value of a column, in front of a column of
@@ -15,8 +15,8 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
 from windrow_runtime.operators.errors import field_errors, sink_errors
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.output import Output
 
 if TYPE_CHECKING:
@@ -64,23 +65,46 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
             _check_writable(folder)
 
 
-def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
-    """Make the folders of file sinks those of a run, if :func:`check_folders` accepts them all."""
+def claim_folders(
+    sinks: Sequence[Step], run: str, *, begins: bool, is_live: Callable[[], bool] = lambda: True
+) -> ExitStack:
+    """Make the folders of file sinks those of a run, if :func:`check_folders` accepts them all.
+
+    Other runs are refused until the stack that is returned is closed or ``is_live`` returns False, where the file
+    system has locks. Elsewhere :func:`check_owner` finds out that another run took a folder.
+    """
     check_folders(sinks, run, begins=begins)
-    for step, sink, folder in _file_sinks(sinks):
-        with sink_errors(step, sink.path):
-            folder.mkdir(parents=True, exist_ok=True)
-            if _owner(folder) != run:
-                for path in (folder / name for name in _batches(folder)):
-                    if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(path)
-                    else:
-                        path.unlink()
-                write_whole(folder / _OWNER, f"{run}\n")
+    with ExitStack() as held:
+        for step, sink, folder in _file_sinks(sinks):
+            with sink_errors(step, sink.path):
+                folder.mkdir(parents=True, exist_ok=True)
+                if not lock_folder(folder, held, is_live):
+                    raise SinkError(
+                        "another run writes to the folder of a file sink",
+                        given=sink.shown_path,
+                        expected="a folder for each run",
+                        where=step.where,
+                        hint="give each run a folder of its own, or wait for the end of the other one",
+                    )
+        # A run may have written a batch, and have ended, before the folders were locked.
+        check_folders(sinks, run, begins=begins)
+        for step, sink, folder in _file_sinks(sinks):
+            with sink_errors(step, sink.path):
+                if _owner(folder) != run:
+                    for path in (folder / name for name in _batches(folder)):
+                        if path.is_dir() and not path.is_symlink():
+                            shutil.rmtree(path)
+                        else:
+                            path.unlink()
+                    write_whole(folder / _OWNER, f"{run}\n")
+        return held.pop_all()
 
 
 def check_owner(sinks: Iterable[Step], run: str) -> None:
-    """Raises a ``SinkError`` where another run has taken the folder of a file sink; called before each batch."""
+    """Raises a ``SinkError`` where another run has taken the folder of a file sink.
+
+    It is called before each batch, and again before the files of the batch become visible, much later.
+    """
     for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
             if _owner(folder) not in (run, None):

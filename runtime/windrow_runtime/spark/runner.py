@@ -308,7 +308,8 @@ class SparkRunner:
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
-            claim_folders(topology.sinks, lowered.query_id, begins=begins)
+            claims = claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live)
+            opened.enter_context(claims)
             keeper = None
             if lowered.clock is not None:
                 keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)

@@ -24,6 +24,7 @@ from windrow.plan import (
     WindowNode,
 )
 from windrow.plan.hints import resolved_hints
+from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.records import is_record_class
 from windrow.plan.types import base_argument
 from windrow.plan.walk import map_steps
@@ -33,7 +34,6 @@ from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import is_standard
 from windrow_runtime.operators.named_classes import named_classes
-from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.spark.exchange.picklable import make_picklable
 
 # Any in this module: steps of all types.

@@ -159,7 +159,8 @@ class ColumnarForm(ScanTarget):
                 "a timestamp is too far away for columns",
                 given=f"{far} ms",
                 expected=f"at most {FARTHEST} ms from 1970",
-                hint="SparkRunner(columnar=False) runs such elements one by one",
+                hint="give timestamps in milliseconds, or filter such elements out before they get them; "
+                "SparkRunner(columnar=False), with a new checkpoint if there is one, takes them one by one",
             )
 
     def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:

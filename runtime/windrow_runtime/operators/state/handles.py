@@ -6,14 +6,10 @@ function and an aggregate function work on the stored value itself, and may chan
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.functions import AggregateFunction
-from windrow.functions.plain import WithoutKey
-from windrow.plan.types import base_argument
 from windrow.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -24,7 +20,7 @@ from windrow.state import (
     ValueStateDescriptor,
 )
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.state.model import GrowingList
+from windrow_runtime.operators.state.model import GrowingList, StoredList
 from windrow_runtime.operators.state.time_to_live import Cells
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
@@ -63,30 +59,21 @@ def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
             given=descriptor,
             expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
         )
+    if type(cells) is dict and name in cells:
+        stored = type(cells[name])
+        if (stored in _LISTS) is not (kind is _List) or (kind is _Map and stored is not dict):
+            raise InvalidArgumentError(
+                "the state of this name is of another kind",
+                given=f"{type(descriptor).__name__}({descriptor.name!r}), and the state holds a {stored.__name__}",
+                expected="one descriptor for each name",
+                hint="give each state of a step a name of its own",
+            )
     return kind(cells, name, descriptor)
 
 
 def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
     """The stored form of two pieces of state as one; ``first`` began earlier."""
     return _kind_of(descriptor).merged(descriptor, first, second)
-
-
-def declared_state(owner: object) -> Iterator[StateDescriptor]:
-    """The descriptors of a function or trigger, base classes first. One that a subclass replaces comes before it."""
-    if isinstance(owner, WithoutKey):
-        owner = owner.function
-    for space in (*map(vars, reversed(type(owner).__mro__)), getattr(owner, "__dict__", {})):
-        yield from (value for value in space.values() if isinstance(value, StateDescriptor))
-
-
-def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
-    """The types of what state holds: of the key and of the value of a map, of the values otherwise. None: not known."""
-    # ReducingStateDescriptor[int](...) leaves its type argument on the instance.
-    given = [
-        None if isinstance(argument, typing.TypeVar) else argument
-        for argument in typing.get_args(getattr(descriptor, "__orig_class__", None))
-    ]
-    return _kind_of(descriptor).types(descriptor, given)
 
 
 class _State:
@@ -107,11 +94,6 @@ class _State:
             given=descriptor,
             expected="a List-, Reducing- or AggregatingStateDescriptor",
         )
-
-    @staticmethod
-    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
-        """The types of what the state holds; ``given`` are the type arguments of the descriptor."""
-        return (getattr(descriptor, "type_", None) or (given[0] if given else None),)
 
     def clear(self) -> None:
         """Forget what is stored."""
@@ -152,10 +134,6 @@ class _List(_State):
 
 
 class _Map(_State):
-    @staticmethod
-    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
-        return tuple(given) if len(given) == 2 else (descriptor.key_type, descriptor.value_type)
-
     def get(self, key: Any) -> Any:
         return own(self._cells.get(self._name, _EMPTY).get(key))
 
@@ -188,6 +166,7 @@ class _Map(_State):
 
 
 _EMPTY: Final[dict[Any, Any]] = {}
+_LISTS: Final = frozenset({GrowingList, StoredList})
 
 
 class _Reducing(_State):
@@ -207,10 +186,6 @@ class _Aggregating(_State):
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
         return descriptor.aggregate_function.merge(first, second)
-
-    @staticmethod
-    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
-        return (base_argument(descriptor.aggregate_function, AggregateFunction, 1),)
 
     def get(self) -> Any:
         if self._name not in self._cells:

@@ -130,18 +130,19 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
     return ArrivalContents() if merging else ListContents()
 
 
-def evicted_positions(
-    chosen: Iterable[Any], size: int, evictor: Evictor[Any, Any], method: str, window: object
-) -> set[int]:
+def evicted_positions(chosen: Any, size: int, evictor: Evictor[Any, Any], method: str, window: object) -> set[int]:
     """Returns the positions that a method of an evictor chose; refuses one outside of 0 to ``size`` - 1."""
     positions = list(chosen) if isinstance(chosen, Iterable) else [chosen]
     wrong = [place for place in positions if not _is_index(place) or not 0 <= operator.index(place) < size]
     if wrong:
+        given = None if chosen is None else wrong
         raise InvalidArgumentError(
             "an evictor gave positions that the window does not have",
-            given=f"{shortened(wrong)} by {method} of {evictor.describe()}, for {size} elements in {window}",
+            given=f"{shortened(given)} by {method} of {evictor.describe()}, for {size} elements in {window}",
             expected=f"positions from 0 to {size - 1}" if size else "no position, as the window is empty",
-            hint="positions count from 0, in the order of the elements that the method was given",
+            hint="return () to evict nothing"
+            if chosen is None
+            else "positions count from 0, in the order of the elements that the method was given",
         )
     return set(map(operator.index, positions))
 

@@ -36,7 +36,7 @@ class CheckpointLock:
         self._file = -1
         with _guard:
             before = _held.get(self._folder)
-            if before is not None and not before._is_live():
+            if before is not None and not before.is_live():
                 # Its query failed, or other code stopped it, and no call has released the lock since.
                 before._close()
             self._file = _open(self._folder)
@@ -45,6 +45,10 @@ class CheckpointLock:
     def hold_while(self, is_live: Callable[[], bool]) -> None:
         """Let a later run of this process have the checkpoint once ``is_live`` returns False."""
         self._is_live = is_live
+
+    def is_live(self) -> bool:
+        """Returns whether its run may still use the checkpoint, and write to the folders of its sinks."""
+        return self._file >= 0 and self._is_live()
 
     def release(self) -> None:
         """Let other runs use the checkpoint. Does nothing when it was released before."""

@@ -21,12 +21,12 @@ from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
 from windrow.plan.changing import takes_changes
+from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.operators.windows.shape import lets_panes_out
 from windrow_runtime.storage.stored_classes import Way, default_makers, way_of

@@ -319,8 +319,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.spark, sinks)
     outputs = open_outputs(driver_sinks(sinks), query)
-    with closing_outputs(outputs):
-        claim_folders(sinks, query, begins=True)
+    with closing_outputs(outputs), claim_folders(sinks, query, begins=True):
         progress = ProgressKeeper(lowered.watched(), None)
         write = BatchWriter(lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs)
         with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):

@@ -81,6 +81,8 @@ class BatchWriter:
             part.begin(batch)
         # Workers write their sinks in the same pass over the batch as all else, as the rows come.
         names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        # The rows took their time: a folder without locks may have been taken meanwhile.
+        check_owner(self.sinks.values(), self.query)
         for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
         seconds = time.monotonic() - started
@@ -93,7 +95,7 @@ class BatchWriter:
             names, present = self._write_driver_sinks(kept, batch)
             for number, step in self._by_spark.items():
                 if way_of(step) is SinkWay.SPARK_FILES:
-                    write_files(kept, batch, number, step, self.classes, has_rows=number in present)
+                    write_files(kept, self.query, batch, number, step, self.classes, has_rows=number in present)
                 elif number in present:
                     write_kafka(kafka_rows(rows_of(kept, number), step, self.classes), step)
         finally:

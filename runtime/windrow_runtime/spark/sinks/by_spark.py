@@ -21,7 +21,7 @@ from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_run
+from windrow_runtime.outputs.file_sinks import BatchFolder, check_owner, file_sink_of, other_run
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
@@ -118,10 +118,11 @@ def are_of(numbers: Iterable[int]) -> str:
 
 
 def write_files(
-    frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
+    frame: DataFrame, run: str, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Write the elements of the file sink of a number in a batch, with Spark's writers."""
+    """Write the elements of the file sink of a number in a batch of a run, with Spark's writers."""
     sink = file_sink_of(step)
+    check_owner([step], run)
     local = local_path(sink.path)
     try:
         if local is None:
@@ -133,6 +134,7 @@ def write_files(
             folder = BatchFolder(Path(local), batch)
             folder.begin()
             _write_folder(frame, number, step, folder.aside, classes)
+            check_owner([step], run)
             folder.publish()
         else:
             # A batch that is run again may have no elements, though it had some before.

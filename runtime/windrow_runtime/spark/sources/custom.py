@@ -109,6 +109,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Spark 4.1 gives neither the offset at which the batch begins nor a limit for the batch.
             known = self._planned if start is None else start
             self._planned = self._reads.advance(known, latest, limited=start is not None)
+            if self._latest is not None and not self._reads.ranges(known, self._planned):
+                # Spark takes an offset that does not move for the end, and the run would be a success.
+                self._reads.check_end(self._planned, latest)
             return self._planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -1,0 +1,187 @@
+"""Looks at the functions, triggers and other parts of steps that users write, for what would go wrong unseen.
+
+Of methods that windrow calls for their effect, Python would run none of the code of generators and coroutines. Two
+descriptors of one name are one state.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from functools import singledispatch
+from inspect import iscoroutinefunction, isgeneratorfunction
+from typing import Any, Final
+
+from windrow.connectors.custom_sink import CustomSink
+from windrow.errors import Fault
+from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction
+from windrow.functions.aggregate import AggregateFunction
+from windrow.functions.names import function_name
+from windrow.functions.plain import WithoutKey
+from windrow.functions.rich import RichFunction
+from windrow.plan.nodes import (
+    AggregateSpec,
+    FilterNode,
+    FlatMapNode,
+    KeyByNode,
+    KeyedProcessNode,
+    MapNode,
+    Node,
+    ReduceSpec,
+    SinkNode,
+    WindowNode,
+    type_name,
+)
+from windrow.plan.steps import Step
+from windrow.plan.types import base_argument
+from windrow.sinks import FunctionSink
+from windrow.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from windrow.triggers import ComposableTrigger, Trigger
+from windrow.triggers.trigger import with_parts
+
+__all__ = ["declared_state", "held_types", "state_faults", "unrun_faults"]
+
+# Any in this module: attributes of the user's classes, and state of every type.
+
+_CALLED_FOR_EFFECT: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
+    (RichFunction, ("open", "close")),
+    (ProcessWindowFunction, ("clear",)),
+    (ProcessAllWindowFunction, ("clear",)),
+    (Trigger, ("clear", "on_merge")),
+    (ComposableTrigger, ("observe", "observe_timer", "forget")),
+    (CustomSink, ("open", "write", "close")),
+)
+
+
+_KINDS: Final = (
+    ValueStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    AggregatingStateDescriptor,
+)
+
+
+def unrun_faults(step: Step) -> Iterator[Fault]:
+    """Give a fault for each method of a step whose call would run none of its code."""
+    for part in _parts_of(step.node):
+        if isinstance(part, FunctionSink):
+            # What is no plain function is called by a method of its class.
+            yield from _faults_of(step, function_name(part.function), (part.function, type(part.function).__call__))
+        for kind, names in _CALLED_FOR_EFFECT:
+            for name in names if isinstance(part, kind) else ():
+                yield from _faults_of(step, f"{type(part).__name__}.{name}", (getattr(type(part), name, None),))
+
+
+def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fault]:
+    kind = "a generator" if any(map(isgeneratorfunction, codes)) else None
+    kind = "a coroutine" if any(map(iscoroutinefunction, codes)) else kind
+    if kind is not None:
+        yield Fault(
+            f"{name} is {kind}, so none of its code would run when it is called",
+            step.where,
+            "write it without yield and async; nobody takes what it gives",
+        )
+
+
+@singledispatch
+def _parts_of(node: Node) -> tuple[object, ...]:
+    """The objects of a step whose methods users may have written."""
+    return ()
+
+
+@_parts_of.register(MapNode)
+@_parts_of.register(FlatMapNode)
+@_parts_of.register(FilterNode)
+@_parts_of.register(KeyedProcessNode)
+def _parts_with_function(node: MapNode | FlatMapNode | FilterNode | KeyedProcessNode) -> tuple[object, ...]:
+    return (node.function,)
+
+
+@_parts_of.register
+def _parts_of_key(node: KeyByNode) -> tuple[object, ...]:
+    return (node.selector,)
+
+
+@_parts_of.register
+def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
+    spec, trigger = node.function, node.effective_trigger
+    process = spec.process
+    fold = spec.aggregate if isinstance(spec, AggregateSpec) else spec.reduce if isinstance(spec, ReduceSpec) else None
+    whole = process.function if isinstance(process, WithoutKey) else process
+    return (whole, fold, node.assigner, node.evictor, *with_parts(trigger))
+
+
+@_parts_of.register
+def _parts_of_sink(node: SinkNode) -> tuple[object, ...]:
+    return (node.sink,)
+
+
+def declared_state(owner: object) -> Iterator[StateDescriptor]:
+    """The descriptors of a function or trigger, base classes first. One that a subclass replaces comes before it."""
+    for space in _spaces(owner):
+        yield from (value for value in space.values() if isinstance(value, StateDescriptor))
+
+
+def _spaces(owner: object) -> Iterator[Mapping[str, Any]]:
+    """The attributes of the classes of an object, base classes first, and its own."""
+    if isinstance(owner, WithoutKey):
+        owner = owner.function
+    yield from map(vars, reversed(type(owner).__mro__))
+    yield getattr(owner, "__dict__", {})
+
+
+def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
+    """The types of what state holds: of the key and of the value of a map, of the values otherwise. None: not known."""
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return (base_argument(descriptor.aggregate_function, AggregateFunction, 1),)
+    # ReducingStateDescriptor[int](...) leaves its type argument on the instance.
+    given = [
+        None if isinstance(argument, typing.TypeVar) else argument
+        for argument in typing.get_args(getattr(descriptor, "__orig_class__", None))
+    ]
+    if isinstance(descriptor, MapStateDescriptor):
+        return tuple(given) if len(given) == 2 else (descriptor.key_type, descriptor.value_type)
+    return (getattr(descriptor, "type_", None) or (given[0] if given else None),)
+
+
+def state_faults(step: Step) -> Iterator[Fault]:
+    """Give a fault for two descriptors of one function or trigger that have one name, and not one kind or type."""
+    for part in _parts_of(step.node):
+        # A subclass replaces an attribute of its base, and an object one of its class.
+        attributes = {name: value for space in _spaces(part) for name, value in space.items()}
+        first: dict[str, tuple[str, StateDescriptor]] = {}
+        for attribute, descriptor in attributes.items():
+            if not isinstance(descriptor, StateDescriptor):
+                continue
+            before, other = first.setdefault(descriptor.name, (attribute, descriptor))
+            if not _is_one(other, descriptor):
+                yield Fault(
+                    f"{type(part).__name__} has two descriptors of the name {descriptor.name!r}: "
+                    f"{before} is {_shown(other)}, and {attribute} is {_shown(descriptor)}",
+                    step.where,
+                    "give each state a name of its own",
+                )
+
+
+def _is_one(one: StateDescriptor, other: StateDescriptor) -> bool:
+    """Whether two descriptors may be of one state, as far as their types are known."""
+    return _kind(one) is _kind(other) and all(
+        a is None or b is None or a == b for a, b in zip(held_types(one), held_types(other), strict=True)
+    )
+
+
+def _kind(descriptor: StateDescriptor) -> type[StateDescriptor] | None:
+    return next((kind for kind in _KINDS if isinstance(descriptor, kind)), None)
+
+
+def _shown(descriptor: StateDescriptor) -> str:
+    known = [type_name(kind) for kind in held_types(descriptor) if kind is not None]
+    return f"a {type(descriptor).__name__}" + (f" of {' and '.join(known)}" if known else "")
