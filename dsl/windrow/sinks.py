@@ -46,6 +46,11 @@ class Sink(ABC, Generic[T_contra]):
         return None
 
     @property
+    def takes_changes(self) -> bool:
+        """Whether the sink takes withdrawn elements out again, and so may stand behind windows that retract."""
+        return False
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
@@ -212,6 +217,9 @@ class DatabaseSink(Sink[T_contra]):
     With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
     stays. Without a key, all rows are inserted.
 
+    Behind windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
+    of its key follows in the batch.
+
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
     left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
@@ -246,6 +254,11 @@ class DatabaseSink(Sink[T_contra]):
     def needs_schema(self) -> bool:
         """True."""
         return True
+
+    @property
+    def takes_changes(self) -> bool:
+        """True with a key."""
+        return bool(self.key)
 
     @property
     def qualified_table(self) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 from urllib.parse import quote
 from uuid import UUID
 
@@ -24,12 +24,20 @@ from typing_extensions import TypedDict
 
 from tests.outputs.outputs import output_of, outputs_of
 from tests.outputs.postgres import PASSWORD
-from windrow import Pipeline, from_collection, from_source
-from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError
+from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink
 from windrow.sources import CollectionSource
+from windrow.triggers import after_count, after_watermark
+from windrow.windows import EventTimeSessionWindows, TimeWindow
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.changes import Changed
 from windrow_runtime.outputs import database as database_module
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HERE = Path(__file__).name
 _SCHEMAS = itertools.count()
@@ -115,6 +123,69 @@ def test_without_a_key_every_row_of_a_batch_is_added_once(database: Database, mo
     for output in (first, second, first, second):
         output.write(3, batch)
     assert sorted(database.run("SELECT * FROM totals")) == sorted(2 * batch)
+
+
+#  batch      0        1                        2
+#  changes   +I a=1   -U a=1  +U a=4  +I b=2   -D b=2   -D a=4  +I a=5
+#  table      a=1      a=4 b=2                  a=5
+def test_what_is_withdrawn_is_deleted_unless_another_result_follows(database: Database) -> None:
+    output = output_of(Total, database.sink("totals", "key"))
+    withdrawn, replaced = (
+        Changed(ChangeKind.UPDATE_BEFORE, Total("a", 1)),
+        Changed(ChangeKind.UPDATE_AFTER, Total("a", 4)),
+    )
+    output.write(0, [Total("a", 1)])
+    output.write(1, [withdrawn, replaced, Total("b", 2)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 4), ("b", 2)]
+    gone = [Changed(ChangeKind.DELETE, Total("b", 2)), Changed(ChangeKind.DELETE, Total("a", 4))]
+    output.write(2, [*gone, Total("a", 5)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 5)]
+
+
+class SessionTotal(NamedTuple):
+    key: str
+    start: int
+    value: int
+
+
+def of_session(key: str, window: TimeWindow, elements: Sequence[Total]) -> list[SessionTotal]:
+    return [SessionTotal(key, window.start, sum(element.value for element in elements))]
+
+
+def retracting_sessions(source: CollectionSource[Total], sink: DatabaseSink[SessionTotal]) -> Pipeline:
+    """Sessions refined at each element; each has its value as its timestamp."""
+    stamped = from_source(source).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda total: total.value
+    )
+    sessions = stamped.key_by(lambda total: total.key).window(
+        EventTimeSessionWindows.with_gap(timedelta(milliseconds=5))
+    )
+    refined = sessions.trigger(after_watermark(early=after_count(1))).retracting().apply(of_session)
+    return Pipeline("sessions", refined.sink_to(sink))
+
+
+#  elements   1   8    12     of a:  [1, 6) [8, 13) become no session of both; 5 makes [1, 13), 12 [1, 17)
+def test_a_table_holds_the_sessions_that_are_left(sqlite: Database) -> None:
+    elements = [Total("a", 1), Total("b", 2), Total("a", 5), Total("b", 30)]
+    source = CollectionSource(elements, Total, batch_size=1)
+    LocalRunner().run(retracting_sessions(source, sqlite.sink("sessions", "key", "start")))
+    rows = sqlite.run("SELECT key, start, value FROM sessions ORDER BY key, start")
+    assert rows == [("a", 1, 6), ("b", 2, 2), ("b", 30, 30)]
+
+
+def test_the_same_on_spark(sqlite: Database, spark: SparkSession) -> None:
+    elements = [Total("a", 3), Total("b", 4), Total("a", 1), Total("a", 9), Total("b", 30)]
+    source = CollectionSource(elements, Total, batch_size=2)
+    expected = Database(f"{sqlite.url}.local", None)
+    LocalRunner().run(retracting_sessions(source, expected.sink("sessions", "key", "start")))
+    SparkRunner(spark).run(retracting_sessions(source, sqlite.sink("sessions", "key", "start")))
+    rows = "SELECT key, start, value FROM sessions ORDER BY key, start"
+    assert sqlite.run(rows) == expected.run(rows) != []
+
+
+def test_without_a_key_nothing_can_be_withdrawn(sqlite: Database) -> None:
+    with pytest.raises(PlanError, match="a DatabaseSink with a key deletes what is withdrawn"):
+        retracting_sessions(CollectionSource([Total("a", 1)], Total), sqlite.sink("sessions"))
 
 
 def test_a_table_of_keys_alone(database: Database) -> None:

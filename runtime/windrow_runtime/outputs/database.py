@@ -19,6 +19,7 @@ from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_wri
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
+from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput
 from windrow_runtime.outputs.tables import batches_table, check_key, create_statement, faults_of, table_for
@@ -181,6 +182,9 @@ class DatabaseOutput(TableOutput):
             self._engine = _engine(sink)
         self._claim = self._claim_statement()
         self._upsert = self._upsert_statement()
+        self._delete = sa.delete(self._table).where(
+            *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
+        )
 
     def clean(self, text: str) -> str:
         return self._sink.url.scrub(text)
@@ -217,16 +221,25 @@ class DatabaseOutput(TableOutput):
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one transaction, unless it was written before."""
         with field_errors(self._where):
-            rows = self._encoder.encode(values)
+            rows = self._encoder.encode(list(map(value_of, values)))
+        deleted: list[Row] = []
         if self._key_places:
-            # PostgreSQL touches a row once in a statement: the last row of each key.
-            rows = list({tuple(row[place] for place in self._key_places): row for row in rows}.values())
+            # PostgreSQL touches a row once in a statement: the last change of each key.
+            withdrawn = [kind_of(value).is_withdrawal for value in values]
+            keys = [tuple(row[place] for place in self._key_places) for row in rows]
+            last = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
+            rows = [row for row, is_withdrawn in last.values() if not is_withdrawn]
+            deleted = [key for key, (_, is_withdrawn) in last.items() if is_withdrawn]
         with self.failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
+            for start in range(0, len(deleted), _ROWS_AT_ONCE):
+                names = [f"key{place}" for place in self._key_places]
+                part = deleted[start : start + _ROWS_AT_ONCE]
+                connection.execute(self._delete, [dict(zip(names, key, strict=True)) for key in part])
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 part = rows[start : start + _ROWS_AT_ONCE]
                 connection.execute(self._upsert, [dict(zip(self._names, row, strict=True)) for row in part])
