@@ -278,6 +278,10 @@ class DatabaseSink(Sink[T_contra]):
 class DeltaSink(Sink[T_contra]):
     """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
 
+    With a key, rows are merged instead: a row replaces that of its key, and of several rows with one key in a batch the
+    last one stays. Behind windows that retract, the row of a result that is withdrawn is deleted then, unless another
+    result of its key follows in the batch.
+
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
     identity of its own. The elements of a batch pass through the driver.
@@ -287,21 +291,24 @@ class DeltaSink(Sink[T_contra]):
 
     Args:
         path: The folder of the table, or its address in an object store.
+        key: The field, or the fields, that tell rows apart. They cannot be Optional, nor of a type with parts.
         partition_by: The field, or the fields, by whose values the files are laid out.
         storage_options: What the object store needs, by the names of the ``deltalake`` package. Never shown.
 
     Raises:
-        InvalidArgumentError: If ``partition_by`` has an empty name, or names a field twice.
+        InvalidArgumentError: If ``key`` or ``partition_by`` has an empty name, or names a field twice.
     """
 
     def __init__(
         self,
         path: str | PathLike[str],
         *,
+        key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.path = fspath(path)
+        self.key = _names(key, "the key of a Delta sink")
         self.partition_by = _names(partition_by, "partition_by of a Delta sink")
         self.storage_options = dict(storage_options or {})
 
@@ -311,13 +318,19 @@ class DeltaSink(Sink[T_contra]):
         return True
 
     @property
+    def takes_changes(self) -> bool:
+        """True with a key."""
+        return bool(self.key)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The secrets in the path and among the options of the object store."""
         return (*secrets_in(self.storage_options), *secrets_in_address(self.path))
 
     def describe(self) -> str:
-        partitioned = f" by {', '.join(self.partition_by)}" if self.partition_by else ""
-        return f"delta {redact_address(self.path)}{partitioned}"
+        keyed = f" by {', '.join(self.key)}" if self.key else ""
+        partitioned = f" partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"delta {redact_address(self.path)}{keyed}{partitioned}"
 
 
 def _name(given: str, what: str) -> str:

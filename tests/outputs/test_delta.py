@@ -17,9 +17,11 @@ from deltalake import DeltaTable, write_deltalake
 from tests.outputs.outputs import output_of, outputs_of
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
+from windrow.panes import ChangeKind
 from windrow.sinks import DeltaSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.changes import Changed
 from windrow_runtime.outputs import delta as delta_module
 
 
@@ -73,6 +75,42 @@ def test_a_batch_is_one_commit_and_is_written_once(tmp_path: Path) -> None:
     assert DeltaTable(path).version() == 3
     output_of(Total, DeltaSink[Total](path), query="other").write(0, [Total("d", 4)])
     assert rows(path)[-1] == ("d", 4)
+
+
+#  batch      0             1                        2                            2 again
+#  changes   +I a=1 b=3   -U a=1  +U a=4  +I c=2   -D c=2   -D a=4  +I a=5, b=7  nothing
+def test_with_a_key_rows_are_replaced_and_what_is_withdrawn_is_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "totals"
+    output = output_of(Total, DeltaSink[Total](path, key="key"))
+    output.write(0, [Total("a", 1), Total("b", 2), Total("b", 3)])
+    assert rows(path) == [("a", 1), ("b", 3)]
+    replaced = [Changed(ChangeKind.UPDATE_BEFORE, Total("a", 1)), Changed(ChangeKind.UPDATE_AFTER, Total("a", 4))]
+    output.write(1, [*replaced, Total("c", 2)])
+    assert rows(path) == [("a", 4), ("b", 3), ("c", 2)]
+    gone = [Changed(ChangeKind.DELETE, Total("c", 2)), Changed(ChangeKind.DELETE, Total("a", 4))]
+    output.write(2, [*gone, Total("a", 5), Total("b", 7)])
+    output_of(Total, DeltaSink[Total](path, key="key")).write(2, [Total("a", 50)])
+    assert rows(path) == [("a", 5), ("b", 7)]
+    assert DeltaTable(path).version() == 3
+
+
+class Odd(NamedTuple):
+    withdrawn0: str
+    day: int
+    value: int | None
+
+
+def test_a_key_of_two_columns_with_partitions_and_an_odd_name(tmp_path: Path) -> None:
+    output = output_of(Odd, DeltaSink[Odd](tmp_path, key=("withdrawn0", "day"), partition_by="day"))
+    output.write(0, [Odd("a", 1, 1), Odd("a", 2, 2), Odd("b", 1, None)])
+    output.write(1, [Changed(ChangeKind.DELETE, Odd("a", 1, 1)), Odd("a", 2, 3)])
+    assert sorted(rows(tmp_path)) == [("a", 2, 3), ("b", 1, None)]
+
+
+def test_what_cannot_be_a_key_of_a_table(tmp_path: Path) -> None:
+    for key in ("value", "price"):
+        with pytest.raises(InvalidArgumentError):
+            output_of(Odd, DeltaSink[Odd](tmp_path, key=key))
 
 
 #  stale        sees that the table has no batch 0                    commits batch 0

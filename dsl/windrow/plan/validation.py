@@ -41,7 +41,7 @@ from windrow.plan.own_parts import state_faults, unrun_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
-from windrow.sinks import CollectSink, DatabaseSink, Sink, WriterSink
+from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, Sink, WriterSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
@@ -255,8 +255,8 @@ def _change_faults(step: Step) -> Iterator[Fault]:
     if not isinstance(node, (SinkNode, KeyedProcessNode, WindowNode)) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
-    if isinstance(node, SinkNode) and isinstance(node.sink, DatabaseSink):
-        hint += "; a DatabaseSink with a key deletes what is withdrawn"
+    if isinstance(node, SinkNode) and isinstance(node.sink, (DatabaseSink, DeltaSink)):
+        hint += f"; a {type(node.sink).__name__} with a key deletes what is withdrawn"
     if isinstance(node, SinkNode) and not node.sink.takes_changes:
         yield Fault(
             f"{node.sink.describe()} would write withdrawals as results: windows that retract are upstream",

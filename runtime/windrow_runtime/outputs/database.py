@@ -21,8 +21,8 @@ from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.outputs.output import Identity, TableOutput
-from windrow_runtime.outputs.tables import batches_table, check_key, create_statement, faults_of, table_for
+from windrow_runtime.outputs.output import Identity, TableOutput, check_key
+from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
 Row = tuple[object, ...]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,21 @@ from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.value_type import NESTED, Kind
+from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.outputs.output import Identity, TableOutput
+from windrow_runtime.outputs.output import Identity, TableOutput, check_key
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def _quoted(name: str) -> str:
+    """A column in an expression of the merge, whatever its name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 class DeltaOutput(TableOutput):
-    """Appends the batches of one sink."""
+    """Writes the batches of one sink: appends them, or merges them by key."""
 
     hint = "check the path, and the storage_options of an object store"
     _delta: DeltaTable
@@ -49,6 +56,9 @@ class DeltaOutput(TableOutput):
                     expected="a field of one plain value",
                     where=step.where,
                 )
+        key = self.fields_named(sink.key, "the key of the table")
+        check_key(key, self._kind, step.where)
+        self._key = [field.column for field in key]
         self._sink = sink
         self._partition_by = [field.column for field in partition_by]
         self._app = f"windrow {identity.query} {identity.sink}"
@@ -65,9 +75,9 @@ class DeltaOutput(TableOutput):
             self._check_table()
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        """Append a batch in one commit, unless the table has it."""
+        """Write a batch in one commit, unless the table has it."""
         with field_errors(self._where):
-            rows = encode_batch(values, self._kind)
+            rows = encode_batch(list(map(value_of, values)), self._kind)
         with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
             last = self._delta.transaction_version(self._app)
@@ -75,7 +85,24 @@ class DeltaOutput(TableOutput):
                 return
             # A commit of the same application in between makes this one fail.
             noted = CommitProperties(app_transactions=[Transaction(self._app, batch)])
-            write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+            if self._key:
+                self._merge(rows, [kind_of(value).is_withdrawal for value in values], noted)
+            else:
+                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+
+    # Any: a record batch.
+    def _merge(self, rows: Any, withdrawn: list[bool], noted: CommitProperties) -> None:
+        """Puts the last row of each key in the place of the one that the table has, or takes that out."""
+        keys = zip(*[rows.column(name).to_pylist() for name in self._key], strict=True)
+        last = sorted({key: place for place, key in enumerate(keys)}.values())
+        columns = {name: rows.column(name).take(last) for name in rows.schema.names}
+        mark = next(name for name in map("withdrawn{}".format, count()) if name not in columns)
+        source = pa.table({**columns, mark: pa.array([withdrawn[place] for place in last])})
+        given = {_quoted(name): f"source.{_quoted(name)}" for name in columns}
+        same = " AND ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in self._key)
+        merger = self._delta.merge(source, same, "source", "target", commit_properties=noted)
+        merger = merger.when_matched_delete(f"source.{mark}").when_matched_update(given, f"NOT source.{mark}")
+        merger.when_not_matched_insert(given, f"NOT source.{mark}").execute()
 
     # Any: a record batch.
     def _with_all_columns(self, rows: Any) -> Any:

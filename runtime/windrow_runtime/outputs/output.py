@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import Sink
 from windrow_runtime.codecs.malformed import shorten
 from windrow_runtime.codecs.record_type import Field, record_type
+from windrow_runtime.codecs.value_type import Kind, RecordType
 
 # Any in this module: sinks of elements of every type.
 
@@ -111,3 +112,20 @@ class TableOutput(Output):
                 where=self._where,
             )
         return [by_name[name] for name in names]
+
+
+_KEY_KINDS: Final = frozenset(
+    [Kind.BOOL, Kind.INT, Kind.STR, Kind.BYTES, Kind.UUID, Kind.ENUM, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA]
+)
+
+
+def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
+    """Refuse a key with a field that is Optional, has parts, or is not compared exactly."""
+    for field in key:
+        if field.column_type.nullable or field.type.kind not in _KEY_KINDS:
+            raise InvalidArgumentError(
+                "a field of this type cannot be a key of a table",
+                given=f"{field.name}: {field.column_type}",
+                expected="bool, int, str, bytes, UUID, Enum, datetime, date or timedelta, not Optional",
+                where=f"{where}, {kind.name}.{field.name}",
+            )

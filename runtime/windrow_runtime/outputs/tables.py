@@ -16,16 +16,12 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import TypeEngine
 
-from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
 
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
 _INT_DIGITS: Final = 19  # of the largest int of 64 bits
 # What is compared exactly, by Python within a batch and by the database.
-_KEY_KINDS: Final = frozenset(
-    [Kind.BOOL, Kind.INT, Kind.STR, Kind.BYTES, Kind.UUID, Kind.ENUM, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA]
-)
 _POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
     Kind.NONE: sa.Text(),
     Kind.BOOL: sa.Boolean(),
@@ -46,18 +42,6 @@ _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
     **dict.fromkeys([Kind.DECIMAL, Kind.UUID, Kind.DATETIME, Kind.DATE], sa.Text()),
     Kind.TIMEDELTA: sa.BigInteger(),
 }
-
-
-def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
-    """Refuse a key with a field that is Optional, has parts, or is not compared exactly."""
-    for field in key:
-        if field.column_type.nullable or field.type.kind not in _KEY_KINDS:
-            raise InvalidArgumentError(
-                "a field of this type cannot be a key of a table",
-                given=f"{field.name}: {field.column_type}",
-                expected="bool, int, str, bytes, UUID, Enum, datetime, date or timedelta, not Optional",
-                where=f"{where}, {kind.name}.{field.name}",
-            )
 
 
 def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
