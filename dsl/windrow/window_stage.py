@@ -125,7 +125,7 @@ class WindowStage(Generic[T, W]):
         return type(self)(replace(self._settings, late_tag=tag))
 
     def accumulating(self) -> Self:
-        """Let each pane of a window hold all its elements so far, whatever the trigger says of purging.
+        """Let each pane of a window hold all its elements so far, but for those that a trigger has purged.
 
         The panes are counted then: :attr:`windrow.functions.ProcessWindowContext.pane` tells them apart.
 
