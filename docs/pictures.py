@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 from examples import dataflow_paper, leaderboard
 from windrow import DataStream, KeyedStream, OutputTag, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from windrow.functions import with_pane
+from windrow.panes import WindowResult
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -87,8 +89,8 @@ class Picture:
     recording: Recording
     values: Callable[[Any], str] = str
     step: str | None = None
-    width: int = 640
-    height: int | None = 200
+    width: int = 680
+    height: int | None = 230
     numbers: bool = False
 
     def draw(self) -> Timeline:
@@ -140,15 +142,24 @@ def record(build: Build, events: Iterable[Came | Passed], until: float) -> Recor
     source = PushSource(int)
     stream = build(from_source(source).key_by(lambda number: "all"))
     with StreamHarness(stream, source, record=True) as harness:
+        now = 0
         for event in events:
-            harness.set_processing_time(millis(event.clock))
+            now = go_on(harness, now, event.clock)
             match event:
                 case Came(_, value, time):
                     harness.process_element(value, timestamp=millis(time))
                 case Passed(_, watermark):
                     harness.process_watermark(MAX_TIMESTAMP if watermark is None else millis(watermark) - 1)
-        harness.set_processing_time(millis(until))
+        go_on(harness, now, until)
         return harness.recording
+
+
+def go_on(harness: StreamHarness[int, Any], now: int, clock: float) -> int:
+    """Let the clock go on second by second, so that what it fires comes out when it is due."""
+    for second in range(now, int(clock) + 1):
+        harness.set_processing_time(millis(second))
+    harness.set_processing_time(millis(clock))
+    return int(clock)
 
 
 def millis(seconds: float) -> int:
@@ -163,46 +174,40 @@ def gap_of(number: int) -> timedelta:
     return number * SECOND
 
 
+def value_of(found: int | WindowResult[str, TimeWindow, int]) -> str:
+    return str(found.value if isinstance(found, WindowResult) else found)
+
+
 def contents(key: str, window: Window, elements: Sequence[int]) -> list[str]:
     return [" ".join(map(str, elements))]
 
 
 PLAIN: Final = (
     Came(2, 3, 1),
-    Came(5, 5, 4),
-    Came(8, 2, 8),
+    Came(6, 5, 4),
+    Came(9, 2, 8),
     Came(11, 4, 6),
     Came(13, 2, 12),
     Passed(16, 10),
     Came(18, 3, 15),
-    Came(20, 1, 7),
-    Came(22, 4, 18),
+    Came(21, 1, 7),
+    Came(22.5, 4, 18),
     Came(24, 6, 9),
     Passed(27, 20),
-    Passed(30, 30),
+    Passed(29, 30),
 )
 """Two windows of ten seconds. The 1 and the 6 of the first one come behind the watermark."""
 
 
-def on_plain(trigger: Trigger[object, Window]) -> Picture:
-    """A trigger of Flink's kind on the two windows, with ten seconds of lateness."""
-
-    def sums(numbers: Numbers) -> DataStream[int]:
-        windows = numbers.window(TumblingEventTimeWindows.of(10 * SECOND))
-        return windows.trigger(trigger).allowed_lateness(10 * SECOND).reduce(add)
-
-    return Picture(trigger.describe(), record(sums, PLAIN, 30))
-
-
 def composed(trigger: MergingComposableTrigger[object, Window], *, may_lose_data: bool = False) -> Picture:
-    """A trigger that composes, on the same windows."""
+    """A trigger that composes, on the same windows; panes are counted."""
 
-    def sums(numbers: Numbers) -> DataStream[int]:
+    def sums(numbers: Numbers) -> DataStream[WindowResult[str, TimeWindow, int]]:
         windows = numbers.window(TumblingEventTimeWindows.of(10 * SECOND))
         lasting = windows.trigger(trigger, may_lose_data=may_lose_data).allowed_lateness(10 * SECOND)
-        return lasting.accumulating().reduce(add)
+        return lasting.accumulating().reduce(add, with_pane())
 
-    return Picture(trigger.describe(), record(sums, PLAIN, 30))
+    return Picture(trigger.describe(), record(sums, PLAIN, 29), value_of)
 
 
 def on_global(trigger: Trigger[int, GlobalWindow], *events: Came | Passed, until: float) -> Picture:
@@ -311,7 +316,13 @@ def count_window_with_slide() -> Picture:
 
 @drawn
 def event_time_trigger() -> Picture:
-    return on_plain(EventTimeTrigger.create())
+    trigger = EventTimeTrigger.create()
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        windows = numbers.window(TumblingEventTimeWindows.of(10 * SECOND))
+        return windows.trigger(trigger).allowed_lateness(10 * SECOND).reduce(add)
+
+    return Picture(trigger.describe(), record(sums, PLAIN, 29))
 
 
 @drawn
@@ -321,15 +332,20 @@ def continuous_event_time_trigger() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).trigger(trigger).reduce(add)
 
-    came = (Came(1, 1, 0.5), Came(3, 2, 2.2), Came(5, 3, 3.6))
-    passed = (Passed(2, 1.001), Passed(4, 3.001), Passed(6, 5.001))
-    events = sorted((*came, *passed), key=lambda event: event.clock)
+    one, two, three = Came(1, 1, 0.5), Came(3, 2, 2.2), Came(5, 3, 3.6)
+    events = (one, Passed(2, 1.001), two, Passed(4, 3.001), three, Passed(6, 5.001))
     return Picture(trigger.describe(), record(sums, events, 6.5))
 
 
 @drawn
 def continuous_processing_time_trigger() -> Picture:
-    return on_plain(ContinuousProcessingTimeTrigger.of(5 * SECOND))
+    trigger = ContinuousProcessingTimeTrigger.of(5 * SECOND)
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(30 * SECOND)).trigger(trigger).reduce(add)
+
+    events = (Came(2, 3, 1), Came(6, 5, 4), Came(9, 2, 8), Came(12, 4, 11), Came(23, 1, 20))
+    return Picture(trigger.describe(), record(sums, events, 27))
 
 
 @drawn
@@ -351,14 +367,14 @@ def delta_trigger() -> Picture:
 @drawn
 def processing_timeout_trigger() -> Picture:
     trigger = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(3), 20 * SECOND))
-    events = (Came(0, 1, 0), Came(5, 2, 5), Came(25, 3, 25), Came(50, 4, 50), Came(52, 5, 52), Came(54, 6, 54))
-    return on_global(trigger, *events, until=60)
+    events = (Came(0, 1, 0), Came(5, 2, 5), Came(25, 3, 25), Came(50, 4, 50), Came(55, 5, 55), Came(62, 6, 62))
+    return on_global(trigger, *events, until=64)
 
 
 @drawn
 def state_cleaning_count_trigger() -> Picture:
     trigger = StateCleaningCountTrigger.of(MINUTE, 2 * MINUTE, 2)
-    events = (Came(0, 1, 0), Came(15, 2, 15), Came(30, 3, 30), Came(170, 4, 170), Came(190, 5, 190))
+    events = (Came(0, 1, 0), Came(30, 2, 30), Came(55, 3, 55), Came(160, 4, 160), Came(190, 5, 190))
     return on_global(trigger, *events, until=210)
 
 
@@ -412,7 +428,7 @@ def repeatedly_trigger() -> Picture:
 
 @drawn
 def after_any_trigger() -> Picture:
-    return composed(repeatedly(after_any(after_count(3), after_processing_time(4 * SECOND))))
+    return composed(repeatedly(after_any(after_count(2), after_processing_time(4 * SECOND))))
 
 
 @drawn
@@ -477,7 +493,7 @@ def sessions_retracting() -> Picture:
         sessions = numbers.window(assigner).trigger(repeatedly(after_count(1)))
         return sessions.retracting().reduce(add).changelog()
 
-    events = (Came(1, 3, 0), Came(31, 4, 30), Came(40, 5, 15), Came(50, 1, 8))
+    events = (Came(6, 3, 0), Came(31, 4, 30), Came(40, 5, 15), Came(50, 1, 8))
     return Picture(f"{assigner.describe()}, retracting()", record(sums, events, 60))
 
 
