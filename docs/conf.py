@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from windrow.distribution import DISTRIBUTION
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
+
+# For docs/pictures.py, and for the examples that it draws.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 project = "windrow"
 author = "The windrow developers"
@@ -176,7 +181,15 @@ def check_reference(app: Sphinx, env: BuildEnvironment) -> None:
                 logging.getLogger(__name__).warning("%s.%s is not in the reference", module_name, name)
 
 
+def draw_pictures(app: Sphinx) -> None:
+    """Run what the pages show, and draw it; a picture that raises ends the build."""
+    from docs import pictures
+
+    pictures.draw_all()
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
+    app.connect("builder-inited", draw_pictures)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", check_reference)

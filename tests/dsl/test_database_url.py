@@ -67,7 +67,7 @@ def test_a_plan_shows_sinks_without_their_secrets() -> None:
     delta = DeltaSink[tuple[int, int]]("s3://ann:s3cret@bucket/t", partition_by="_1", storage_options={"key": "s3cret"})
     text = Pipeline("secrets", numbers.sink_to(database), numbers.sink_to(delta)).explain()
     assert "database postgresql://ann:*****@host/db, table s.t by _1" in text
-    assert "delta s3://ann:*****@bucket/t by _1" in text
+    assert "delta s3://ann:*****@bucket/t partitioned by _1" in text
     assert "s3cret" not in text + repr(database) + repr(delta)
 
 

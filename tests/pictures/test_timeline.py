@@ -16,6 +16,7 @@ from windrow.triggers import after_count, after_watermark, repeatedly
 from windrow.windows import (
     AssignerContext,
     GlobalWindows,
+    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
@@ -172,6 +173,47 @@ def test_windows_in_processing_time_lie_along_the_clock() -> None:
     picture = timeline(harness.recording)
     assert texts(root_of(picture), "axis") == ["processing time", "processing time"]
     assert len(groups(panels(picture)[0], "pane")) == 3
+
+
+def test_a_long_title_has_several_lines() -> None:
+    words = "a title of many words, " * 10
+    lines = texts(root_of(timeline(recorded(), title=words, width=400)), "title")
+    assert len(lines) > 1
+    assert " ".join(lines) == words.strip()
+    assert max(map(len, lines)) < 50
+
+
+def test_labels_of_windows_that_overlap_lie_in_none_of_the_others() -> None:
+    source, keyed = keyed_numbers()
+    sums = keyed.window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).reduce(add)
+    with StreamHarness(sums, source, record=True) as harness:
+        for clock, number, watermark in ((3, 2, 0), (7, 6, 6), (13, 12, 14)):
+            harness.set_processing_time(clock * 1_000)
+            harness.process_element(number, timestamp=number * 1_000)
+            harness.process_watermark(watermark * 1_000 + 999)
+        harness.process_watermark(30_000)
+    (panel,) = panels(timeline(harness.recording))
+    boxes = [
+        tuple(numbers_of(rect, "x", "y", "width", "height"))
+        for group in groups(panel, "pane")
+        for rect in group.findall(f"{SVG}rect")
+    ]
+    labels = [tuple(numbers_of(label, "x", "y")) for label in panel.iter(f"{SVG}text") if label.get("class") == "value"]
+    assert len(boxes) == len(labels) == 4
+    for x, y in labels:
+        around = [box for box in boxes if box[0] < x < box[0] + box[2] and box[1] < y < box[1] + box[3]]
+        assert len(around) == 1
+
+
+def test_what_happens_first_stands_above_the_lower_edge() -> None:
+    axis = Axis.over([1_000, 2_000, 5_000], 200.0, 0.0)
+    assert (axis.low, axis.high) == (0, 6_000)
+    assert Axis.over([1_000, 2_000, 5_000], 0.0, 200.0).low == 1_000
+
+
+@pytest.mark.parametrize(("step", "shown"), [(1, "12:00:00.250"), (50, "12:00:00.25"), (500, "12:00:00.2")])
+def test_ticks_have_the_digits_that_they_need(step: int, shown: str) -> None:
+    assert Labels(are_dates=True).text(1_441_022_400_250, step) == shown
 
 
 class Day(NamedTuple):

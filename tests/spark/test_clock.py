@@ -59,6 +59,7 @@ class Undeclared(BothTimers):
 
 
 @pytest.mark.filterwarnings("ignore:windows in processing time")  # of the interpreter, which may end sooner
+@pytest.mark.filterwarnings("ignore:timers in processing time")
 def test_both_domains_in_one_plan(spark: SparkSession) -> None:
     by_event, by_clock, timers, timed_out = (
         CollectSink[Numbered]("event"),

@@ -60,7 +60,8 @@ class Labels:
             return f"{moment:%H:%M}"
         if time % _SECOND == 0:
             return f"{moment:%H:%M:%S}"
-        return f"{moment:%H:%M:%S}.{time % _SECOND:03d}"
+        digits = 1 if step % 100 == 0 else 2 if step % 10 == 0 else 3
+        return f"{moment:%H:%M:%S}.{f'{time % _SECOND:03d}'[:digits]}"
 
     def unit(self, low: int, high: int) -> str:
         """What the title of an axis from ``low`` to ``high`` adds to its name."""
@@ -103,8 +104,10 @@ class Axis:
                 gap = 24 + max(width_of(labels.text(time, step), 11) for time in (low, high))
         low = low // step * step
         high = max(-(-high // step) * step, low + step)
-        if end < start and high == max(found):
-            high += step  # what happens last stands below the edge
+        if end < start:
+            # What happens first and last stands between the edges.
+            low -= step * (low == min(found))
+            high += step * (high == max(found))
         return cls(low, high, start, end, step, labels)
 
     def place(self, time: int) -> float:

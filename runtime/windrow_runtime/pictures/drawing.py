@@ -16,7 +16,7 @@ from windrow_runtime.pictures.page import page
 from windrow_runtime.pictures.panel import Panel
 from windrow_runtime.pictures.scene import Scene, Times, keys_of
 from windrow_runtime.pictures.style import style_sheet
-from windrow_runtime.pictures.svg import element, number, shortened, text
+from windrow_runtime.pictures.svg import element, number, shortened, text, wrapped
 
 # Any in this module: values of every type.
 
@@ -32,7 +32,7 @@ MOST_PANELS: Final = 12
 """A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
 
 _CLASS: Final = "windrow-timeline"
-_LEFT, _RIGHT = 92.0, 40.0
+_LEFT, _RIGHT = 98.0, 40.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,9 +161,9 @@ class _Drawing:
     def timeline(self, words: str, title: str | None, left_out: int) -> Timeline:
         parts: list[str] = []
         y = 12.0
-        if title is not None:
+        for line in wrapped(title or "", self.width - 28, 15):
             y += 20
-            parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(title)))
+            parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(line)))
         panels: list[Panel] = []
         shows_keys = len(keys_of(self.step)) > 1
         for scene in self.scenes:

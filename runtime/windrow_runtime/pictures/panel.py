@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -68,7 +68,11 @@ class Panel:
         self._taken.areas += [Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark)]
         strip_labels = [self._label(area, f"{_MINUS}{self.values_text(box.pane)}", 12) for box, area in strips]
         self._taken.areas += [area for _, area in strips]
-        labels = [self._label(area, self.values_text(box.pane), 14) for box, area in placed]
+        areas = [area for _, area in placed]
+        labels = [
+            self._label(area, self.values_text(box.pane), 14, areas[:place] + areas[place + 1 :])
+            for place, (box, area) in enumerate(placed)
+        ]
         for box, area in placed:
             yield self._pane(box.pane, area, _TIMINGS[box.pane.pane.timing] if box.pane.pane else "fired")
         if watermark:
@@ -90,7 +94,7 @@ class Panel:
             yield _words(label, place, area.bottom + 16, "tick", "middle")
         for place, label in self.up.ticks():
             yield element("line", {"class": "grid", "x1": area.left, "y1": place, "x2": area.right, "y2": place})
-            yield _words(label, area.left - 7, place + 4, "tick", "end")
+            yield _words(label, area.left - 13, place + 4, "tick", "end")
         yield element("path", {"class": "frame", "d": _path([(area.left, area.top), (area.left, area.bottom)])})
         yield element("path", {"class": "frame", "d": _path([(area.left, area.bottom), (area.right, area.bottom)])})
         if self.shows_no_delay:
@@ -151,7 +155,8 @@ class Panel:
         """The results of a pane in words."""
         return ", ".join(map(self.show, pane.values)) if pane.values else "∅"
 
-    def _label(self, area: Area, content: str, size: float) -> str:
+    def _label(self, area: Area, content: str, size: float, others: Sequence[Area] = ()) -> str:
+        """A label inside of ``area``; at best it lies in none of the other boxes, and else on no edge of them."""
         width = area.right - area.left
         label = shortened(content, max(6, int(width / (size * 0.58))))
         wide, tall = width_of(label, size), size * 1.05
@@ -163,7 +168,9 @@ class Panel:
             rows = [(area.top + area.bottom - tall) / 2]
         columns = [middle, area.left + 5, area.right - wide - 5, middle - width / 4, middle + width / 4]
         places = [Area(x - 2, y, x + wide + 2, y + tall) for x in columns for y in rows]
-        found = self._taken.choose(places) or places[0]
+        alone = [place for place in places if not any(place.covers(other) for other in others)]
+        clear = [place for place in places if not any(place.crosses(other) for other in others)]
+        found = self._taken.choose([*alone, *clear, *places]) or places[0]
         return _words(label, (found.left + found.right) / 2, found.bottom - tall * 0.2, "value", "middle")
 
     # Elements

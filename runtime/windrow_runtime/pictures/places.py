@@ -30,6 +30,10 @@ class Area:
             and other.bottom <= self.bottom
         )
 
+    def crosses(self, other: Area) -> bool:
+        """Returns whether a rectangle lies across an edge of the other one."""
+        return self.covers(other) and not other.contains(self)
+
 
 @dataclass(slots=True)
 class Taken:

@@ -38,5 +38,17 @@ def width_of(content: str, size: float) -> float:
     return size * sum(1.0 if east_asian_width(character) in "WF" else 0.58 for character in content)
 
 
+def wrapped(content: str, width: float, size: float) -> list[str]:
+    """The lines of a text in a font of ``size`` pixels, none wider than ``width`` unless a word is."""
+    lines: list[str] = []
+    for word in content.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and width_of(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 def _value(value: str | float) -> str:
     return text(value) if isinstance(value, str) else number(value)

@@ -1,0 +1,556 @@
+"""The pictures of these pages. Each is drawn from a run while the pages are built, so that none can be wrong.
+
+A function gives one picture; its name is that of the file in ``docs/_pictures``. A title is what the drawn part says of
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from examples import dataflow_paper, leaderboard
+from windrow import DataStream, KeyedStream, OutputTag, from_source
+from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from windrow.functions import with_pane
+from windrow.panes import WindowResult
+from windrow.time import MAX_TIMESTAMP
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    MergingComposableTrigger,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    StateCleaningCountTrigger,
+    Trigger,
+    after_all,
+    after_any,
+    after_count,
+    after_each,
+    after_processing_time,
+    after_watermark,
+    always,
+    default,
+    never,
+    or_finally,
+    repeatedly,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    Window,
+    WindowAssigner,
+)
+from windrow_runtime.pictures import Recording, Timeline, timeline
+from windrow_runtime.testing import PushSource, StreamHarness
+
+# Any in this module: a picture shows results of every type.
+
+Numbers = KeyedStream[int, str]
+Build = Callable[[Numbers], DataStream[Any]]
+
+FOLDER: Final = Path(__file__).parent / "_pictures"
+SECOND: Final = timedelta(seconds=1)
+MINUTE: Final = timedelta(minutes=1)
+NOON: Final = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()) * 1000
+
+
+class Came(NamedTuple):
+    """An element that comes; times are seconds since noon."""
+
+    clock: float
+    value: int
+    time: float
+
+
+class Passed(NamedTuple):
+    """The watermark passes a time: that of the last millisecond before it is reached. None is the end of the stream."""
+
+    clock: float
+    time: float | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A recording, and how it is drawn."""
+
+    title: str
+    recording: Recording
+    values: Callable[[Any], str] = str
+    step: str | None = None
+    width: int = 680
+    height: int | None = 230
+    numbers: bool = False
+
+    def draw(self) -> Timeline:
+        return timeline(
+            self.recording,
+            step=self.step,
+            title=self.title,
+            width=self.width,
+            height=self.height,
+            values=self.values,
+            circles="number" if self.numbers else "value",
+        )
+
+    def results(self) -> list[str]:
+        """What the panes let out, in order; what is withdrawn has a minus sign."""
+        return [
+            ("\N{MINUS SIGN}" if pane.kind.is_withdrawal else "") + (", ".join(map(self.values, pane.values)) or "∅")
+            for pane in self.recording.of(self.step).panes
+        ]
+
+
+PICTURES: Final[dict[str, Callable[[], Picture]]] = {}
+"""The function of each picture, by the name of its file."""
+
+
+def drawn(picture: Callable[[], Picture]) -> Callable[[], Picture]:
+    PICTURES[picture.__name__.replace("_", "-")] = picture
+    return picture
+
+
+def draw_all(folder: Path = FOLDER) -> None:
+    """Draw all pictures into a folder, and remove others from it."""
+    folder.mkdir(exist_ok=True)
+    for name, picture in PICTURES.items():
+        file, svg = folder / f"{name}.svg", picture().draw().svg
+        # A file that stays the same keeps its time, so that a second build has less to do.
+        if not file.exists() or file.read_text(encoding="utf-8") != svg:
+            file.write_text(svg, encoding="utf-8")
+    for file in folder.glob("*.svg"):
+        if file.stem not in PICTURES:
+            file.unlink()
+
+
+# Running
+
+
+def record(build: Build, events: Iterable[Came | Passed], until: float) -> Recording:
+    """Run a stream of numbers under one key, and let the clock go on to ``until`` seconds since noon."""
+    source = PushSource(int)
+    stream = build(from_source(source).key_by(lambda number: "all"))
+    with StreamHarness(stream, source, record=True) as harness:
+        now = 0
+        for event in events:
+            now = go_on(harness, now, event.clock)
+            match event:
+                case Came(_, value, time):
+                    harness.process_element(value, timestamp=millis(time))
+                case Passed(_, watermark):
+                    harness.process_watermark(MAX_TIMESTAMP if watermark is None else millis(watermark) - 1)
+        go_on(harness, now, until)
+        return harness.recording
+
+
+def go_on(harness: StreamHarness[int, Any], now: int, clock: float) -> int:
+    """Let the clock go on second by second, so that what it fires comes out when it is due."""
+    for second in range(now, int(clock) + 1):
+        harness.set_processing_time(millis(second))
+    harness.set_processing_time(millis(clock))
+    return int(clock)
+
+
+def millis(seconds: float) -> int:
+    return NOON + round(seconds * 1000)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def gap_of(number: int) -> timedelta:
+    return number * SECOND
+
+
+def value_of(found: int | WindowResult[str, TimeWindow, int]) -> str:
+    return str(found.value if isinstance(found, WindowResult) else found)
+
+
+def contents(key: str, window: Window, elements: Sequence[int]) -> list[str]:
+    return [" ".join(map(str, elements))]
+
+
+PLAIN: Final = (
+    Came(2, 3, 1),
+    Came(6, 5, 4),
+    Came(9, 2, 8),
+    Came(11, 4, 6),
+    Came(13, 2, 12),
+    Passed(16, 10),
+    Came(18, 3, 15),
+    Came(21, 1, 7),
+    Came(22.5, 4, 18),
+    Came(24, 6, 9),
+    Passed(27, 20),
+    Passed(29, 30),
+)
+"""Two windows of ten seconds. The 1 and the 6 of the first one come behind the watermark."""
+
+
+def composed(trigger: MergingComposableTrigger[object, Window], *, may_lose_data: bool = False) -> Picture:
+    """A trigger that composes, on the same windows; panes are counted."""
+
+    def sums(numbers: Numbers) -> DataStream[WindowResult[str, TimeWindow, int]]:
+        windows = numbers.window(TumblingEventTimeWindows.of(10 * SECOND))
+        lasting = windows.trigger(trigger, may_lose_data=may_lose_data).allowed_lateness(10 * SECOND)
+        return lasting.accumulating().reduce(add, with_pane())
+
+    return Picture(trigger.describe(), record(sums, PLAIN, 29), value_of)
+
+
+def on_global(trigger: Trigger[int, GlobalWindow], *events: Came | Passed, until: float) -> Picture:
+    """A trigger on the global window, with the elements that a pane holds."""
+
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.window(GlobalWindows.create()).trigger(trigger).apply(contents)
+
+    return Picture(trigger.describe(), record(lists, events, until))
+
+
+def assigned(assigner: WindowAssigner[int, TimeWindow], *events: Came | Passed, until: float) -> Picture:
+    """An assigner with its own trigger, with the elements that a pane holds."""
+
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.window(assigner).apply(contents)
+
+    return Picture(assigner.describe(), record(lists, events, until))
+
+
+def evicted(evictor: Evictor[int, GlobalWindow]) -> Picture:
+    """An evictor at every second of six elements, with the elements that it leaves to the function."""
+
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).evictor(evictor).apply(contents)
+
+    return Picture(evictor.describe(), record(lists, ONE_TO_SIX, 6))
+
+
+ONE_TO_SIX: Final = tuple(Came(number, number, number) for number in range(1, 7))
+
+
+# Windows
+
+
+@drawn
+def tumbling_windows() -> Picture:
+    events = (Came(1, 1, 1), Came(4, 2, 4), Passed(5.5, 5), Came(6, 3, 6), Passed(10, 10))
+    return assigned(TumblingEventTimeWindows.of(5 * SECOND), *events, until=11)
+
+
+@drawn
+def tumbling_windows_with_offset() -> Picture:
+    events = (Came(1, 1, 1), Came(4, 2, 4), Passed(5.5, 5), Came(6, 3, 6), Passed(9, 9), Passed(12, 12))
+    return assigned(TumblingEventTimeWindows.of(5 * SECOND, offset=2 * SECOND), *events, until=12)
+
+
+@drawn
+def sliding_windows() -> Picture:
+    events = (Came(3, 1, 2), Came(7, 2, 7), Passed(11, 10), Came(13, 3, 12), Passed(16, 15), Passed(21, 20))
+    return assigned(SlidingEventTimeWindows.of(10 * SECOND, 5 * SECOND), *events, until=21)
+
+
+@drawn
+def sliding_windows_with_gaps() -> Picture:
+    events = (Came(3, 1, 2), Came(7, 2, 6), Came(12, 3, 12), Passed(14, 13), Came(19, 4, 18), Passed(21, 20))
+    return assigned(SlidingEventTimeWindows.of(3 * SECOND, 10 * SECOND), *events, until=21)
+
+
+@drawn
+def session_windows() -> Picture:
+    events = (Came(1, 1, 0), Came(6.5, 3, 6), Came(7, 2, 1), Passed(8, 3), Passed(9, 8))
+    return assigned(EventTimeSessionWindows.with_gap(2 * SECOND), *events, until=9)
+
+
+@drawn
+def session_windows_with_dynamic_gap() -> Picture:
+    events = (Came(1, 1, 0), Came(3, 4, 2), Came(5.5, 2, 5), Passed(8, 7), Came(10, 1, 9), Passed(12, 10))
+    return assigned(EventTimeSessionWindows.with_dynamic_gap(gap_of), *events, until=12)
+
+
+@drawn
+def processing_time_windows() -> Picture:
+    events = (Came(1, 1, 0), Came(3, 2, 0), Came(6, 3, 0))
+    return assigned(TumblingProcessingTimeWindows.of(5 * SECOND), *events, until=10)
+
+
+@drawn
+def global_window() -> Picture:
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.window(GlobalWindows.create_with_end_of_stream_trigger()).apply(contents)
+
+    assigner = GlobalWindows.create_with_end_of_stream_trigger()
+    events: tuple[Came | Passed, ...] = (*ONE_TO_SIX, Passed(7, None))
+    return Picture(assigner.describe(), record(lists, events, 8))
+
+
+@drawn
+def count_window() -> Picture:
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.count_window(2).apply(contents)
+
+    return Picture("count_window(2)", record(lists, ONE_TO_SIX[:5], 6))
+
+
+@drawn
+def count_window_with_slide() -> Picture:
+    def lists(numbers: Numbers) -> DataStream[str]:
+        return numbers.count_window(3, slide=1).apply(contents)
+
+    return Picture("count_window(3, slide=1)", record(lists, ONE_TO_SIX[:4], 5))
+
+
+# Triggers of Flink's kind
+
+
+@drawn
+def event_time_trigger() -> Picture:
+    trigger = EventTimeTrigger.create()
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        windows = numbers.window(TumblingEventTimeWindows.of(10 * SECOND))
+        return windows.trigger(trigger).allowed_lateness(10 * SECOND).reduce(add)
+
+    return Picture(trigger.describe(), record(sums, PLAIN, 29))
+
+
+@drawn
+def continuous_event_time_trigger() -> Picture:
+    trigger = ContinuousEventTimeTrigger.of(SECOND)
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).trigger(trigger).reduce(add)
+
+    one, two, three = Came(1, 1, 0.5), Came(3, 2, 2.2), Came(5, 3, 3.6)
+    events = (one, Passed(2, 1.001), two, Passed(4, 3.001), three, Passed(6, 5.001))
+    return Picture(trigger.describe(), record(sums, events, 6.5))
+
+
+@drawn
+def continuous_processing_time_trigger() -> Picture:
+    trigger = ContinuousProcessingTimeTrigger.of(5 * SECOND)
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(30 * SECOND)).trigger(trigger).reduce(add)
+
+    events = (Came(2, 3, 1), Came(6, 5, 4), Came(9, 2, 8), Came(12, 4, 11), Came(23, 1, 20))
+    return Picture(trigger.describe(), record(sums, events, 27))
+
+
+@drawn
+def count_trigger() -> Picture:
+    return on_global(CountTrigger.of(2), *ONE_TO_SIX[:5], until=6)
+
+
+@drawn
+def purging_count_trigger() -> Picture:
+    return on_global(PurgingTrigger.of(CountTrigger.of(2)), *ONE_TO_SIX[:5], until=6)
+
+
+@drawn
+def delta_trigger() -> Picture:
+    events = tuple(Came(at, number, at) for at, number in enumerate([1, 5, 12, 20, 30], 1))
+    return on_global(DeltaTrigger.of(10.0, lambda last, number: number - last), *events, until=6)
+
+
+@drawn
+def processing_timeout_trigger() -> Picture:
+    trigger = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(3), 20 * SECOND))
+    events = (Came(0, 1, 0), Came(5, 2, 5), Came(25, 3, 25), Came(50, 4, 50), Came(55, 5, 55), Came(62, 6, 62))
+    return on_global(trigger, *events, until=64)
+
+
+@drawn
+def state_cleaning_count_trigger() -> Picture:
+    trigger = StateCleaningCountTrigger.of(MINUTE, 2 * MINUTE, 2)
+    events = (Came(0, 1, 0), Came(30, 2, 30), Came(55, 3, 55), Came(160, 4, 160), Came(190, 5, 190))
+    return on_global(trigger, *events, until=210)
+
+
+# Triggers that compose
+
+
+@drawn
+def after_watermark_alone() -> Picture:
+    return composed(after_watermark(), may_lose_data=True)
+
+
+@drawn
+def after_watermark_early_and_late() -> Picture:
+    return composed(after_watermark(early=after_count(3), late=after_count(1)))
+
+
+@drawn
+def after_count_alone() -> Picture:
+    return composed(after_count(3), may_lose_data=True)
+
+
+@drawn
+def after_processing_time_delayed() -> Picture:
+    return composed(repeatedly(after_processing_time(5 * SECOND)))
+
+
+@drawn
+def after_processing_time_aligned() -> Picture:
+    return composed(repeatedly(after_processing_time(aligned_to=5 * SECOND)))
+
+
+@drawn
+def default_trigger() -> Picture:
+    return composed(default())
+
+
+@drawn
+def always_trigger() -> Picture:
+    return composed(always())
+
+
+@drawn
+def never_trigger() -> Picture:
+    return composed(never())
+
+
+@drawn
+def repeatedly_trigger() -> Picture:
+    return composed(repeatedly(after_count(2)))
+
+
+@drawn
+def after_any_trigger() -> Picture:
+    return composed(repeatedly(after_any(after_count(2), after_processing_time(4 * SECOND))))
+
+
+@drawn
+def after_all_trigger() -> Picture:
+    return composed(repeatedly(after_all(after_count(2), after_processing_time(8 * SECOND))))
+
+
+@drawn
+def after_each_trigger() -> Picture:
+    return composed(after_each(after_count(1), after_watermark(), repeatedly(after_count(2))))
+
+
+@drawn
+def or_finally_trigger() -> Picture:
+    return composed(or_finally(repeatedly(after_count(2)), after_watermark()), may_lose_data=True)
+
+
+# Panes
+
+
+def refined(build: Callable[[Numbers], DataStream[Any]], title: str) -> Picture:
+    """The minute of the page about panes, on a clock of seconds."""
+    events = (Came(5, 3, 5), Came(20, 4, 30), Came(40, 5, 45), Passed(65, 60), Came(80, 7, 20))
+    return Picture(title, record(build, events, 90))
+
+
+@drawn
+def accumulating() -> Picture:
+    def sums(numbers: Numbers) -> DataStream[int]:
+        minutes = numbers.window(TumblingEventTimeWindows.of(MINUTE))
+        often = minutes.trigger(after_watermark(early=after_count(2), late=after_count(1)))
+        return often.allowed_lateness(60 * MINUTE).accumulating().reduce(add)
+
+    return refined(sums, "accumulating()")
+
+
+@drawn
+def discarding() -> Picture:
+    def sums(numbers: Numbers) -> DataStream[int]:
+        minutes = numbers.window(TumblingEventTimeWindows.of(MINUTE))
+        often = minutes.trigger(after_watermark(early=after_count(2), late=after_count(1)))
+        return often.allowed_lateness(60 * MINUTE).discarding().reduce(add)
+
+    return refined(sums, "discarding()")
+
+
+@drawn
+def retracting() -> Picture:
+    def sums(numbers: Numbers) -> DataStream[Any]:
+        minutes = numbers.window(TumblingEventTimeWindows.of(MINUTE))
+        often = minutes.trigger(after_watermark(early=after_count(2), late=after_count(1)))
+        return often.allowed_lateness(60 * MINUTE).retracting().reduce(add).changelog()
+
+    return refined(sums, "retracting()")
+
+
+@drawn
+def sessions_retracting() -> Picture:
+    assigner = EventTimeSessionWindows.with_gap(10 * SECOND)
+
+    def sums(numbers: Numbers) -> DataStream[Any]:
+        sessions = numbers.window(assigner).trigger(repeatedly(after_count(1)))
+        return sessions.retracting().reduce(add).changelog()
+
+    events = (Came(6, 3, 0), Came(31, 4, 30), Came(40, 5, 15), Came(50, 1, 8))
+    return Picture(f"{assigner.describe()}, retracting()", record(sums, events, 60))
+
+
+# Evictors
+
+
+@drawn
+def count_evictor() -> Picture:
+    return evicted(CountEvictor.of(3))
+
+
+@drawn
+def count_evictor_after() -> Picture:
+    return evicted(CountEvictor.of(1, do_evict_after=True))
+
+
+@drawn
+def time_evictor() -> Picture:
+    return evicted(TimeEvictor.of(2 * SECOND))
+
+
+@drawn
+def delta_evictor() -> Picture:
+    return evicted(DeltaEvictor.of(4.0, lambda number, last: last - number))
+
+
+# Lateness
+
+
+@drawn
+def lateness() -> Picture:
+    def sums(numbers: Numbers) -> DataStream[int]:
+        windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)
+        return windows.side_output_late_data(OutputTag("late", int)).reduce(add)
+
+    events = (Came(2, 1, 1), Passed(5, 5), Came(6, 10, 2), Passed(8, 7), Came(9, 100, 3))
+    return Picture("allowed_lateness of 2 s, windows of 5 s", record(sums, events, 10))
+
+
+# The examples
+
+
+def of_the_paper(figure: dataflow_paper.Figure) -> Callable[[], Picture]:
+    def picture() -> Picture:
+        return Picture(figure.title, dataflow_paper.record(figure), width=760, height=None)
+
+    picture.__name__ = f"figure_{figure.number:02d}"
+    return picture
+
+
+@drawn
+def team_scores() -> Picture:
+    source = PushSource(leaderboard.Play)
+    with StreamHarness(leaderboard.team_scores(from_source(source)), source, record=True) as harness:
+        leaderboard.play_on(harness)
+        return Picture("Team scores", harness.recording, leaderboard.points, width=760, height=None)
+
+
+for _figure in dataflow_paper.FIGURES:
+    drawn(of_the_paper(_figure))
