@@ -122,10 +122,17 @@ def drawn(picture: Callable[[], Picture]) -> Callable[[], Picture]:
 
 
 def draw_all(folder: Path = FOLDER) -> None:
-    """Draw all pictures into a folder, and remove others from it."""
+    """Draw all pictures into a folder, and remove others from it.
+
+    Raises:
+        RuntimeError: If a picture raises.
+    """
     folder.mkdir(exist_ok=True)
     for name, picture in PICTURES.items():
-        file, svg = folder / f"{name}.svg", picture().draw().svg
+        try:
+            file, svg = folder / f"{name}.svg", picture().draw().svg
+        except Exception as error:
+            raise RuntimeError(f"the picture {name} cannot be drawn: {error}") from error
         # A file that stays the same keeps its time, so that a second build has less to do.
         if not file.exists() or file.read_text(encoding="utf-8") != svg:
             file.write_text(svg, encoding="utf-8")

@@ -69,8 +69,8 @@ def test_pictures_are_written_and_those_of_no_function_go(tmp_path: Path, monkey
 
 def test_a_picture_that_raises_ends_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Picture:
-        raise ValueError("broken")
+        raise ValueError("no elements")
 
     monkeypatch.setitem(PICTURES, "broken", broken)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(RuntimeError, match="picture broken cannot be drawn: no elements"):
         draw_all(tmp_path)
