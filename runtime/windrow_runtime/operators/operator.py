@@ -87,7 +87,7 @@ class KeyedOperator(ABC):
     another state (another key group) between calls.
 
     Attributes:
-        witness: Is told which panes come out, where a run is recorded.
+        witness: Notes which panes come out, where a run is recorded.
     """
 
     # One for all until a run is recorded: operators that run without have no further attribute.

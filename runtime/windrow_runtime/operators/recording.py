@@ -146,7 +146,7 @@ def recorded(recording: Recording | None, hint: str) -> Recording:
 
 
 class Witness(Protocol):
-    """Is told by a window operator what it lets out, before it emits the results."""
+    """Notes what a window operator lets out, before it emits the results."""
 
     def fires(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
         """A pane comes out; its results are emitted next, behind the withdrawals of those that they replace."""

@@ -25,7 +25,7 @@ _LEAST_BOX: Final = 17.0
 """The height of the box of a pane that came out as soon as its first element had come."""
 
 _MANY: Final = 80
-"""From so many elements on circles are small."""
+"""The number of elements from which on circles are small."""
 
 _TIMINGS: Final = {PaneTiming.EARLY: "early", PaneTiming.ON_TIME: "on-time", PaneTiming.LATE: "late"}
 

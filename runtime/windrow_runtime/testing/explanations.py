@@ -37,10 +37,10 @@ from windrow_runtime.testing.journal import (
 # Any in this module: windows and elements of every type.
 
 _MOST: Final = 6
-"""An explanation tells at most so many of the first events, and of the last ones; ``firings`` holds all firings."""
+"""The number of first events, and of last ones, that an explanation tells; ``firings`` holds all firings."""
 
 _NAMED: Final = 5
-"""At most so many keys or windows are named where one was asked for that is unknown."""
+"""The number of keys or windows that an error names at most, where an unknown one was asked for."""
 
 
 class Standing(Enum):
@@ -472,7 +472,7 @@ def window_in_words(window: Any) -> str:
 
 
 def never_came(step: Step, value: Any, timestamp: int | None) -> ElementExplanation:
-    """Explains an element that was pushed, and of which nothing has reached a step."""
+    """Explains a pushed element from which no step got anything."""
     text = (
         f"{shortened(value)} was pushed, but nothing of it came to {step.id}: "
         "a filter or a flat_map in front of the step dropped it, or it went another way."

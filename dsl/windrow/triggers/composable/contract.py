@@ -46,7 +46,7 @@ class Finish(Enum):
 
 
 class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
-    """A trigger that says when it is ready to fire, and is told when its window fires.
+    """A trigger that says when it is ready to fire, and hears of it when its window fires.
 
     So it composes with others: :func:`~windrow.triggers.after_any` is ready when one of its parts is,
     :func:`~windrow.triggers.repeatedly` lets a part begin anew. It is a :class:`Trigger` as well, and goes wherever one
