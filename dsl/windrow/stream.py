@@ -223,7 +223,8 @@ class DataStream(Generic[T_co]):
 
         Args:
             function: Makes the record from the kind and the result: ``lambda kind, total: Row(kind.value, total)``. By
-                default the record is a :class:`~windrow.panes.Change`.
+                default the record is a :class:`~windrow.panes.Change`, which has no columns: sinks of files and tables
+                need a record of yours.
             name: Names the step.
         """
         if function is not None:
