@@ -17,7 +17,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.rows.groups import parts_of
 from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.geometry import Tiles
-from windrow_runtime.columnar.windows.tiles import PaneOperator
+from windrow_runtime.columnar.windows.tiles import TileOperator
 from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.tuning import ChunkTuning
 
@@ -34,11 +34,11 @@ class Counted(Store):
         return super().get(number, default)
 
 
-def step(windows: Tiles) -> PaneOperator:
-    return PaneOperator(windows, kernel_of_numbers(agg.sum(lambda value: value), pa.int64()), pa.string())
+def step(windows: Tiles) -> TileOperator:
+    return TileOperator(windows, kernel_of_numbers(agg.sum(lambda value: value), pa.int64()), pa.string())
 
 
-def state_of(operator: PaneOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
+def state_of(operator: TileOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
     """The state behind batches of keys and timestamps; each element counts one."""
     store = Counted()
     measure = partial(operator.measure, MIN_TIMESTAMP)

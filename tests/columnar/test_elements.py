@@ -23,7 +23,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_
 from windrow_runtime.columnar.kernels.arrays import lists
 from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.rows.columns import WholeElement, element_values
-from windrow_runtime.columnar.windows.geometry import Fired
+from windrow_runtime.columnar.windows.column_operator import Fired
 
 # Any in this module: elements and results of every type, and pyarrow has no types.
 

@@ -21,7 +21,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.kernels.choice import kernel_for
-from windrow_runtime.columnar.windows.geometry import Sessions
+from windrow_runtime.columnar.windows.kinds import Sessions
 from windrow_runtime.columnar.windows.sessions import SessionOperator, TimeLine
 from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
 

@@ -23,7 +23,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.results import record_batch
-from windrow_runtime.columnar.windows.geometry import Fired
+from windrow_runtime.columnar.windows.column_operator import Fired
 
 # Any in this module: results of every type, and pyarrow has no types.
 

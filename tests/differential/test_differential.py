@@ -35,7 +35,7 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.windows.geometry import Counted, Timed
+from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.outcome import PipelineResult

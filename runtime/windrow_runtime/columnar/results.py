@@ -34,10 +34,12 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.windows.geometry import Counted, Fired, Tiles, Timed
+from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
-from windrow_runtime.columnar.windows.tiles import PaneOperator
+from windrow_runtime.columnar.windows.tiles import TileOperator
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -200,7 +202,7 @@ def _on_rows(aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[An
 
 
 def fire_late_rows(
-    operator: PaneOperator,
+    operator: TileOperator,
     aggregate: RowAggregate,
     chunks: Chunks,
     keys: pa.Array,

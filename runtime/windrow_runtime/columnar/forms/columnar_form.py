@@ -33,11 +33,10 @@ from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import (
-    FARTHEST,
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.kinds import (
     Counted,
     Sessions,
-    Tiles,
     Timed,
     Windows,
     may_be_late,
@@ -45,7 +44,7 @@ from windrow_runtime.columnar.windows.geometry import (
     windows_of,
 )
 from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
-from windrow_runtime.columnar.windows.tiles import PaneOperator
+from windrow_runtime.columnar.windows.tiles import TileOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -131,7 +130,7 @@ class ColumnarForm(ScanTarget):
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
-    def operator(self) -> PaneOperator | SessionOperator | CountOperator | TimedOperator:
+    def operator(self) -> TileOperator | SessionOperator | CountOperator | TimedOperator:
         """Runs the step on a key group."""
         if isinstance(self.windows, Timed):
             return TimedOperator(self.windows, self.kernel, self.key_type)
@@ -139,7 +138,7 @@ class ColumnarForm(ScanTarget):
             return CountOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Sessions):
             return SessionOperator(self.windows, self.kernel, self.key_type)
-        return PaneOperator(self.windows, self.kernel, self.key_type)
+        return TileOperator(self.windows, self.kernel, self.key_type)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -181,11 +180,11 @@ class ColumnarForm(ScanTarget):
             assert bound is not None, "sessions are folded where a bound is known"
             yield from self._sessions(operator, rows, bound)
         else:
-            assert isinstance(operator, PaneOperator), "counted elements are not folded"
+            assert isinstance(operator, TileOperator), "counted elements are not folded"
             yield from self._tiles(operator, rows, None if folding is Folding.ALL else bound)
 
     def _tiles(
-        self, operator: PaneOperator, rows: pa.RecordBatch, bound: int | None
+        self, operator: TileOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for windows of tiles; where there is a bound, elements that may be behind it cross one by one."""
         # One by one, elements carry their fields for the late output: even a row for each is better.

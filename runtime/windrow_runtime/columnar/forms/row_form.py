@@ -46,7 +46,8 @@ from windrow_runtime.columnar.forms.route import (
     routes_to,
 )
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Sessions, Tiles, windows_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
 from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in_task
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error

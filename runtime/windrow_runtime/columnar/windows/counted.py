@@ -24,7 +24,9 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.kinds import Counted
 from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, windows_for
 
 _States = Sequence[pa.Array]

@@ -22,14 +22,14 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
-from windrow_runtime.columnar.windows.geometry import Fired
-from windrow_runtime.columnar.windows.tiles import Held, PaneOperator, TileRows, tiles_in
+from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.tiles import Held, TileOperator, TileRows, tiles_in
 
 _FIRINGS_AT_ONCE: Final = 1 << 17
 
 
 def fire_late(
-    operator: PaneOperator, chunks: Chunks, keys: pa.Array, tiles: Ints, inputs: Sequence[pa.Array], watermark: int
+    operator: TileOperator, chunks: Chunks, keys: pa.Array, tiles: Ints, inputs: Sequence[pa.Array], watermark: int
 ) -> Iterator[Fired]:
     """The windows that fire for elements, in order of the elements, which are not yet in the state.
 
@@ -59,7 +59,7 @@ def fire_late(
         yield fired
 
 
-def _fired(operator: PaneOperator, held: Held, late: Held) -> tuple[Fired, Held]:
+def _fired(operator: TileOperator, held: Held, late: Held) -> tuple[Fired, Held]:
     """What fires for late elements, of which each has a row for each of its windows; and what lanes hold then."""
     windows, kernel, known = operator.windows, operator.kernel, len(held[1])
     encoded = encode_keys(pa.concat_arrays([held[0], late[0]]))
@@ -81,7 +81,7 @@ def _fired(operator: PaneOperator, held: Held, late: Held) -> tuple[Fired, Held]
     return fired, (own, places, [column.take(newest) for column in merged])
 
 
-def held_by_windows(operator: PaneOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
+def held_by_windows(operator: TileOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
     """What the state has of the windows that fire."""
     windows, distinct = operator.windows, np.unique(starts)
     low, high = int(distinct[0]), int(distinct[-1]) + windows.size

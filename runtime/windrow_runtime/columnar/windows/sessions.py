@@ -28,7 +28,9 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
-from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Fired, Sessions, gone
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.geometry import FARTHEST, gone
+from windrow_runtime.columnar.windows.kinds import Sessions
 
 T = TypeVar("T")
 

@@ -28,7 +28,8 @@ import pyarrow as pa
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
-from windrow_runtime.columnar.windows.geometry import ColumnOperator, Fired, Tiles
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.storage.tuning import ChunkTuning
 
 Held: TypeAlias = tuple[pa.Array, Ints, Sequence[pa.Array]]
@@ -38,7 +39,7 @@ _Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
 """States by number of window and code of key, in this order."""
 
 
-class PaneOperator(ColumnOperator[Tiles]):
+class TileOperator(ColumnOperator[Tiles]):
     """Runs a step on one key group at a time."""
 
     places: ClassVar[Sequence[str]] = ("tile",)
@@ -110,7 +111,7 @@ def tiles_in(rows: pa.RecordBatch) -> Ints:
 class TileRows:
     """Merges rows of state by window and key; several of the rows may be of one key and tile."""
 
-    def __init__(self, operator: PaneOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
+    def __init__(self, operator: TileOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
         self.tiles, ranks = np.unique(tiles_in(rows), return_inverse=True)
         self._by_tile = Groups(ranks, len(self.tiles))
         # The places at which the rows of each tile begin, and at which the last ones end.

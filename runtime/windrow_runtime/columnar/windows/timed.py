@@ -25,8 +25,10 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired, Timed
+from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.lanes import cleaned, lanes_of, windows_for
 
 _FIRED_AT_ONCE: Final = 100_000

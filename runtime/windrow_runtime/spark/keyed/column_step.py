@@ -24,12 +24,13 @@ from windrow_runtime.columnar.state import (
     load_rows,
     no_rows,
 )
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import Fired, Tiles
+from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.late import fire_late
 from windrow_runtime.columnar.windows.sessions import SessionOperator
-from windrow_runtime.columnar.windows.tiles import PaneOperator, tiles_in
+from windrow_runtime.columnar.windows.tiles import TileOperator, tiles_in
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
@@ -79,7 +80,7 @@ class ColumnRunner(StepRunner):
         self._to_sinks: Counter[str] = Counter()
         # Columns would copy the state of a window for each late element that fires it.
         by_rows = isinstance(form.operator, SessionOperator) or (
-            isinstance(form.operator, PaneOperator) and form.kernel.is_large
+            isinstance(form.operator, TileOperator) and form.kernel.is_large
         )
         self._on_rows = RowAggregate(form) if form.windows.lateness and by_rows else None
 
@@ -109,14 +110,14 @@ class ColumnRunner(StepRunner):
             del phases[0]
         operator = self._operator
         with errors_at(self._form.step.where):
-            if not isinstance(operator, PaneOperator):
+            if not isinstance(operator, TileOperator):
                 yield from self._run_pages(operator, record, store, phases, now, packers[0])
             else:
                 yield from self._run_tiles(operator, record, store, phases, packers[0])
         record.watermark, record.now = watermark, now
 
     def _run_tiles(
-        self, operator: PaneOperator, record: StepRecord, store: PageStore, phases: Sequence[_Phase], fires: Packer
+        self, operator: TileOperator, record: StepRecord, store: PageStore, phases: Sequence[_Phase], fires: Packer
     ) -> Iterator[PackedRow]:
         measure = partial(operator.measure, record.watermark)
         chunks = Chunks(record, operator.schema, store, measure, operator.merged, self._tuning.row_chunks)
@@ -291,7 +292,7 @@ class ColumnRunner(StepRunner):
         return concatenated(found[1]), concatenated(found[0]), arrival
 
     def _folded_now(
-        self, operator: PaneOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
+        self, operator: TileOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Fires windows for elements that are late for them; returns the rows of state of those that are kept."""
         windows = operator.windows
@@ -318,7 +319,7 @@ class ColumnRunner(StepRunner):
         return operator.fold_arrived(chunks, keys, stamps, inputs)
 
     def _folded_before(
-        self, operator: PaneOperator, rows: Any, watermark: int, packer: Packer
+        self, operator: TileOperator, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
         tiles = tiles_in(rows)

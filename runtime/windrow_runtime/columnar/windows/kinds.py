@@ -1,0 +1,185 @@
+"""Tells from a step how its windows fire on columns: at their end, at intervals, by counting, or as panes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any, TypeAlias
+
+from windrow.evictors import CountEvictor
+from windrow.plan import WindowNode
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    MergingPurgingTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.windows.shape import (
+    AlignedWindows,
+    GapWindows,
+    WindowOfAllTime,
+    WindowShape,
+    decline_panes,
+    shape_assigned,
+    shape_of,
+    trigger_of,
+)
+
+# Any in this module: triggers of elements and windows of every type.
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of a step; in milliseconds."""
+
+    gap: int
+    lateness: int  # how long sessions are kept behind their end; MAX_TIMESTAMP: for ever
+    by_clock: bool = False  # whether they are sessions of processing time
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Windows that fire whenever a fixed number of elements has come to them."""
+
+    tiles: Tiles  # the windows that the elements are in; those of all time make count windows
+    every: int  # how many elements come to a window between two firings
+    size: int | None  # how many of its last elements a firing takes; None: all
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.tiles.lateness
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether they go by processing time."""
+        return self.tiles.by_clock
+
+    @property
+    def piece(self) -> int:
+        """The number of elements that are folded together: firings begin and end where such pieces do."""
+        return self.every if self.size is None else gcd(self.every, self.size)
+
+    @property
+    def pieces_each(self) -> int:
+        """The number of pieces that a firing takes; one that takes all elements has them in one."""
+        return 1 if self.size is None else self.size // self.piece
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Windows that fire at their end, and at every interval before it."""
+
+    tiles: Tiles  # the windows that the elements are in
+    interval: int | None  # in milliseconds; None: they fire at their end alone
+    purges: bool  # whether a firing drops the contents
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.tiles.lateness
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether they go by processing time."""
+        return self.tiles.by_clock
+
+
+Windows: TypeAlias = Tiles | Sessions | Counted | Timed
+
+
+def may_be_late(windows: Windows) -> bool:
+    """Returns whether elements are late by their timestamps."""
+    tiles = windows.tiles if isinstance(windows, (Counted, Timed)) else windows
+    return not (tiles.by_clock or (isinstance(tiles, Tiles) and tiles.is_global))
+
+
+def needs_timestamps(windows: Windows) -> bool:
+    """Returns whether the timestamps of elements decide which windows they are in, or when these fire."""
+    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.tiles.by_clock)
+
+
+def windows_of(node: WindowNode) -> Windows:
+    """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
+    decline_panes(node)
+    trigger = trigger_of(node)
+    purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
+    inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger
+    # Exact types: a class that is derived from one of these may do anything.
+    if type(inner) is CountTrigger and (node.evictor is None or type(node.evictor) is CountEvictor):
+        return _counted(node, inner.max_count, purges=purges)
+    if node.evictor is None and type(inner) in _TIMED:
+        return _timed(node, inner, purges=purges)
+    if node.evictor is None and type(inner) is EventTimeTrigger and purges and node.allowed_lateness:
+        windows = _assigned(node, shape_assigned(node))
+        if isinstance(windows, Tiles) and not (windows.is_global or windows.by_clock):
+            return replace(windows, purges=True)
+    return _assigned(node, shape_of(node))
+
+
+_TIMED = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger, ProcessingTimeTrigger)
+
+
+def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
+    tiles = _assigned(node, shape_assigned(node))
+    if isinstance(tiles, Sessions):
+        raise DeclinedError("sessions that count their elements may merge at each of them")
+    size = every if purges else None
+    if node.evictor is not None:
+        assert isinstance(node.evictor, CountEvictor), "no other one is counted"
+        size = node.evictor.max_count
+        if node.evictor.do_evict_after:
+            # What is left behind a firing is there at the next one, with the elements that came since.
+            size += every
+        size = min(size, every) if purges else size
+        if not size:
+            raise DeclinedError("the evictor leaves no element")
+    return Counted(tiles, every, size)
+
+
+def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed | Sessions:
+    tiles = _assigned(node, shape_assigned(node))
+    if isinstance(tiles, Sessions):
+        if tiles.by_clock and isinstance(trigger, ProcessingTimeTrigger):
+            # They are cleaned up when their end fires them.
+            return tiles
+        raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
+    continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
+    interval = trigger.interval if isinstance(trigger, continuous) else None
+    by_clock = trigger.uses_processing_time
+    if tiles.is_global and interval is not None:
+        return Timed(replace(tiles, by_clock=by_clock), interval, purges)
+    if tiles.is_global or tiles.by_clock != by_clock:
+        raise DeclinedError(f"{trigger.describe()} goes by another time than the windows")
+    if interval is not None and tiles.windows_each > 1:
+        if tiles.lateness:
+            raise DeclinedError("a late element fires some of its windows at once, and others at intervals")
+        # The timer for the end is set with the first element, and that of an interval at the firing before.
+        if (tiles.offset + tiles.size - 1) % gcd(tiles.slide, interval) == 0:
+            raise DeclinedError("windows that slide may end when others fire at intervals")
+    return Timed(tiles, interval, purges)
+
+
+def _assigned(node: WindowNode, shape: WindowShape | None) -> Tiles | Sessions:
+    """The windows that elements are assigned to."""
+    lateness = node.allowed_lateness or 0
+    if isinstance(shape, WindowOfAllTime):
+        return Tiles(0, 1, 0, 0)
+    if isinstance(shape, GapWindows) and shape.gap is not None:
+        if shape.gap > FARTHEST:
+            raise DeclinedError("the gap is too long for columns")
+        return Sessions(shape.gap, lateness, shape.by_clock)
+    if not isinstance(shape, AlignedWindows):
+        raise DeclinedError(f"{node.assigner.describe()} has no form on columns")
+    if shape.slide > shape.size:
+        # Whether an element between two windows is late depends on its own timestamp.
+        raise DeclinedError("there are gaps between windows")
+    if shape.size > FARTHEST:
+        raise DeclinedError("windows are too large for columns")
+    return Tiles(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)
