@@ -169,6 +169,6 @@ def test_damaged_numbers_of_elements_are_refused(until: int | None) -> None:
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
     rows = pa.RecordBatch.from_pylist([{"key": "k", "start": 0, "until": until}], operator.schema)
-    contents = RowContents(operator.schema, lambda rows: 0, operator.check)
+    contents = RowContents(operator.schema, lambda rows: (0, None), operator.check)
     with pytest.raises(CheckpointError, match="stored state is damaged"):
         contents.load(dump_rows(rows))

@@ -75,7 +75,9 @@ class State:
         assert set(self.store) == (set() if self.record.inline or not stored else stored)
 
     def _pages(self, due: int) -> RowPages:
-        return RowPages(self.record, RowContents(SCHEMA, lambda rows: due, lambda rows: None), self.store, self.tuning)
+        return RowPages(
+            self.record, RowContents(SCHEMA, lambda rows: (due, None), lambda rows: None), self.store, self.tuning
+        )
 
     def keys_of_working_set(self) -> set[str]:
         data = self.record.working

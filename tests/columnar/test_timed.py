@@ -187,7 +187,7 @@ def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
     row = {"key": "k", "start": 0, "next": 7, "filled": 1, "number": 0}
-    contents = RowContents(operator.schema, lambda rows: 0, operator.check)
+    contents = RowContents(operator.schema, lambda rows: (0, None), operator.check)
     contents.load(dump_rows(pa.RecordBatch.from_pylist([row], operator.schema)))
     with pytest.raises(CheckpointError, match="stored state is damaged"):
         contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], operator.schema)))

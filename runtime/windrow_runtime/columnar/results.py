@@ -35,8 +35,7 @@ from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.geometry import Tiles
-from windrow_runtime.columnar.windows.kinds import Counted, Timed
+from windrow_runtime.columnar.windows.kinds import tiles_of
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
 from windrow_runtime.columnar.windows.tiles import TileOperator
@@ -85,8 +84,8 @@ def _combined(
 
 def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
     """Key and window of a result, for errors."""
-    windows = form.windows.tiles if isinstance(form.windows, (Counted, Timed)) else form.windows
-    is_global = isinstance(windows, Tiles) and windows.is_global
+    tiles = tiles_of(form.windows)
+    is_global = tiles is not None and tiles.is_global
     return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 

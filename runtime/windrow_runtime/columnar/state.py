@@ -349,9 +349,9 @@ class RowContents:
     """Handles rows, and the hashes of their keys."""
 
     schema: pa.Schema
-    due: Callable[[pa.RecordBatch], int]  # gives when something in rows is due next, under the watermark of a batch
+    # Gives when something in rows is due next by the watermark, and by the clock; None: never.
+    due: Callable[[pa.RecordBatch], tuple[int | None, int | None]]
     check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
-    by_clock: bool = False  # whether something is due in processing time
 
     def load(self, data: bytes) -> KeyedRows:
         rows = load_rows(data, self.schema)
@@ -362,8 +362,8 @@ class RowContents:
         return dump_rows(state.rows) if state.rows.num_rows else b""
 
     def timers(self, state: KeyedRows) -> tuple[int, int]:
-        due = stored_timer(self.due(state.rows) if state.rows.num_rows else None)
-        return (NO_TIMER, due) if self.by_clock else (due, NO_TIMER)
+        event, clock = self.due(state.rows) if state.rows.num_rows else (None, None)
+        return stored_timer(event), stored_timer(clock)
 
     def open(self, pages: Mapping[int, KeyedRows]) -> KeyedRows:
         return self.join([*pages.values()])

@@ -191,7 +191,7 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         """Sets the target at the first element."""
         target = context.get_state(self._TARGET)
         if target.get() is None:
-            due = self._target_of(context.current_processing_time)
+            due = self.target_of(context.current_processing_time)
             target.add(due)
             context.register_processing_time_timer(due)
 
@@ -225,6 +225,13 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
             context.delete_processing_time_timer(due)
             target.clear()
 
+    def target_of(self, now: int) -> int:
+        """The time at which it is ready where the first element comes at ``now``, in milliseconds."""
+        due = now + self.delay
+        if self.aligned_to is not None:
+            due += -due % self.aligned_to
+        return min(due, MAX_TIMESTAMP)
+
     def describe(self) -> str:
         aligned = "" if self.aligned_to is None else f", aligned to {self.aligned_to} ms"
         return f"after_processing_time({self.delay} ms{aligned})"
@@ -234,12 +241,6 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         due = context.get_state(self._TARGET).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
         return f"{self.describe()}: {waits}"
-
-    def _target_of(self, now: int) -> int:
-        due = now + self.delay
-        if self.aligned_to is not None:
-            due += -due % self.aligned_to
-        return min(due, MAX_TIMESTAMP)
 
 
 def after_processing_time(

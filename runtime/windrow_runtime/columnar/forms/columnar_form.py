@@ -41,8 +41,11 @@ from windrow_runtime.columnar.windows.kinds import (
     Windows,
     may_be_late,
     needs_timestamps,
+    tiles_of,
     windows_of,
 )
+from windrow_runtime.columnar.windows.pane_rules import Paned
+from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
 from windrow_runtime.columnar.windows.tiles import TileOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
@@ -89,7 +92,7 @@ class ColumnarForm(ScanTarget):
         late = "late elements leave one by one" if self.late_tag is not None else ""
         if windows.lateness:
             late = "each late element fires its window"
-        if isinstance(windows, Counted):
+        if isinstance(windows, Counted) or (isinstance(windows, Paned) and windows.counts):
             return Folding.NONE, "each element is counted"
         # Tiles fold all elements in their order, unless late ones cross beside them.
         keeps_order = isinstance(windows, Timed) or (isinstance(windows, Tiles) and not late)
@@ -106,11 +109,21 @@ class ColumnarForm(ScanTarget):
             return Folding.ALL, ""
         if isinstance(windows, Tiles):
             return (Folding.ON_TIME if late else Folding.ALL), late
+        if isinstance(windows, Paned):
+            return self._folded_panes(windows)
         if windows.lateness:
             return Folding.NONE, late
         if windows.by_clock:
             return Folding.NONE, "elements of sessions by the clock have no timestamps"
         return Folding.ON_TIME, late
+
+    def _folded_panes(self, windows: Paned) -> tuple[Folding, str]:
+        """The same for windows that let panes out."""
+        if windows.may_close_filled:
+            return Folding.NONE, "closing panes come in the order in which windows began"
+        if windows.early is not None and any(route.has_stamps for route in self.routes):
+            return Folding.NONE, "timers in front may let elements out before the clock is looked at"
+        return Folding.ON_TIME, "late elements come one by one"
 
     @property
     def folds_first(self) -> bool:
@@ -121,7 +134,9 @@ class ColumnarForm(ScanTarget):
     def counts_windows(self) -> bool:
         """Returns whether the state has a row for each window that is open."""
         windows = self.windows
-        return isinstance(windows, (Sessions, Timed)) or (isinstance(windows, Counted) and windows.pieces_each == 1)
+        return isinstance(windows, (Sessions, Timed, Paned)) or (
+            isinstance(windows, Counted) and windows.pieces_each == 1
+        )
 
     @property
     def combined(self) -> Combined[Any, Any, Any, Any] | None:
@@ -130,8 +145,10 @@ class ColumnarForm(ScanTarget):
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
-    def operator(self) -> TileOperator | SessionOperator | CountOperator | TimedOperator:
+    def operator(self) -> TileOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator:
         """Runs the step on a key group."""
+        if isinstance(self.windows, Paned):
+            return PanedOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Timed):
             return TimedOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Counted):
@@ -180,11 +197,11 @@ class ColumnarForm(ScanTarget):
             assert bound is not None, "sessions are folded where a bound is known"
             yield from self._sessions(operator, rows, bound)
         else:
-            assert isinstance(operator, TileOperator), "counted elements are not folded"
+            assert isinstance(operator, (TileOperator, PanedOperator)), "counted elements are not folded"
             yield from self._tiles(operator, rows, None if folding is Folding.ALL else bound)
 
     def _tiles(
-        self, operator: TileOperator, rows: pa.RecordBatch, bound: int | None
+        self, operator: TileOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for windows of tiles; where there is a bound, elements that may be behind it cross one by one."""
         # One by one, elements carry their fields for the late output: even a row for each is better.
@@ -193,13 +210,19 @@ class ColumnarForm(ScanTarget):
             yield Crossing.ELEMENTS, rows
             return
         if bound is not None:
-            stays = ~operator.windows.ahead_of(bound, operator.windows.tiles_of(rows.column(1).to_numpy()))
+            tiles = tiles_of(self.windows)
+            assert tiles is not None, "sessions are folded in another way"
+            stays = ~tiles.ahead_of(bound, tiles.tiles_of(rows.column(1).to_numpy()))
             if stays.any():
                 yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
             if not rows.num_rows:
                 return
-        folded, counts = operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+        inputs = rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)
+        if isinstance(operator, PanedOperator):
+            yield Crossing.FOLDED, operator.fold(*inputs)[0]
+            return
+        folded, counts = operator.fold(*inputs)
         columns = [*folded.columns, pa.array(counts)]
         yield Crossing.FOLDED, pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
 
@@ -232,6 +255,8 @@ class ColumnarForm(ScanTarget):
             shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
         elif isinstance(windows, Timed) and windows.interval is not None:
             shared = ", firings at intervals"
+        elif isinstance(windows, Paned):
+            shared = ", panes"
         clock = ", by the clock" if windows.by_clock else ""
         folding, why = self._folded
         folded = {
@@ -267,7 +292,10 @@ def columnar_form(
     element = routes[0].element
     _check_key(routes[0].key, spec.process)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
-    if kernel.outgrows_result and isinstance(windows, Counted) and windows.size is None:
+    keeps_all = (isinstance(windows, Counted) and windows.size is None) or (
+        isinstance(windows, Paned) and windows.conditions and not windows.discards
+    )
+    if kernel.outgrows_result and keeps_all:
         raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered and isinstance(windows, Tiles) and windows.windows_each > 1:
         # The tiles of a window are merged in order of time, which is not that of arrival.

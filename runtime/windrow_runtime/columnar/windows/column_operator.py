@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from windrow.panes import ChangeKind
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed
+from windrow_runtime.columnar.windows.pane_rules import Paned
 
-W = TypeVar("W", Tiles, Sessions, Counted, Timed)
+W = TypeVar("W", Tiles, Sessions, Counted, Timed, Paned)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class ColumnOperator(Generic[W]):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
+KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE_BEFORE, ChangeKind.UPDATE_AFTER)
+FIRST, WITHDRAWN, REPLACING = range(3)
+"""The places of kinds among them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fired:
     """Windows that fired, as columns side by side; in milliseconds."""
@@ -59,6 +66,7 @@ class Fired:
     ends: Ints
     stamps: Ints  # the last timestamps of the windows, which the results carry
     results: pa.Array
+    kinds: Ints | None = None  # the places of the kinds of changes among KINDS; None: these are no changes
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -66,4 +74,5 @@ class Fired:
     def slice(self, start: int, count: int) -> Fired:
         """Up to ``count`` of them that follow each other."""
         some = slice(start, start + count)
-        return Fired(self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some])
+        kinds = None if self.kinds is None else self.kinds[some]
+        return Fired(self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some], kinds)

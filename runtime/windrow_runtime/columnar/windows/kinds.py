@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from windrow.evictors import CountEvictor
 from windrow.plan import WindowNode
+from windrow.plan.changing import takes_changes
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -19,6 +20,7 @@ from windrow.triggers import (
     Trigger,
 )
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.pane_rules import Paned, paned
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.shape import (
     AlignedWindows,
@@ -26,6 +28,7 @@ from windrow_runtime.operators.windows.shape import (
     WindowOfAllTime,
     WindowShape,
     decline_panes,
+    lets_panes_out,
     shape_assigned,
     shape_of,
     trigger_of,
@@ -91,13 +94,20 @@ class Timed:
         return self.tiles.by_clock
 
 
-Windows: TypeAlias = Tiles | Sessions | Counted | Timed
+Windows: TypeAlias = Tiles | Sessions | Counted | Timed | Paned
+
+
+def tiles_of(windows: Windows) -> Tiles | None:
+    """The windows that elements are assigned to; None: sessions."""
+    if isinstance(windows, Sessions):
+        return None
+    return windows if isinstance(windows, Tiles) else windows.tiles
 
 
 def may_be_late(windows: Windows) -> bool:
     """Returns whether elements are late by their timestamps."""
-    tiles = windows.tiles if isinstance(windows, (Counted, Timed)) else windows
-    return not (tiles.by_clock or (isinstance(tiles, Tiles) and tiles.is_global))
+    tiles = tiles_of(windows)
+    return not (windows.by_clock or (tiles is not None and tiles.is_global))
 
 
 def needs_timestamps(windows: Windows) -> bool:
@@ -107,6 +117,11 @@ def needs_timestamps(windows: Windows) -> bool:
 
 def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
+    if lets_panes_out(node) and not takes_changes(node):
+        tiles = _assigned(node, shape_assigned(node))
+        if isinstance(tiles, Sessions):
+            raise DeclinedError("sessions let panes out, and may merge at each element")
+        return paned(node, tiles)
     decline_panes(node)
     trigger = trigger_of(node)
     purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)

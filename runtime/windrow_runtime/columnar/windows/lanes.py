@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +11,8 @@ import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
-from windrow_runtime.columnar.rows.groups import Keys, cells_of, encode_keys
+from windrow_runtime.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, W
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles, gone
 
 
@@ -58,3 +61,24 @@ def cleaned(tiles: Tiles, starts: Ints, time: int) -> Mask:
     if tiles.is_global:
         return np.zeros(len(starts), np.bool_)
     return gone(tiles.last_times(starts), tiles.lateness, time)
+
+
+class LaneOperator(ColumnOperator[W]):
+    """The base of operators whose state has a row for each lane."""
+
+    @cached_property
+    def folded_schema(self) -> pa.Schema:
+        """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
+        names = [name for name in self.schema.names if name not in self.places]
+        key, *states = [self.schema.field(name) for name in names[: 1 + len(self.kernel.state_types)]]
+        return pa.schema([key, pa.field("at", pa.int64()), *states, pa.field("elements", pa.int64())])
+
+    def folded(
+        self, keys: Keys, cells: Cells, stamps: Ints, inputs: Sequence[pa.Array], *, by_arrival: bool
+    ) -> pa.RecordBatch:
+        """One row for all elements of a cell; ``by_arrival`` in the order in which the first ones came."""
+        first = cells.groups.first_rows
+        own, at = keys.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
+        columns = [own, at, *self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
+        return rows.take(pa.array(np.argsort(first))) if by_arrival else rows

@@ -14,7 +14,6 @@ order. While one advance fires several times, a timer that is set anew at a firi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
@@ -25,17 +24,17 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
-from windrow_runtime.columnar.windows.lanes import cleaned, lanes_of, windows_for
+from windrow_runtime.columnar.windows.lanes import LaneOperator, cleaned, lanes_of, windows_for
 
 _FIRED_AT_ONCE: Final = 100_000
 _ROWS_AT_ONCE: Final = 1 << 17
 
 
-class TimedOperator(ColumnOperator[Timed]):
+class TimedOperator(LaneOperator[Timed]):
     """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
 
     places: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
@@ -44,13 +43,6 @@ class TimedOperator(ColumnOperator[Timed]):
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
         return self.windows.tiles.windows_each > 1 and self.windows.interval is not None
-
-    @cached_property
-    def folded_schema(self) -> pa.Schema:
-        """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
-        states = [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
-        ints = [pa.field(name, pa.int64()) for name in ("at", "elements")]
-        return pa.schema([pa.field("key", self.key_type), ints[0], *states, ints[1]])
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -73,12 +65,8 @@ class TimedOperator(ColumnOperator[Timed]):
             cells = Cells(Groups(np.arange(len(keys)), len(keys)), encoded.codes, numbers)
         else:
             cells = cells_of(encoded, numbers)
-        first = cells.groups.first_rows
-        own, at = encoded.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
-        states, counts = self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)
-        folded = pa.RecordBatch.from_arrays([own, at, *states, counts], schema=self.folded_schema)
         # Windows come to be in the order in which their first elements come.
-        return folded.take(pa.array(np.argsort(first))) if self._is_numbered else folded
+        return self.folded(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
 
     def advance(self, rows: pa.RecordBatch, before: int, time: int) -> tuple[Iterator[Fired], pa.RecordBatch]:
         """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,16 +24,19 @@ from windrow_runtime.columnar.state import (
     load_rows,
     no_rows,
 )
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.late import fire_late
+from windrow_runtime.columnar.windows.panes import PanedOperator, Times
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.tiles import TileOperator, tiles_in
 from windrow_runtime.columnar.windows.timed import TimedOperator
+from windrow_runtime.operators.changes import as_change
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_runtime.operators.windows.pane_operator import CLOSED
 from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.spark.exchange.packer import Packer
@@ -43,6 +46,9 @@ from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
 # Any in this module: results are of every type, and pyarrow has no types.
+
+_OnPages: TypeAlias = SessionOperator | CountOperator | TimedOperator | PanedOperator
+"""The operators whose state lies in pages by key."""
 
 _ROWS_IN_A_PAYLOAD: Final = 100_000
 _VALUES_AT_ONCE: Final = 50_000
@@ -140,7 +146,7 @@ class ColumnRunner(StepRunner):
 
     def _run_pages(
         self,
-        operator: SessionOperator | CountOperator | TimedOperator,
+        operator: _OnPages,
         record: StepRecord,
         store: PageStore,
         phases: Sequence[_Phase],
@@ -149,8 +155,7 @@ class ColumnRunner(StepRunner):
     ) -> Iterator[PackedRow]:
         by_clock = operator.windows.by_clock
         last = phases[-1].watermark
-        next_time = partial(operator.next_time, now if by_clock else last)
-        contents = RowContents(operator.schema, next_time, operator.check, by_clock)
+        contents = RowContents(operator.schema, partial(_next_times, operator, last, now), operator.check)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
         keys = pa.concat_arrays([column for phase in phases for column in phase.keys])
         for part, mask in pages.shares(keys, last, now):
@@ -160,14 +165,18 @@ class ColumnRunner(StepRunner):
             for phase in phases:
                 time = now if by_clock else phase.watermark
                 # The clock fires behind what timers upstream emitted.
-                if not by_clock or phase is phases[-1]:
+                if isinstance(operator, PanedOperator):
+                    clock = record.now if phase is phases[-1] else None
+                    rows = yield from self._let_panes_out(operator, rows, before, Times(time, now), clock, fires)
+                    before = time
+                elif not by_clock or phase is phases[-1]:
                     rows = yield from self._advance(operator, rows, before, time, fires)
                     before = time
                 end = start + len(phase.arrival)
                 inside = phase if mask is None else phase.where(mask[start:end])
                 start = end
                 if len(inside.arrival):
-                    rows = yield from self._add(operator, rows, inside, time)
+                    rows = yield from self._add(operator, rows, inside, Times(time, now))
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
@@ -193,10 +202,11 @@ class ColumnRunner(StepRunner):
             yield from self._emit(fired, packer)
         return rows
 
-    def _add(
-        self, operator: SessionOperator | CountOperator | TimedOperator, rows: Any, arrived: _Phase, time: int
-    ) -> Generator[PackedRow, None, Any]:
+    def _add(self, operator: _OnPages, rows: Any, arrived: _Phase, times: Times) -> Generator[PackedRow, None, Any]:
         """Adds elements; returns the rows of state."""
+        time = times.watermark
+        if isinstance(operator, PanedOperator):
+            return (yield from self._add_to_panes(operator, rows, arrived, times))
         if isinstance(operator, CountOperator):
             return (yield from self._count(operator, rows, arrived.elements, time, arrived.packer))
         if isinstance(operator, TimedOperator):
@@ -205,6 +215,48 @@ class ColumnRunner(StepRunner):
         rows = yield from self._add_to_sessions(operator, rows, arrived, time)
         yield from self._drain(arrived.packer)
         return rows
+
+    def _let_panes_out(
+        self, operator: PanedOperator, rows: Any, before: int, times: Times, clock: int | None, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Lets panes out that wait for the watermark, and for the clock behind ``clock``, unless that is None."""
+        fired, rows = operator.advance(rows, before, times)
+        if fired is not None:
+            yield from self._emit(fired, packer)
+        if clock is not None:
+            fired, rows = operator.advance_clock(rows, clock, times.now)
+            if fired is not None:
+                yield from self._emit(fired, packer)
+        return rows
+
+    def _add_to_panes(
+        self, operator: PanedOperator, rows: Any, arrived: _Phase, times: Times
+    ) -> Generator[PackedRow, None, Any]:
+        """Adds elements to windows that let panes out; returns the rows of state."""
+        tiles, folded, elements = operator.windows.tiles, arrived.folded, arrived.elements
+        if folded.num_rows:
+            ahead = tiles.ahead_of(times.watermark, tiles.tiles_of(folded.column(1).to_numpy()))
+            self._check_ahead(ahead, times.watermark)
+            folded, elements = self._folded_in_order(operator, arrived, times.watermark)
+            rows = operator.add_folded(rows, folded, times)
+        elements = yield from self._without_late(tiles, elements, times.watermark, arrived.packer)
+        dropped = partial(self._metrics.count, CLOSED)
+        return (
+            yield from self._emit_each(
+                operator.add(rows, *self._inputs_of(elements), times, dropped), rows, arrived.packer
+            )
+        )
+
+    def _folded_in_order(self, operator: PanedOperator, arrived: _Phase, watermark: int) -> tuple[Any, Any]:
+        """All elements that are on time, folded, in the order in which the first ones came; and the other elements."""
+        tiles, folded, elements = operator.windows.tiles, arrived.folded, arrived.elements
+        ahead = tiles.ahead_of(watermark, tiles.tiles_of(elements.column(1).to_numpy()))
+        if not ahead.any():
+            return folded, elements
+        arrival = arrived.arrival[folded.num_rows :][ahead]
+        more, firsts = operator.fold(*self._inputs_of(elements.filter(_mask(ahead))))
+        order = np.argsort(np.concatenate([arrived.arrival[: folded.num_rows], arrival[firsts]]))
+        return concatenated([folded, more]).take(pa.array(order)), elements.filter(_mask(~ahead))
 
     def _count(
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
@@ -354,7 +406,7 @@ class ColumnRunner(StepRunner):
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
         step = self.step
-        direct = step.direct_sinks
+        direct = step.direct_sinks if fired.kinds is None else {}
         if step.targets:
             assert step.results is not None, "columns have a type"
             step.send(record_batch(self._form, fired, step.results), fired.stamps, packer)
@@ -369,7 +421,10 @@ class ColumnRunner(StepRunner):
             return
         for start in range(0, len(fired), _VALUES_AT_ONCE):
             some = fired.slice(start, _VALUES_AT_ONCE)
-            for value, stamp in zip(values_of(self._form, some), some.stamps.tolist(), strict=True):
+            values = values_of(self._form, some)
+            if some.kinds is not None:
+                values = list(map(as_change, map(KINDS.__getitem__, some.kinds.tolist()), values))
+            for value, stamp in zip(values, some.stamps.tolist(), strict=True):
                 self._collector.collect(value, stamp)
             self._collector.drain(packer, have_columns=True)
             yield from packer.full()
@@ -386,6 +441,15 @@ class ColumnRunner(StepRunner):
                     yield from packer.write_columns(sink, part)
                 else:
                     yield packer.row_of_columns(sink, dump_rows(part, compress=False))
+
+
+def _next_times(operator: _OnPages, watermark: int, now: int, rows: Any) -> tuple[int | None, int | None]:
+    """When something in rows of state is due next by the watermark, and by the clock; None: never."""
+    if isinstance(operator, PanedOperator):
+        return operator.next_times(watermark, rows)
+    if operator.windows.by_clock:
+        return None, operator.next_time(now, rows)
+    return operator.next_time(watermark, rows), None
 
 
 def _mask(chosen: Any) -> Any:

@@ -1,0 +1,133 @@
+"""Tells when windows let panes out, for the triggers that compose and that columns can follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner
+from windrow.plan import WindowNode
+from windrow.triggers import Trigger
+from windrow.triggers.composable import (
+    AfterCount,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    MergingAfterWatermark,
+    MergingRepeatedly,
+    Never,
+    Repeatedly,
+)
+from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.operators.errors import DeclinedError
+
+# Any in this module: triggers of elements and windows of every type.
+
+Condition: TypeAlias = AfterCount | AfterProcessingTime
+"""What a window waits for, again and again, to let the next pane out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paned:
+    """Windows that let panes out."""
+
+    tiles: Tiles  # the windows that the elements are in
+    early: (
+        Condition | None
+    )  # before the end of a window; at all times where the end lets no pane out. None: nothing does
+    late: Condition | None  # behind the pane on time
+    at_end: bool  # whether the end of a window lets a pane out
+    finishes: bool  # whether that pane is the last one: what comes later is dropped
+    discards: bool
+    retracts: bool
+    always_on_time: bool  # whether a pane on time is let out where nothing is new
+    always_closes: bool  # whether a closing pane is
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.tiles.lateness
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether the windows are of processing time."""
+        return self.tiles.by_clock
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What lets panes out beside the end of windows."""
+        return tuple([each for each in (self.early, self.late) if each is not None])
+
+    @property
+    def counts(self) -> bool:
+        """Returns whether an element that is on time may let a pane out by itself."""
+        return isinstance(self.early, AfterCount) or (self.early is not None and not self.early.delay)
+
+    @property
+    def may_close_filled(self) -> bool:
+        """Returns whether a window may have a last pane when it is cleaned up behind its end."""
+        is_late = not (isinstance(self.late, AfterCount) and self.late.count == 1) and not self.finishes
+        return bool(self.lateness) and (self.always_closes or is_late)
+
+
+_REPEATED: Final = (Repeatedly, MergingRepeatedly)
+_WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
+
+
+def paned(node: WindowNode, tiles: Tiles) -> Paned:
+    """When the windows of a step let panes out; declined where the trigger has to be asked at each element."""
+    said, trigger = node.panes, node.effective_trigger
+    if node.evictor is not None:
+        raise DeclinedError("an evictor sees each element")
+    if said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+        raise DeclinedError("the timestamps of results are those of elements")
+    if tiles.by_clock:
+        raise DeclinedError("panes of windows in processing time are counted")
+    early, late, at_end, finishes = _parts(trigger)
+    return Paned(
+        tiles,
+        early,
+        late,
+        at_end,
+        finishes,
+        discards=said.mode is AccumulationMode.DISCARDING,
+        retracts=said.mode is AccumulationMode.RETRACTING,
+        always_on_time=said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
+        always_closes=said.closing is ClosingBehavior.FIRE_ALWAYS,
+    )
+
+
+def _parts(trigger: Trigger[Any, Any]) -> tuple[Condition | None, Condition | None, bool, bool]:
+    """The conditions early and late, whether the end of a window lets a pane out, and whether that is the last one."""
+    inner = trigger.inner if isinstance(trigger, Repeatedly) and type(trigger) in _REPEATED else None
+    # Exact types: a class that is derived from one of these may do anything.
+    if type(trigger) is AfterEndOfWindow:
+        return None, None, True, True
+    if type(trigger) is DefaultTrigger or type(inner) is AfterEndOfWindow:
+        return None, AfterCount(1), True, False
+    if isinstance(trigger, AfterWatermark) and type(trigger) in _WITH_PARTS:
+        return _repeated(trigger.early), _repeated(trigger.late), True, trigger.late is None
+    if type(trigger) is Never:
+        return None, None, False, False
+    if inner is not None and type(inner) in (AfterCount, AfterProcessingTime):
+        return _repeated(inner), None, False, False
+    raise _asked(trigger)
+
+
+def _repeated(trigger: Trigger[Any, Any] | None) -> Condition | None:
+    """What a trigger waits for each time; None: it never fires."""
+    if isinstance(trigger, Repeatedly) and type(trigger) in _REPEATED:
+        return _repeated(trigger.inner)
+    if trigger is None or type(trigger) is Never:
+        return None
+    if type(trigger) is Always:
+        return AfterCount(1)
+    if isinstance(trigger, (AfterCount, AfterProcessingTime)) and type(trigger) in (AfterCount, AfterProcessingTime):
+        return trigger
+    raise _asked(trigger)
+
+
+def _asked(trigger: Trigger[Any, Any]) -> DeclinedError:
+    return DeclinedError(f"{trigger.describe()} is asked at each element")

@@ -1,0 +1,471 @@
+"""Windows that let panes out early, on time and late, over columns.
+
+State is a row for each lane, which is a key and a window: what the aggregate holds, how far the lane has got, and what
+its next pane waits for. Elements of a batch are folded into pieces, each of which ends with an element that lets a pane
+out, or with the last one of its lane::
+
+    early=after_count(3)   elements  1 2 3 4 5 6 7
+                           pieces   |-----|-----|-|
+                           panes          3     6      the third piece waits for two more elements
+
+The panes of windows that accumulate have all pieces up to theirs, and what the lane held before; others have one piece.
+
+The order of panes is that in which timers let them out one by one: by time, and at one time in the order in which they
+were set, which ``number`` and ``since`` hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from windrow.time import MAX_TIMESTAMP
+from windrow.triggers.composable import AfterCount, AfterProcessingTime
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
+from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN, Fired
+from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.lanes import LaneOperator, Lanes, lanes_of, windows_for
+from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
+
+_T = TypeVar("_T", np.bool_, np.int64)
+_States: TypeAlias = Sequence[pa.Array]
+_StatesOf: TypeAlias = Callable[[Groups, pa.Array], _States]
+"""Gives the states of pieces, from the piece of each row and the places of the rows among those that came."""
+
+_EARLY: Final = 0  # the end of the window has let no pane out
+_ENDED: Final = 1  # it has
+_LATE: Final = 2  # another pane has come behind that one
+_FINISHED: Final = 3  # no other one will
+_PHASES: Final = 4
+
+_UNSET: Final = np.iinfo(np.int64).max
+"""The time for which a lane waits that waits for none."""
+
+_FAR: Final = 1 << 62
+"""More elements than ever come."""
+
+_LEAST_AT_ONCE: Final = 4_096
+_LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
+_ROWS_AT_ONCE: Final = 1 << 18
+
+
+@dataclass(slots=True)
+class _Held:
+    """The rows of lanes, as columns side by side."""
+
+    keys: pa.Array
+    starts: Ints  # of windows; of no meaning for the window of all time
+    numbers: Ints  # ascend in the order in which the lanes of a key began
+    phases: Ints
+    fresh: Mask  # whether elements have come since the last pane
+    counts: Ints  # how many have come since the condition at work began, where it counts them
+    due: Ints  # the time at which the clock lets a pane out
+    asked: Ints  # the first time at which the clock looks: another condition may wait for an earlier time
+    since: Ints  # ascend in the order in which ``due`` was set
+    states: list[pa.Array]
+    shown: pa.Array | None  # the results that the next panes withdraw
+    has_shown: Mask
+    rows: Ints  # the row of state that each was; -1: it is new
+
+
+class Times(NamedTuple):
+    """The times of a batch, in milliseconds."""
+
+    watermark: int
+    now: int
+
+
+class PanedOperator(LaneOperator[Paned]):
+    """Runs a step on some keys at a time."""
+
+    places: ClassVar[Sequence[str]] = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        fields = [*super().schema]
+        if self.windows.retracts:
+            fields += [pa.field("shown", self.kernel.result_type), pa.field("has_shown", pa.int64())]
+        return pa.schema(fields)
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        super().check(rows)
+        starts, _, phases, fresh, counts = (rows.column(place).to_numpy() for place in range(1, 6))
+        if ((starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (counts < 0) | (counts > FARTHEST)).any():
+            raise damaged_state("a window that is too far away, or a count that is none")
+        if ((phases < 0) | (phases >= _PHASES) | (fresh < 0) | (fresh > 1)).any():
+            raise damaged_state("a window that has let panes out of a kind that there is not")
+
+    # Timers
+
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
+        """The panes that the watermark lets out where it advances, in order, and the rows that are kept."""
+        watermark, now = times
+        if watermark <= before:
+            return None, rows
+        rules, held = self.windows, self._open(rows)
+        ends = rules.tiles.last_times(held.starts)
+        closing = self._closing(ends)
+        closes = closing <= watermark
+        ended = (ends > before) & (ends <= watermark) & (held.phases == _EARLY)
+        if not ended.any() and not closes.any():
+            return None, rows
+        with_end = closing == ends
+        if rules.at_end:
+            awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
+            first = ended & (held.fresh | awaited)
+            over = (held.phases == _FINISHED) | (ended & rules.finishes)
+            second = closes & ~over & ~(ended & with_end)
+        else:
+            # The timer for the end looks at the clock, too.
+            first = ended & ~with_end & (held.due <= now)
+            second = closes.copy()
+        fresh = held.fresh & ~first
+        second &= fresh | rules.always_closes
+        fired = self._on_timers(held, (first, ends, held.fresh), (second, closing, fresh))
+        begins_anew = ended if rules.at_end else first
+        if rules.at_end:
+            held.phases[ended] = _FINISHED if rules.finishes else _ENDED
+        held.counts[begins_anew] = 0
+        held.due[begins_anew] = held.asked[begins_anew] = _UNSET
+        held.fresh = fresh
+        return fired, self._rows(held).filter(pa.array(~closes))
+
+    def _on_timers(self, held: _Held, *timers: tuple[Mask, Ints, Mask]) -> Fired | None:
+        """The panes of lanes by the times of their timers, each with marks of the lanes, and of those that are fresh."""
+        found = [np.flatnonzero(chosen) for chosen, _, _ in timers]
+        own = np.concatenate(found)
+        if not len(own):
+            return None
+        times = np.concatenate([at[rows] for rows, (_, at, _) in zip(found, timers, strict=True)])
+        fresh = np.concatenate([marks[rows] for rows, (_, _, marks) in zip(found, timers, strict=True)])
+        order = np.lexsort((held.numbers[own], times))
+        return self._let_out(held, own[order], filled=fresh[order] if self.windows.discards else None)
+
+    def advance_clock(self, rows: pa.RecordBatch, before: int, now: int) -> tuple[Fired | None, pa.RecordBatch]:
+        """The panes that the clock lets out up to now, in order, and the rows of state then."""
+        held = self._open(rows)
+        due = np.flatnonzero(held.due <= now)
+        if not len(due):
+            return None, rows
+        asked, last = held.asked[due], held.due[due]
+        due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
+        fired = self._let_out(held, due)
+        held.phases[due] += held.phases[due] == _ENDED
+        held.fresh[due] = False
+        held.due[due] = held.asked[due] = _UNSET
+        return fired, self._rows(held)
+
+    def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
+        """The watermark at which something is due next, and the time of the clock; the end of time if that is never."""
+        held = self._open(rows)
+        ends = self.windows.tiles.last_times(held.starts)
+        following = np.where((held.phases == _EARLY) & (ends > watermark), ends, self._closing(ends))
+        return int(following.min()), int(held.due.min())
+
+    def _closing(self, ends: Ints) -> Ints:
+        """The times at which windows are cleaned up, by their last timestamps: at the latest, the end of the stream."""
+        tiles = self.windows.tiles
+        if tiles.is_global or tiles.lateness >= FARTHEST:
+            return np.full(len(ends), MAX_TIMESTAMP)
+        return ends + tiles.lateness
+
+    # Elements
+
+    def fold(self, keys: pa.Array, stamps: Ints, inputs: _States) -> tuple[pa.RecordBatch, Ints]:
+        """One row for all elements of a key and a tile, in the order of the first ones, and the places of these."""
+        encoded = encode_keys(keys)
+        cells = cells_of(encoded, self.windows.tiles.numbers_of(stamps))
+        folded = self.folded(encoded, cells, stamps, inputs, by_arrival=True)
+        return folded, np.sort(cells.groups.first_rows)
+
+    def add(
+        self,
+        rows: pa.RecordBatch,
+        keys: pa.Array,
+        stamps: Ints,
+        inputs: _States,
+        times: Times,
+        dropped: Callable[[int], None],
+    ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
+        """Takes elements that are not late, some at a time: yields the panes, in order, and the rows of state then.
+
+        ``dropped`` is called with the number of those that come to windows that have finished.
+        """
+
+        def states_of(pieces: Groups, taken: pa.Array) -> _States:
+            return self.kernel.partial(pieces, [column.take(taken) for column in some])
+
+        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
+        if self.kernel.is_large:
+            at_once = _LARGE_AT_ONCE
+        for start in range(0, len(keys), at_once):
+            part = slice(start, start + at_once)
+            some = [column[part] for column in inputs]
+            fired, rows = self._add(rows, keys[part], stamps[part], states_of, times, dropped)
+            yield fired, rows
+
+    def add_folded(self, rows: pa.RecordBatch, folded: pa.RecordBatch, times: Times) -> pa.RecordBatch:
+        """The rows with folded elements, none of which lets a pane out."""
+
+        def states_of(pieces: Groups, taken: pa.Array) -> _States:
+            return self.kernel.merge(pieces, [column.take(taken) for column in some.columns[2:-1]])
+
+        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
+        for start in range(0, folded.num_rows, at_once):
+            some = folded.slice(start, at_once)
+            stamps = some.column(1).to_numpy()
+            fired, rows = self._add(rows, some.column(0), stamps, states_of, times, lambda count: None)
+            assert fired is None, "elements that let panes out come one by one"
+        return rows
+
+    def _add(
+        self,
+        rows: pa.RecordBatch,
+        keys: pa.Array,
+        stamps: Ints,
+        states_of: _StatesOf,
+        times: Times,
+        dropped: Callable[[int], None],
+    ) -> tuple[Fired | None, pa.RecordBatch]:
+        rules, known = self.windows, rows.num_rows
+        taken, starts = windows_for(rules.tiles, stamps, times.watermark)
+        lanes = lanes_of(rules.tiles, rows, keys.take(pa.array(taken)), starts)
+        held = self._by_lane(self._open(rows), lanes)
+        arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
+        ended = held.phases == _EARLY
+        ended &= rules.at_end & (rules.tiles.last_times(lanes.starts) <= times.watermark) & (arrived.sizes > 0)
+        work = _Work(rules, times.now, ended | (held.phases != _EARLY))
+        # The place of each element among those for which its lane lets panes out.
+        begun = np.where(ended | (held.due <= times.now), -1, held.counts)
+        ranks = np.empty(len(arrived), np.int64)
+        ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
+        kept = held.phases[arrived.ids] != _FINISHED
+        if rules.finishes:
+            kept &= ~ended[arrived.ids] | (ranks == 0)
+        if not kept.all():
+            dropped(int((~kept).sum()))
+            arrived, ranks, taken = arrived.where(kept), ranks[kept], taken[kept]
+            if not len(arrived):
+                return None, rows
+        own = arrived.ids
+        pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
+        fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), pa.array(taken))
+        was_filled = held.fresh if rules.discards else held.phases >= _EARLY
+        states, places = self._running(
+            held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
+        )
+        letting = np.flatnonzero(pieces.lets_out)
+        letting = letting[np.argsort(pieces.last_elements[letting])]
+        fired = None
+        counts = np.bincount(pieces.lanes[letting], minlength=arrived.count)
+        if len(letting):
+            results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
+            fired = self._emitted(held, pieces.lanes[letting], results)
+        self._go_on(held, arrived, pieces, work, begun, ended, counts)
+        source = held.rows.copy()
+        source[pieces.lanes[pieces.are_last]] = known + places[pieces.are_last]
+        newest = pa.array(source)
+        held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
+        return fired, self._rows(held)
+
+    def _running(self, held: _Held, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
+        """The states of pieces with what they go on from, and their places; ``filled`` has lanes that hold something."""
+        lanes = Groups(np.concatenate([filled, pieces.lanes]), len(held.starts))
+        # What a lane holds comes before its pieces.
+        order = lanes.order
+        before = pa.array(held.rows[filled])
+        both = [
+            pa.concat_arrays([old.take(before), new]).take(pa.array(order))
+            for old, new in zip(held.states, fresh, strict=True)
+        ]
+        if self.windows.discards:
+            firsts = np.arange(len(order))
+            behind = np.flatnonzero(order < len(filled)) + 1
+            firsts[behind] -= 1
+        else:
+            firsts = lanes.starts[lanes.ids[order]]
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return self.kernel.running(both, firsts), places[len(filled) :]
+
+    def _go_on(
+        self, held: _Held, arrived: Groups, pieces: _Pieces, work: _Work, begun: Ints, ended: Mask, panes: Ints
+    ) -> None:
+        """Changes what lanes wait for, after elements have come, and some panes."""
+        rules = self.windows
+        is_new = held.rows < 0
+        number = held.numbers.max(initial=0) + 1
+        held.numbers[is_new] = number + arrived.first_rows[is_new]
+        held.phases[ended] = _FINISHED if rules.finishes else _ENDED
+        held.phases[(held.phases == _ENDED) & (panes > ended)] = _LATE
+        last = pieces.are_last
+        lanes, waits = pieces.lanes[last], ~pieces.lets_out[last]
+        held.fresh[lanes] = waits
+        held.counts[lanes] = np.where(work.counts[lanes], (begun + arrived.sizes)[lanes] % work.every[lanes], 0)
+        # Where the clock decides, the first element behind the last pane sets the time.
+        sets = waits & work.is_timed[lanes] & ((panes[lanes] > 0) | (held.due[lanes] == _UNSET))
+        since = held.since.max(initial=0) + 1
+        held.since[lanes[sets]] = since + pieces.first_elements[last][sets]
+        held.due[lanes[~waits]] = held.asked[lanes[~waits]] = _UNSET
+        timed = lanes[sets]
+        held.due[timed] = work.targets[timed]
+        held.asked[timed] = np.where(held.phases[timed] == _LATE, work.targets[timed], work.first_target)
+
+    def _by_lane(self, rows: _Held, lanes: Lanes) -> _Held:
+        """The rows of state by the lanes of a batch, of which some are new."""
+        own, count = lanes.of_rows[: len(rows.starts)], len(lanes.keys)
+
+        def spread(column: NDArray[_T], of_new: int) -> NDArray[_T]:
+            found = np.full(count, of_new, column.dtype)
+            found[own] = column
+            return found
+
+        places = spread(rows.rows, -1)
+        return _Held(
+            keys=lanes.keys,
+            starts=lanes.starts,
+            numbers=spread(rows.numbers, 0),
+            phases=spread(rows.phases, _EARLY),
+            fresh=spread(rows.fresh, 0),
+            counts=spread(rows.counts, 0),
+            due=spread(rows.due, _UNSET),
+            asked=spread(rows.asked, _UNSET),
+            since=spread(rows.since, 0),
+            states=rows.states,
+            shown=None if rows.shown is None else rows.shown.take(pa.array(places, mask=places < 0)),
+            has_shown=spread(rows.has_shown, 0),
+            rows=places,
+        )
+
+    # Rows and results
+
+    def _open(self, rows: pa.RecordBatch) -> _Held:
+        # Arrow's own memory must not be written.
+        ints = [rows.column(place).to_numpy().copy() for place in range(1, 1 + len(self.places))]
+        starts, numbers, phases, fresh, counts, due, asked, since = ints
+        states = rows.columns[1 + len(self.places) :]
+        shown, has_shown = None, np.zeros(rows.num_rows, np.bool_)
+        if self.windows.retracts:
+            *states, shown, marks = states
+            has_shown = marks.to_numpy() > 0
+        return _Held(
+            keys=rows.column(0),
+            starts=starts,
+            numbers=numbers,
+            phases=phases,
+            fresh=fresh > 0,
+            counts=counts,
+            due=due,
+            asked=asked,
+            since=since,
+            states=states,
+            shown=shown,
+            has_shown=has_shown,
+            rows=np.arange(rows.num_rows),
+        )
+
+    def _rows(self, held: _Held) -> pa.RecordBatch:
+        ints = [held.starts, held.numbers, held.phases, held.fresh.astype(np.int64)]
+        ints += [held.counts, held.due, held.asked, held.since]
+        columns = [held.keys, *map(pa.array, ints), *held.states]
+        if held.shown is not None:
+            columns += [held.shown, pa.array(held.has_shown.astype(np.int64))]
+        return self.rows(columns)
+
+    def _let_out(self, held: _Held, own: Ints, filled: Mask | None = None) -> Fired:
+        """The panes of rows of state; where these are not filled, of windows with nothing in them."""
+        states, places = held.states, own
+        if filled is not None and not filled.all():
+            nothing = [pa.array([], kind) for kind in self.kernel.state_types]
+            empty = self.kernel.merge(Groups(np.zeros(0, np.int64), 1), nothing)
+            states = [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
+            places = np.where(filled, own, len(held.starts))
+        taken = pa.array(places)
+        return self._emitted(held, own, self.kernel.results([column.take(taken) for column in states]))
+
+    def _emitted(self, held: _Held, own: Ints, results: pa.Array) -> Fired:
+        """The results of panes, in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
+        tiles, kinds = self.windows.tiles, None
+        if held.shown is not None:
+            own, results, kinds = _with_withdrawals(held, own, results)
+        starts = held.starts[own]
+        keys = held.keys.take(pa.array(own))
+        return Fired(keys, starts, starts + tiles.size, tiles.last_times(starts), results, kinds)
+
+
+def _with_withdrawals(held: _Held, own: Ints, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
+    """The windows of results and withdrawals, these, and their kinds; notes what is shown then."""
+    count, before = len(held.starts), np.where(held.has_shown, np.arange(len(held.starts)), -1)
+    lanes = Groups(own, count)
+    order = lanes.order
+    same = np.flatnonzero(own[order][1:] == own[order][:-1])
+    replaced = before[own]
+    replaced[order[same + 1]] = count + order[same]
+    withdraws = replaced >= 0
+    places = np.arange(len(own)) + np.cumsum(withdraws)
+    source = np.empty(len(own) + int(withdraws.sum()), np.int64)
+    kinds, windows = np.zeros(len(source), np.int64), np.empty(len(source), np.int64)
+    source[places], windows[places], kinds[places] = (
+        np.arange(count, count + len(own)),
+        own,
+        np.where(withdraws, REPLACING, FIRST),
+    )
+    ahead = places[withdraws] - 1
+    source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], WITHDRAWN
+    both = pa.concat_arrays([held.shown, results])
+    touched = lanes.sizes > 0
+    newest = np.where(touched, count + lanes.last_rows, np.arange(count))
+    held.shown, held.has_shown = both.take(pa.array(newest)), held.has_shown | touched
+    return windows, both.take(pa.array(source)), kinds
+
+
+class _Pieces:
+    """The pieces into which the elements of lanes are cut, in order of lanes."""
+
+    def __init__(self, arrived: Groups, lets_out: Mask) -> None:
+        """Takes the elements by lane, and marks of those that let a pane out."""
+        order = arrived.order
+        lanes, closing = arrived.ids[order], lets_out[order]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = closing[:-1] | (lanes[1:] != lanes[:-1])
+        firsts = np.flatnonzero(begins)
+        lasts = np.append(firsts[1:], len(order)) - 1
+        self.of_elements = np.empty(len(order), np.int64)
+        self.of_elements[order] = np.cumsum(begins) - 1
+        self.lanes = lanes[firsts]
+        self.first_elements, self.last_elements = order[firsts], order[lasts]
+        self.lets_out = closing[lasts]
+        self.are_last = np.append(self.lanes[1:] != self.lanes[:-1], True)  # of their lanes
+
+
+class _Work:
+    """What lanes wait for: the early condition or the late one."""
+
+    def __init__(self, rules: Paned, now: int, late: Mask) -> None:
+        def chosen(number: Callable[[Condition | None], int]) -> Ints:
+            """A number for each lane, by its condition."""
+            return np.where(late & rules.at_end, number(rules.late), number(rules.early))
+
+        def every(condition: Condition | None) -> int:
+            """Each pane comes with so many elements."""
+            if isinstance(condition, AfterCount):
+                return condition.count
+            return 1 if target(condition) <= now else _FAR
+
+        def target(condition: Condition | None) -> int:
+            return condition.target_of(now) if isinstance(condition, AfterProcessingTime) else _UNSET
+
+        self.every = chosen(every)
+        self.targets = chosen(target)
+        self.counts = chosen(lambda condition: isinstance(condition, AfterCount)) > 0
+        self.is_timed = chosen(lambda condition: isinstance(condition, AfterProcessingTime)) > 0
+        # Both conditions see each element until the one at work alone begins anew.
+        self.first_target = min(target(rules.early), target(rules.late))

@@ -1,0 +1,148 @@
+"""Windows that let panes out: on columns they give what the general operator gives, one element after the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.columnar.engine import FEW, LATE, Keyed, batches, by_key, millis, run, told
+from tests.columnar.test_counted import some, with_window
+from tests.columnar.test_steps import TINY
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.panes import ClosingBehavior, OnTimeBehavior
+from windrow.triggers import (
+    Trigger,
+    after_count,
+    after_processing_time,
+    after_watermark,
+    always,
+    default,
+    never,
+    repeatedly,
+)
+from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.operators.changes import kind_of, value_of
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+Build = Callable[[Keyed], DataStream[Any]]
+
+TUMBLING = TumblingEventTimeWindows.of(millis(100), millis(-7))
+SLIDING = SlidingEventTimeWindows.of(millis(90), millis(30), millis(3))
+CLOCK = after_processing_time(millis(15))
+ALIGNED = after_processing_time(millis(3), aligned_to=millis(25))
+AT_ONCE = after_processing_time(aligned_to=millis(20))
+
+
+def plain() -> Any:
+    return agg.combine(
+        agg.key(), agg.window_end(), agg.count(), agg.sum(lambda e: e.number), agg.min(lambda e: e.level)
+    )
+
+
+def paned(
+    assigner: Any,
+    trigger: Trigger[Any, Any],
+    lateness: int = 0,
+    aggregate: Callable[[], Any] = some,
+    on_time: OnTimeBehavior | None = None,
+    closing: ClosingBehavior | None = None,
+) -> Callable[[str], Build]:
+    """A step whose windows let panes out, by its mode."""
+
+    def build(mode: str, keyed: Keyed) -> DataStream[Any]:
+        windows: Any = keyed.window(assigner).trigger(trigger, may_lose_data=True)
+        windows = getattr(windows, mode)()
+        if lateness:
+            windows = windows.allowed_lateness(millis(lateness)).side_output_late_data(LATE)
+        if on_time is not None:
+            windows = windows.on_time_behavior(on_time)
+        if closing is not None:
+            windows = windows.closing_behavior(closing)
+        found: DataStream[Any] = windows.aggregate(aggregate())
+        return found.changelog(lambda kind, result: (*result, kind.value)) if mode == "retracting" else found
+
+    return lambda mode: partial(build, mode)
+
+
+FILLED = OnTimeBehavior.FIRE_IF_NON_EMPTY
+CLOSES = ClosingBehavior.FIRE_ALWAYS
+
+PLANS: dict[str, Callable[[str], Build]] = {
+    "early count": paned(TUMBLING, after_watermark(early=after_count(3)), aggregate=with_window),
+    "early count, discarding": paned(TUMBLING, after_watermark(early=after_count(3))),
+    "early count, discarding, only filled": paned(TUMBLING, after_watermark(early=after_count(2)), on_time=FILLED),
+    "each element": paned(TUMBLING, after_watermark(early=always())),
+    "early clock": paned(TUMBLING, after_watermark(early=CLOCK), aggregate=plain),
+    "early clock, ordered": paned(TUMBLING, after_watermark(early=CLOCK)),
+    "early clock, discarding": paned(TUMBLING, after_watermark(early=CLOCK), aggregate=plain),
+    "early clock, aligned": paned(TUMBLING, after_watermark(early=ALIGNED), aggregate=plain),
+    "early clock, at once": paned(TUMBLING, after_watermark(early=AT_ONCE), aggregate=plain),
+    "late count": paned(TUMBLING, after_watermark(late=after_count(2)), lateness=70),
+    "late count, filled when it closes": paned(
+        TUMBLING, after_watermark(early=after_count(5), late=after_count(3)), 100, closing=CLOSES
+    ),
+    "late clock": paned(TUMBLING, after_watermark(late=CLOCK), lateness=120, aggregate=plain),
+    "late each": paned(TUMBLING, after_watermark(early=CLOCK, late=after_count(1)), lateness=100, aggregate=plain),
+    "late each, discarding": paned(TUMBLING, after_watermark(early=CLOCK, late=after_count(1)), 100, plain),
+    "both clocks": paned(TUMBLING, after_watermark(early=CLOCK, late=ALIGNED), lateness=130, aggregate=plain),
+    "both clocks, late first": paned(
+        TUMBLING, after_watermark(early=ALIGNED, late=after_processing_time(millis(2))), lateness=130
+    ),
+    "both clocks, sliding": paned(SLIDING, after_watermark(early=ALIGNED, late=CLOCK), lateness=60, aggregate=plain),
+    "late never": paned(TUMBLING, after_watermark(early=after_count(4), late=never()), lateness=100),
+    "late lost": paned(TUMBLING, after_watermark(early=after_count(4)), lateness=100),
+    "late lost, closing": paned(TUMBLING, after_watermark(early=CLOCK), lateness=100, aggregate=plain, closing=CLOSES),
+    "never": paned(TUMBLING, never(), 50),
+    "default": paned(TUMBLING, default(), lateness=70, closing=CLOSES),
+    "repeatedly at the end": paned(TUMBLING, repeatedly(after_watermark()), lateness=70, closing=CLOSES),
+    "repeatedly count": paned(TUMBLING, repeatedly(after_count(3)), lateness=70),
+    "repeatedly count, discarding": paned(TUMBLING, repeatedly(after_count(3)), 100),
+    "repeatedly clock": paned(TUMBLING, repeatedly(CLOCK), lateness=70, aggregate=plain),
+    "repeatedly clock, no lateness": paned(TUMBLING, repeatedly(ALIGNED), aggregate=plain),
+    "sliding": paned(SLIDING, after_watermark(early=after_count(4), late=after_count(2)), lateness=60),
+    "sliding, discarding": paned(SLIDING, after_watermark(early=after_count(4), late=always()), 60),
+    "sliding clock": paned(SLIDING, after_watermark(early=CLOCK), aggregate=plain),
+    "sliding clock, each late": paned(
+        SLIDING, after_watermark(early=CLOCK, late=always()), lateness=60, aggregate=plain
+    ),
+    "all time": paned(GlobalWindows.create(), repeatedly(after_count(7))),
+    "all time, discarding": paned(GlobalWindows.create(), repeatedly(after_count(7))),
+    "all time by the clock": paned(GlobalWindows.create(), repeatedly(CLOCK)),
+    "all time at the end": paned(GlobalWindows.create(), after_watermark(early=after_count(9))),
+}
+
+
+NEVER_ENDS = [name for name in PLANS if name.startswith("all time")]
+RETRACTED = [name for name in PLANS if "discarding" not in name]
+
+
+def with_kinds(results: list[Any]) -> list[Any]:
+    """Changes with their kinds, as the changelog has them."""
+    return [(*value_of(result), kind_of(result).value) for result in results]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "retracts"), [*((name, False) for name in PLANS), *((name, True) for name in RETRACTED)]
+)
+def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool, seed: int) -> None:
+    mode = "retracting" if retracts else "discarding" if "discarding" in name else "accumulating"
+    inputs = [*batches(random.Random(seed), FEW), *[[]] * 12]
+    has_late = "late" in name and not retracts
+    engine, wanted, dropped = run(PLANS[name](mode), inputs, columnar_form, crash_at=seed, tuning=TINY, late=has_late)
+    assert isinstance(engine.form, ColumnarForm)
+    assert len(wanted[0]) > 100
+    results = with_kinds(engine.results) if retracts else engine.results
+    assert by_key(results) == by_key(wanted[0])
+    assert engine.counted["late_records_dropped"] == dropped
+    if has_late:
+        assert told(engine.late) == told(wanted[1])
+    if name not in NEVER_ENDS:
+        assert set(engine.records.values()) == {None}
