@@ -119,6 +119,8 @@ class ColumnarForm(ScanTarget):
 
     def _folded_panes(self, windows: Paned) -> tuple[Folding, str]:
         """The same for windows that let panes out."""
+        if windows.lateness and windows.tiles.windows_each > 1:
+            return Folding.NONE, "elements may be late for some of their windows, and on time for others"
         if windows.may_close_filled:
             return Folding.NONE, "closing panes come in the order in which windows began"
         if windows.early is not None and any(route.has_stamps for route in self.routes):
