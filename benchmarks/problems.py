@@ -7,6 +7,8 @@ from typing import Literal
 __all__ = [
     "BOUND_MS",
     "COUNT",
+    "EARLY_COUNT",
+    "EARLY_MS",
     "GAP_MS",
     "LATENESS_MS",
     "LONG_WINDOW_MS",
@@ -17,13 +19,14 @@ __all__ = [
     "Problem",
 ]
 
-Problem = Literal["tumbling", "sliding", "sessions", "lateness", "count", "top", "chained"]
+Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count", "top", "chained"]
 """What is computed.
 
 - ``tumbling``: the mean of each sensor over 5 s.
 - ``sliding``: the mean over 60 s, each 5 s.
 - ``sessions``: count and mean of sessions with a gap of 30 s.
 - ``lateness``: count and mean over 5 s, kept for 30 s more; what is later is counted.
+- ``panes``: the same, refined: results before the end of a window as well, and again for late readings.
 - ``count``: count and mean of each hundred readings of a sensor.
 - ``top``: the three highest values over 5 s.
 - ``chained``: the mean over 5 s, and the highest of these over 60 s.
@@ -37,4 +40,6 @@ GAP_MS = 30_000
 LATENESS_MS = 30_000
 BOUND_MS = 1_000  # how far the watermark stays behind the highest timestamp
 COUNT = 100
+EARLY_COUNT = 10
+EARLY_MS = 500
 TOP = 3

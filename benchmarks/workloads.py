@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BASELINES",
+    "BY_CLOCK",
+    "BY_COUNT",
     "DECLARED",
+    "DISCARDING",
     "FOLDING",
     "GENERAL",
     "HANDWRITTEN",
@@ -21,6 +24,8 @@ __all__ = [
     "NATIVE",
     "PYFLINK",
     "PYTHON",
+    "RETRACTING",
+    "RETRACTING_COUNT",
     "SPARK_WORKLOADS",
     "TUNED",
     "InputSize",
@@ -31,6 +36,11 @@ NATIVE = "native Spark SQL, defaults"
 TUNED = "native Spark SQL, tuned"
 DECLARED = "windrow, declared"
 PYTHON = "windrow, Python functions"
+BY_CLOCK = "windrow, early by the clock"
+BY_COUNT = "windrow, early by count"
+DISCARDING = "windrow, by the clock, discarding"
+RETRACTING = "windrow, by the clock, retracting"
+RETRACTING_COUNT = "windrow, by count, retracting"
 GENERAL = "windrow, general operator"
 HANDWRITTEN = "hand-written, state by row"
 FOLDING = "hand-written, folding batches"
@@ -189,6 +199,13 @@ SPARK_WORKLOADS = (
         "count and mean over 5 s, 5 % of readings late, 30 s allowed, side output",
         "lateness",
         (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK),
+        shape="late",
+    ),
+    *_both(
+        "panes",
+        "the same, refined: early, on time and at each late reading",
+        "panes",
+        (NATIVE, TUNED, DECLARED, BY_CLOCK, BY_COUNT, DISCARDING, RETRACTING, RETRACTING_COUNT),
         shape="late",
     ),
     # The general operator runs Python functions here, so it is no contender of its own.

@@ -13,12 +13,26 @@ from benchmarks.contenders import (
     handwritten_windows,
     native,
     windrow_declared,
+    windrow_panes,
     windrow_python,
 )
 from benchmarks.contenders.base import Contender, SparkQuery
 from benchmarks.contenders.windrow_run import WindrowPlan
 from benchmarks.problems import Problem
-from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYTHON, TUNED
+from benchmarks.workloads import (
+    BY_CLOCK,
+    BY_COUNT,
+    DECLARED,
+    DISCARDING,
+    FOLDING,
+    GENERAL,
+    HANDWRITTEN,
+    NATIVE,
+    PYTHON,
+    RETRACTING,
+    RETRACTING_COUNT,
+    TUNED,
+)
 
 __all__ = ["contender"]
 
@@ -27,6 +41,7 @@ _NATIVE: Mapping[Problem, Callable[[DataFrame], DataFrame]] = {
     "sliding": native.sliding,
     "sessions": native.sessions,
     "lateness": native.late,
+    "panes": native.late,
     "top": native.top,
     "chained": native.chained,
 }
@@ -55,6 +70,14 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         PYTHON: WindrowPlan(windrow_python.lateness),
         GENERAL: WindrowPlan(partial(windrow_python.lateness, general=True)),
         FOLDING: SparkQuery(handwritten_windows.lateness, handwritten_windows.split_late),
+    },
+    "panes": {
+        DECLARED: WindrowPlan(windrow_panes.on_time),
+        BY_CLOCK: WindrowPlan(windrow_panes.by_clock),
+        BY_COUNT: WindrowPlan(windrow_panes.by_count),
+        DISCARDING: WindrowPlan(windrow_panes.discarding, windrow_panes.added_up),
+        RETRACTING: WindrowPlan(windrow_panes.retracting, windrow_panes.netted),
+        RETRACTING_COUNT: WindrowPlan(windrow_panes.retracting_by_count, windrow_panes.netted),
     },
     "count": {
         DECLARED: WindrowPlan(windrow_declared.count),

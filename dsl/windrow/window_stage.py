@@ -55,8 +55,13 @@ class WindowSettings:
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
     panes: PaneSettings = NOTHING_SAID
-    # Whether a window may have no element left when it fires, by an evictor or by discarding; a count window never has.
-    may_be_empty: bool = False
+    # Whether an evictor may leave no element in a window when it fires; that of a count window never does.
+    may_evict_all: bool = False
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a window may fire with no element in it."""
+        return self.may_evict_all or self.panes.may_be_empty
 
     def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
         """The step with these settings that computes ``function``."""
@@ -184,16 +189,13 @@ class WindowStage(Generic[T, W]):
         panes = self._settings.panes
         if panes.mode is not None:
             raise set_twice("accumulation mode", panes.mode.name)
-        discards = mode is AccumulationMode.DISCARDING
-        return replace(
-            self._settings, panes=replace(panes, mode=mode), may_be_empty=self._settings.may_be_empty or discards
-        )
+        return replace(self._settings, panes=replace(panes, mode=mode))
 
     def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:
         check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
         if self._settings.evictor is not None:
             raise set_twice("evictor", self._settings.evictor.describe())
-        return replace(self._settings, evictor=evictor, may_be_empty=True)
+        return replace(self._settings, evictor=evictor, may_evict_all=True)
 
     def _with_trigger(self, trigger: Trigger[Any, Any], may_lose_data: bool) -> Self:
         check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")

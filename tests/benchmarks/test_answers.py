@@ -17,7 +17,7 @@ import pytest
 from benchmarks import data
 from benchmarks.answers import Answer, answer
 from benchmarks.check import Outcome, check
-from benchmarks.contenders import windrow_declared, windrow_python
+from benchmarks.contenders import windrow_declared, windrow_panes, windrow_python
 from benchmarks.contenders.windrow_run import Build, Sinks
 from benchmarks.data import Dataset, DatasetSpec, Shape, prepare
 from benchmarks.errors import WrongResultError
@@ -33,12 +33,13 @@ from windrow_runtime.local import LocalRunner
 # A batch is half a minute: windows of a minute fire, sessions end, readings are too late.
 KEYS, ROWS, BATCHES, ROWS_PER_SECOND = 20, 600, 5, 20
 
-SHAPES: dict[Problem, Shape] = {"sessions": "turns", "lateness": "late", "count": "skewed"}
+SHAPES: dict[Problem, Shape] = {"sessions": "turns", "lateness": "late", "panes": "late", "count": "skewed"}
 BUILDS: dict[Problem, list[Build]] = {
     "tumbling": [windrow_declared.tumbling, windrow_python.tumbling, partial(windrow_python.tumbling, general=True)],
     "sliding": [windrow_declared.sliding, windrow_python.sliding, partial(windrow_python.sliding, general=True)],
     "sessions": [windrow_declared.sessions, windrow_python.sessions, partial(windrow_python.sessions, general=True)],
     "lateness": [windrow_declared.lateness, windrow_python.lateness, partial(windrow_python.lateness, general=True)],
+    "panes": [windrow_panes.on_time, windrow_panes.by_clock, windrow_panes.by_count],
     "count": [windrow_declared.count, windrow_python.count],
     "top": [windrow_declared.top, windrow_python.top],
     "chained": [windrow_declared.chained, windrow_python.chained, partial(windrow_python.chained, general=True)],

@@ -81,6 +81,14 @@ class PaneSettings:
         """Whether anything was said about panes themselves."""
         return any(each is not None for each in (self.mode, self.on_time, self.closing, self.timestamp))
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a pane may hold no element, where no evictor takes any."""
+        only_filled = (
+            self.on_time is OnTimeBehavior.FIRE_IF_NON_EMPTY and self.closing is not ClosingBehavior.FIRE_ALWAYS
+        )
+        return self.mode is AccumulationMode.DISCARDING and not only_filled
+
     def describe(self) -> list[str]:
         """What was said, in a few words for ``explain()``."""
         found = [] if self.mode is None else [self.mode.value]
