@@ -276,6 +276,6 @@ def test_folded_elements_behind_the_watermark_are_refused(
     # The watermark is 419: the windows of elements up to 409 by themselves are behind it.
     monkeypatch.setattr("tests.columnar.engine.bound_in", lambda task, watermark, step: -(2**62))
     inputs = [[at(500)], [*map(at, stamps)]]
-    with pytest.raises(CheckpointError, match="folded before the exchange are behind the watermark") as caught:
+    with pytest.raises(CheckpointError, match="as those on time are behind the watermark") as caught:
         run(build, inputs, form, alone=True)
     assert "test_folded_sessions.py:" in str(caught.value.where)

@@ -56,9 +56,9 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
 
 
 def folded_behind(step: Step, watermark: int) -> CheckpointError:
-    """The error for elements that were folded before the exchange as those on time, and are behind the watermark."""
+    """The error for elements that crossed the exchange as those on time, and are behind the watermark."""
     return CheckpointError(
-        "elements that were folded before the exchange are behind the watermark",
+        "elements that crossed the exchange as those on time are behind the watermark",
         given=f"watermark {watermark}",
         expected="the watermark that the end of the batch before has left in the checkpoint",
         where=step.where,

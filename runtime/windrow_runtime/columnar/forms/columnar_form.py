@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
@@ -165,6 +166,17 @@ class ColumnarForm(ScanTarget):
         return self._schema_of(inputs if self.late_tag is None else [*inputs, *self._element_fields()])
 
     @cached_property
+    def crossed_schema(self) -> pa.Schema:
+        """The columns of elements that cross the exchange one by one.
+
+        Those that may be late carry their fields for the side output, as a list of one: the others need no room.
+        """
+        inputs = [pa.field(f"i{place}", found.arrow_type) for place, found in enumerate(self.inputs)]
+        if self.late_tag is not None:
+            inputs.append(pa.field("late", pa.list_(pa.struct(self._element_fields()))))
+        return self._schema_of(inputs)
+
+    @cached_property
     def folded_schema(self) -> pa.Schema:
         """The columns of elements that are folded before the exchange."""
         return self.operator.folded_schema
@@ -190,6 +202,30 @@ class ColumnarForm(ScanTarget):
         return list(rows.columns[2 : 2 + len(self.inputs)])
 
     def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        for crossing, part in self._crossing(rows, bound):
+            yield crossing, self._crossed(part, bound) if crossing is Crossing.ELEMENTS else part
+
+    def _crossed(self, rows: pa.RecordBatch, bound: int | None) -> pa.RecordBatch:
+        """Elements with the columns with which they cross one by one."""
+        if self.late_tag is None:
+            return rows
+        tiles, count = tiles_of(self.windows), 2 + len(self.inputs)
+        element = pa.StructArray.from_arrays(rows.columns[count:], fields=self._element_fields())
+        sizes = np.ones(rows.num_rows, np.int32)
+        if tiles is not None and bound is not None:
+            may_be_late = tiles.gone(tiles.tiles_of(rows.column(1).to_numpy()), bound)
+            element, sizes = element.filter(pa.array(may_be_late)), may_be_late.astype(np.int32)
+        offsets = pa.array(np.append(np.int32(0), np.cumsum(sizes, dtype=np.int32)))
+        late = pa.ListArray.from_arrays(offsets, element, type=self.crossed_schema.field("late").type)
+        return pa.RecordBatch.from_arrays([*rows.columns[:count], late], schema=self.crossed_schema)
+
+    def late_elements(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of late elements, from rows that crossed one by one."""
+        late: list[pa.Array] = rows.column("late").flatten().flatten()
+        return late
+
+    def _crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        """Rows as they cross, of which elements have all their columns."""
         folding, operator = self.folding, self.operator
         if folding is Folding.NONE or (folding is Folding.ON_TIME and bound is None):
             yield Crossing.ELEMENTS, rows

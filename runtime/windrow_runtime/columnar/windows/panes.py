@@ -37,8 +37,8 @@ from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
 
 _T = TypeVar("_T", np.bool_, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
-_StatesOf: TypeAlias = Callable[[Groups, pa.Array], _States]
-"""Gives the states of pieces, from the piece of each row and the places of the rows among those that came."""
+_StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
+"""Gives the states of pieces, from the piece of each row and the places of the rows among those that came; None: all."""
 
 _EARLY: Final = 0  # the end of the window has let no pane out
 _ENDED: Final = 1  # it has
@@ -200,8 +200,8 @@ class PanedOperator(LaneOperator[Paned]):
         ``dropped`` is called with the number of those that come to windows that have finished.
         """
 
-        def states_of(pieces: Groups, taken: pa.Array) -> _States:
-            return self.kernel.partial(pieces, [column.take(taken) for column in some])
+        def states_of(pieces: Groups, taken: Ints | None) -> _States:
+            return self.kernel.partial(pieces, _taken(some, taken))
 
         at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
         if self.kernel.is_large:
@@ -215,8 +215,8 @@ class PanedOperator(LaneOperator[Paned]):
     def add_folded(self, rows: pa.RecordBatch, folded: pa.RecordBatch, times: Times) -> pa.RecordBatch:
         """The rows with folded elements, none of which lets a pane out."""
 
-        def states_of(pieces: Groups, taken: pa.Array) -> _States:
-            return self.kernel.merge(pieces, [column.take(taken) for column in some.columns[2:-1]])
+        def states_of(pieces: Groups, taken: Ints | None) -> _States:
+            return self.kernel.merge(pieces, _taken(some.columns[2:-1], taken))
 
         at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
         for start in range(0, folded.num_rows, at_once):
@@ -236,8 +236,10 @@ class PanedOperator(LaneOperator[Paned]):
         dropped: Callable[[int], None],
     ) -> tuple[Fired | None, pa.RecordBatch]:
         rules, known = self.windows, rows.num_rows
-        taken, starts = windows_for(rules.tiles, stamps, times.watermark)
-        lanes = lanes_of(rules.tiles, rows, keys.take(pa.array(taken)), starts)
+        places, starts = windows_for(rules.tiles, stamps, times.watermark)
+        # A window each, and the elements are in order.
+        taken = None if len(places) == len(keys) and rules.tiles.windows_each == 1 else places
+        lanes = lanes_of(rules.tiles, rows, _taken([keys], taken)[0], starts)
         held = self._by_lane(self._open(rows), lanes)
         arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
         ended = held.phases == _EARLY
@@ -252,12 +254,12 @@ class PanedOperator(LaneOperator[Paned]):
             kept &= ~ended[arrived.ids] | (ranks == 0)
         if not kept.all():
             dropped(int((~kept).sum()))
-            arrived, ranks, taken = arrived.where(kept), ranks[kept], taken[kept]
+            arrived, ranks, taken = arrived.where(kept), ranks[kept], places[kept]
             if not len(arrived):
                 return None, rows
         own = arrived.ids
         pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
-        fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), pa.array(taken))
+        fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), taken)
         was_filled = held.fresh if rules.discards else held.phases >= _EARLY
         states, places = self._running(
             held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
@@ -399,6 +401,11 @@ class PanedOperator(LaneOperator[Paned]):
         starts = held.starts[own]
         keys = held.keys.take(pa.array(own))
         return Fired(keys, starts, starts + tiles.size, tiles.last_times(starts), results, kinds)
+
+
+def _taken(columns: _States, places: Ints | None) -> _States:
+    """Columns at some places; None: at all of them, in order."""
+    return columns if places is None else [column.take(pa.array(places)) for column in columns]
 
 
 def _with_withdrawals(held: _Held, own: Ints, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:

@@ -285,7 +285,7 @@ class ColumnRunner(StepRunner):
         behind = late(tiles, arrived.column(1).to_numpy(), time)
         if not behind.any():
             return arrived
-        yield from self._take_late(arrived.filter(_mask(behind)), packer)
+        yield from self._take_late(arrived.filter(_mask(behind)), time, packer)
         return arrived.filter(_mask(~behind))
 
     def _emit_each(
@@ -314,7 +314,7 @@ class ColumnRunner(StepRunner):
         placed = operator.place(rows, folded, keys, stamps, watermark, arrived.arrival)
         late = ~placed.kept[placed.single :]
         if late.any():
-            yield from self._take_late(arrived.elements.filter(_mask(late)), arrived.packer)
+            yield from self._take_late(arrived.elements.filter(_mask(late)), watermark, arrived.packer)
         if self._on_rows is not None:
             results = fire_late_sessions(self._on_rows, rows, placed, inputs, watermark)
             for number, result in enumerate(results, 1):
@@ -330,7 +330,7 @@ class ColumnRunner(StepRunner):
 
     def _elements_of(self, arrived: Sequence[Arrived]) -> tuple[Any, Any, Ints]:
         """Returns the rows of folded elements and of others, and the number of each row in the order of arrival."""
-        schemas = self._form.raw_schema, self._form.folded_schema
+        schemas = self._form.crossed_schema, self._form.folded_schema
         found: tuple[list[Any], list[Any]] = [no_rows(schemas[0])], [no_rows(schemas[1])]
         numbers: tuple[list[Ints], list[Ints]] = [], []
         count = 0
@@ -351,7 +351,7 @@ class ColumnRunner(StepRunner):
         tiles = windows.tiles_of(rows.column(1).to_numpy())
         gone = windows.gone(tiles, watermark)
         if gone.any():
-            yield from self._take_late(rows.filter(_mask(gone)), packer)
+            yield from self._take_late(rows.filter(_mask(gone)), watermark, packer)
             rows, tiles = rows.filter(_mask(~gone)), tiles[~gone]
         keys, stamps, inputs = self._inputs_of(rows)
         if windows.lateness:
@@ -380,11 +380,11 @@ class ColumnRunner(StepRunner):
             return rows.select(operator.schema.names)
         gone = operator.windows.gone(tiles, watermark)
         if gone.any():
-            yield from self._take_late(rows.filter(_mask(gone)), packer)
+            yield from self._take_late(rows.filter(_mask(gone)), watermark, packer)
             rows = rows.filter(_mask(~gone))
         return rows.select(operator.schema.names)
 
-    def _take_late(self, rows: Any, packer: Packer) -> Iterator[PackedRow]:
+    def _take_late(self, rows: Any, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Passes on late elements, or drops them, which may be folded."""
         form, tag = self._form, self._form.late_tag
         is_folded = tag is None and rows.schema.equals(form.folded_schema)
@@ -393,8 +393,9 @@ class ColumnRunner(StepRunner):
         if tag is None:
             self._metrics.count("late_records_dropped", count)
             return
-        _, stamps, *columns = rows.columns
-        columns = columns[len(form.inputs) :]
+        stamps, columns = rows.column(1), form.late_elements(rows)
+        if len(columns[0]) != count:
+            raise folded_behind(form.step, watermark)
         direct = self.step.side_sinks.get(tag, {})
         if direct and all(kind == form.element for _, kind in direct.values()):
             batch = form.batch_of(columns)
