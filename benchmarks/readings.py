@@ -10,7 +10,6 @@ from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWi
 from windrow.windows import GlobalWindow, TimeWindow
 
 __all__ = [
-    "ChangedStats",
     "Count",
     "CountedMean",
     "Mean",
@@ -167,16 +166,6 @@ class WithSession(ProcessWindowFunction[CountedMean, SessionMean, str, TimeWindo
 class WindowStats(NamedTuple):
     """Count and average of a window."""
 
-    sensor: str
-    window_end: int
-    n: int
-    mean: float
-
-
-class ChangedStats(NamedTuple):
-    """Count and average of a window, or the withdrawal of these; the kind is that of a changelog, such as ``-U``."""
-
-    kind: str
     sensor: str
     window_end: int
     n: int

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.contenders.windrow_declared import WINDOW
 from benchmarks.contenders.windrow_run import Sinks
 from benchmarks.problems import EARLY_COUNT, EARLY_MS, LATENESS_MS
-from benchmarks.readings import ChangedStats, Reading, WindowStats
+from benchmarks.readings import Reading, WindowStats
 from windrow import DataStream, DataStreamSink, OutputTag
 from windrow import aggregates as agg
 from windrow.panes import AccumulationMode, OnTimeBehavior
@@ -93,8 +94,7 @@ def _written(stats: DataStream[WindowStats], sinks: Sinks) -> Sequence[DataStrea
 
 
 def _withdrawn(stats: DataStream[WindowStats], sinks: Sinks) -> Sequence[DataStreamSink]:
-    changes = stats.changelog(lambda kind, found: ChangedStats(kind.value, *found))
-    return [changes.sink_to(sinks.results), stats.get_side_output(_LATE).sink_to(sinks.late)]
+    return [stats.changelog().sink_to(sinks.results), stats.get_side_output(_LATE).sink_to(sinks.late)]
 
 
 def added_up(table: Any) -> Any:
@@ -104,8 +104,8 @@ def added_up(table: Any) -> Any:
 
 def netted(table: Any) -> Any:
     """The results that no later one withdraws."""
-    withdrawn = pc.starts_with(table["kind"], "-")
-    sign = pc.if_else(withdrawn, -1, 1)
+    sign = pc.if_else(pc.starts_with(table["kind"], "-"), -1, 1)
+    table = pa.Table.from_struct_array(table["value"])
     return _in_all(table, pc.multiply(table["n"], sign))
 
 

@@ -191,6 +191,7 @@ def test_sums_of_decimals_go_to_sinks_as_columns_where_they_fit() -> None:
     assert isinstance(form, ColumnarForm)
     kind = record_type(Sums)
     batch = record_batch(form, fired(decimal(12)), kind)
+    assert batch is not None
     assert batch.schema == arrow_schema(kind)
     assert batch.column(0).to_pylist() == [Decimal("1.5"), None]
     # Python makes the results, and says that this one has too many digits.

@@ -17,7 +17,7 @@ import sys
 import types
 import typing
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import typing_extensions
 
@@ -139,7 +139,25 @@ def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> Valu
         shape = _shape(annotation)
         if shape is not None:
             return _record(annotation, shape, path, within)
+    shape = _shape(origin)
+    if isinstance(origin, type) and shape is not None:
+        return _record(origin, shape, path, within, dict(zip(_parameters(origin), arguments, strict=True)))
     _refuse(annotation, path, _hint_for(annotation, origin))
+
+
+def _parameters(generic: object) -> tuple[object, ...]:
+    """The type variables of a generic class, or of a type that is made of some."""
+    found: tuple[object, ...] = getattr(generic, "__parameters__", ())
+    return found
+
+
+# Any: a type that is made of type variables takes others in their places.
+def _filled(annotation: typing.Any, given: Mapping[object, object]) -> object:
+    """An annotation in a generic record, with the types that the record is given for its variables."""
+    if isinstance(annotation, typing.TypeVar):
+        return given.get(annotation, annotation)
+    parameters = () if isinstance(annotation, type) else _parameters(annotation)
+    return annotation[tuple([given.get(each, each) for each in parameters])] if parameters else annotation
 
 
 def _hint_for(annotation: object, origin: object) -> str:
@@ -147,8 +165,8 @@ def _hint_for(annotation: object, origin: object) -> str:
         return "give the type; where it is a function's result, annotate the function or write .returns(Type)"
     if origin is typing.Literal:
         return "use str or int, or an Enum of the values"
-    if isinstance(annotation, typing.TypeVar) or _shape(origin) is not None:
-        return "records cannot be generic; write a record with the types filled in"
+    if isinstance(annotation, typing.TypeVar):
+        return "fill in the types of a generic record, as in Change[int]"
     if isinstance(annotation, (str, typing.ForwardRef)):
         return "give the type itself, not its name in quotes"
     if isinstance(annotation, type):
@@ -222,14 +240,21 @@ def _shape(candidate: object) -> RecordShape | None:
     return RecordShape.DATACLASS if dataclasses.is_dataclass(candidate) else None
 
 
-def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...]) -> ValueType:
+def _record(
+    record: type,
+    shape: RecordShape,
+    path: str,
+    within: tuple[type, ...],
+    given: Mapping[object, object] = types.MappingProxyType({}),
+) -> ValueType:
+    """Reads a record; ``given`` has the types for the variables of a generic one."""
     if record in within:
         advice = "flatten the record, or keep a key to the other one"
         _refuse(record, path, advice, "a record that does not contain itself")
     hints = _hints_of(record, path)
     fields: list[Field] = []
     for name, column, default in _members(record, shape, hints, path):
-        hint, place = hints[name], f"{path}.{name}"
+        hint, place = _filled(hints[name], given), f"{path}.{name}"
         absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,11 @@ from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
+from windrow.panes import Change
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Ints, Mask
@@ -34,7 +36,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
 from windrow_runtime.columnar.windows.kinds import tiles_of
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
@@ -89,8 +91,31 @@ def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str
     return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 
-def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch:
+def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
+    if kind.root.python_type is Change:
+        return _change_batch(form, fired, kind)
+    if fired.kinds is not None:
+        return None
+    return _result_batch(form, fired, kind)
+
+
+def _change_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
+    """Changes as a record batch: their kinds, and the results as one column."""
+    of_value = record_type(get_args(kind.annotation)[0])
+    values = _result_batch(form, fired, of_value)
+    if values is None:
+        return None
+    kinds = np.zeros(len(fired), np.int64) if fired.kinds is None else fired.kinds
+    schema = arrow_schema(kind)
+    column = values.column(0)
+    if not of_value.single:
+        column = pa.StructArray.from_arrays(values.columns, fields=list(schema.field("value").type))
+    texts = pa.array([each.value for each in KINDS]).take(pa.array(kinds))
+    return pa.RecordBatch.from_arrays([texts, column], schema=schema)
+
+
+def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
     members = [column for _, column in _members(form, fired)]
     by_name = [field.name for field in kind.columns]
     if form.combined is None or form.combined.target is None:

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from windrow.plan import ReturnsNode, SinkNode, Step
+from windrow.panes import Change
+from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
@@ -109,7 +110,9 @@ class ShippedSteps:
         readers = self._whole.entries(port)
         while readers:
             reader = readers.pop()
-            if isinstance(reader.node, ReturnsNode):
+            # A sink of changes has the columns of these.
+            is_log = isinstance(reader.node, ChangelogNode) and reader.node.function is Change
+            if isinstance(reader.node, ReturnsNode) or is_log:
                 readers += self._whole.readers(reader)
                 continue
             if not self.topology.needs_objects(reader, self._by_columns):

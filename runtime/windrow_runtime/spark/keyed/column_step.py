@@ -407,7 +407,7 @@ class ColumnRunner(StepRunner):
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
         step = self.step
-        direct = step.direct_sinks if fired.kinds is None else {}
+        direct = step.direct_sinks
         if step.targets:
             assert step.results is not None, "columns have a type"
             step.send(record_batch(self._form, fired, step.results), fired.stamps, packer)
