@@ -30,12 +30,13 @@ from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
+from windrow_runtime.columnar.state import concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN, Fired
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import LaneOperator, Lanes, lanes_of, windows_for
 from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
 
-_T = TypeVar("_T", np.bool_, np.int64)
+_T = TypeVar("_T", np.bool_, np.int8, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
 _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
 """Gives the states of pieces, from the piece of each row and the places of the rows among those that came; None: all."""
@@ -45,6 +46,8 @@ _ENDED: Final = 1  # it has
 _LATE: Final = 2  # another pane has come behind that one
 _FINISHED: Final = 3  # no other one will
 _PHASES: Final = 4
+
+_SMALL: Final = {"phase": pa.int8(), "fresh": pa.int8()}
 
 _UNSET: Final = np.iinfo(np.int64).max
 """The time for which a lane waits that waits for none."""
@@ -64,7 +67,7 @@ class _Held:
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
     numbers: Ints  # ascend in the order in which the lanes of a key began
-    phases: Ints
+    phases: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
     counts: Ints  # how many have come since the condition at work began, where it counts them
     due: Ints  # the time at which the clock lets a pane out
@@ -74,6 +77,12 @@ class _Held:
     shown: pa.Array | None  # the results that the next panes withdraw
     has_shown: Mask
     rows: Ints  # the row of state that each was; -1: it is new
+
+    def wait_for_none(self, lanes: Mask) -> None:
+        """Lets lanes wait for no time of the clock."""
+        self.due = np.where(lanes, _UNSET, self.due)
+        self.asked = np.where(lanes, _UNSET, self.asked)
+        self.since = np.where(lanes, 0, self.since)
 
 
 class Times(NamedTuple):
@@ -90,9 +99,9 @@ class PanedOperator(LaneOperator[Paned]):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        fields = [*super().schema]
+        fields = [field.with_type(_SMALL.get(field.name, field.type)) for field in super().schema]
         if self.windows.retracts:
-            fields += [pa.field("shown", self.kernel.result_type), pa.field("has_shown", pa.int64())]
+            fields += [pa.field("shown", self.kernel.result_type), pa.field("has_shown", pa.int8())]
         return pa.schema(fields)
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -132,10 +141,10 @@ class PanedOperator(LaneOperator[Paned]):
         fired = self._on_timers(held, (first, ends, held.fresh), (second, closing, fresh))
         begins_anew = ended if rules.at_end else first
         if rules.at_end:
-            held.phases[ended] = _FINISHED if rules.finishes else _ENDED
-        held.counts[begins_anew] = 0
-        held.due[begins_anew] = held.asked[begins_anew] = _UNSET
+            held.phases = np.where(ended, np.int8(_FINISHED if rules.finishes else _ENDED), held.phases)
+        held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
+        held.wait_for_none(begins_anew)
         return fired, self._rows(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: _Held, *timers: tuple[Mask, Ints, Mask]) -> Fired | None:
@@ -152,15 +161,15 @@ class PanedOperator(LaneOperator[Paned]):
     def advance_clock(self, rows: pa.RecordBatch, before: int, now: int) -> tuple[Fired | None, pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
         held = self._open(rows)
-        due = np.flatnonzero(held.due <= now)
+        is_due = held.due <= now
+        due = np.flatnonzero(is_due)
         if not len(due):
             return None, rows
         asked, last = held.asked[due], held.due[due]
-        due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
-        fired = self._let_out(held, due)
-        held.phases[due] += held.phases[due] == _ENDED
-        held.fresh[due] = False
-        held.due[due] = held.asked[due] = _UNSET
+        fired = self._let_out(held, due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))])
+        held.phases = np.where(is_due & (held.phases == _ENDED), np.int8(_LATE), held.phases)
+        held.fresh = held.fresh & ~is_due
+        held.wait_for_none(is_due)
         return fired, self._rows(held)
 
     def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
@@ -235,8 +244,16 @@ class PanedOperator(LaneOperator[Paned]):
         times: Times,
         dropped: Callable[[int], None],
     ) -> tuple[Fired | None, pa.RecordBatch]:
-        rules, known = self.windows, rows.num_rows
+        rules, rest = self.windows, no_rows(self.schema)
+        number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
         places, starts = windows_for(rules.tiles, stamps, times.watermark)
+        over = rules.tiles.last_times(starts) <= times.watermark
+        if over.all() or not over.any():
+            # The windows that have ended, and the others, are nothing to each other.
+            others = rules.tiles.last_times(rows.column(1).to_numpy()) <= times.watermark
+            others ^= over[:1].any()
+            rest, rows = rows.filter(pa.array(others)), rows.filter(pa.array(~others))
+        known = rows.num_rows
         # A window each, and the elements are in order.
         taken = None if len(places) == len(keys) and rules.tiles.windows_each == 1 else places
         lanes = lanes_of(rules.tiles, rows, _taken([keys], taken)[0], starts)
@@ -256,7 +273,7 @@ class PanedOperator(LaneOperator[Paned]):
             dropped(int((~kept).sum()))
             arrived, ranks, taken = arrived.where(kept), ranks[kept], places[kept]
             if not len(arrived):
-                return None, rows
+                return None, concatenated([rest, rows])
         own = arrived.ids
         pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
         fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), taken)
@@ -271,12 +288,15 @@ class PanedOperator(LaneOperator[Paned]):
         if len(letting):
             results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
             fired = self._emitted(held, pieces.lanes[letting], results)
-        self._go_on(held, arrived, pieces, work, begun, ended, counts)
+        self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
+        if rules.may_close_filled:
+            is_new = held.rows < 0
+            held.numbers[is_new] = number + arrived.first_rows[is_new]
         source = held.rows.copy()
         source[pieces.lanes[pieces.are_last]] = known + places[pieces.are_last]
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
-        return fired, self._rows(held)
+        return fired, concatenated([rest, self._rows(held)])
 
     def _running(self, held: _Held, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
         """The states of pieces with what they go on from, and their places; ``filled`` has lanes that hold something."""
@@ -299,13 +319,18 @@ class PanedOperator(LaneOperator[Paned]):
         return self.kernel.running(both, firsts), places[len(filled) :]
 
     def _go_on(
-        self, held: _Held, arrived: Groups, pieces: _Pieces, work: _Work, begun: Ints, ended: Mask, panes: Ints
+        self,
+        held: _Held,
+        arrived: Groups,
+        pieces: _Pieces,
+        work: _Work,
+        begun: Ints,
+        ended: Mask,
+        panes: Ints,
+        since: int,
     ) -> None:
         """Changes what lanes wait for, after elements have come, and some panes."""
         rules = self.windows
-        is_new = held.rows < 0
-        number = held.numbers.max(initial=0) + 1
-        held.numbers[is_new] = number + arrived.first_rows[is_new]
         held.phases[ended] = _FINISHED if rules.finishes else _ENDED
         held.phases[(held.phases == _ENDED) & (panes > ended)] = _LATE
         last = pieces.are_last
@@ -314,9 +339,9 @@ class PanedOperator(LaneOperator[Paned]):
         held.counts[lanes] = np.where(work.counts[lanes], (begun + arrived.sizes)[lanes] % work.every[lanes], 0)
         # Where the clock decides, the first element behind the last pane sets the time.
         sets = waits & work.is_timed[lanes] & ((panes[lanes] > 0) | (held.due[lanes] == _UNSET))
-        since = held.since.max(initial=0) + 1
         held.since[lanes[sets]] = since + pieces.first_elements[last][sets]
         held.due[lanes[~waits]] = held.asked[lanes[~waits]] = _UNSET
+        held.since[lanes[~waits]] = 0
         timed = lanes[sets]
         held.due[timed] = work.targets[timed]
         held.asked[timed] = np.where(held.phases[timed] == _LATE, work.targets[timed], work.first_target)
@@ -350,8 +375,7 @@ class PanedOperator(LaneOperator[Paned]):
     # Rows and results
 
     def _open(self, rows: pa.RecordBatch) -> _Held:
-        # Arrow's own memory must not be written.
-        ints = [rows.column(place).to_numpy().copy() for place in range(1, 1 + len(self.places))]
+        ints = [rows.column(place).to_numpy() for place in range(1, 1 + len(self.places))]
         starts, numbers, phases, fresh, counts, due, asked, since = ints
         states = rows.columns[1 + len(self.places) :]
         shown, has_shown = None, np.zeros(rows.num_rows, np.bool_)
@@ -375,11 +399,11 @@ class PanedOperator(LaneOperator[Paned]):
         )
 
     def _rows(self, held: _Held) -> pa.RecordBatch:
-        ints = [held.starts, held.numbers, held.phases, held.fresh.astype(np.int64)]
+        ints = [held.starts, held.numbers, held.phases, held.fresh.astype(np.int8)]
         ints += [held.counts, held.due, held.asked, held.since]
         columns = [held.keys, *map(pa.array, ints), *held.states]
         if held.shown is not None:
-            columns += [held.shown, pa.array(held.has_shown.astype(np.int64))]
+            columns += [held.shown, pa.array(held.has_shown.astype(np.int8))]
         return self.rows(columns)
 
     def _let_out(self, held: _Held, own: Ints, filled: Mask | None = None) -> Fired:
