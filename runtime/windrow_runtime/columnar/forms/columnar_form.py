@@ -242,8 +242,9 @@ class ColumnarForm(ScanTarget):
         self, operator: TileOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for windows of tiles; where there is a bound, elements that may be behind it cross one by one."""
-        # One by one, elements carry their fields for the late output: even a row for each is better.
-        may_cross = self.late_tag is None and not (self.kernel.ordered or self.kernel.is_numbered)
+        # Tiles are folded again where they arrive, and lanes are not.
+        may_cross = self.late_tag is None or isinstance(operator, PanedOperator)
+        may_cross = may_cross and not (self.kernel.ordered or self.kernel.is_numbered)
         if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
             yield Crossing.ELEMENTS, rows
             return
