@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -115,6 +115,7 @@ class Engine:
         self.results: list[Any] = []
         self.late: list[Any] = []
         self.counted: Counter[str] = Counter()
+        self.wanted_counts: Mapping[str, int] = {}  # those of the general operator
         self.folded = False
 
     def batch(self, elements: Sequence[Any], times: BatchTimes, pieces: int, *, crash: bool) -> None:
@@ -300,7 +301,8 @@ def run(
     expected: dict[str, list[Any]] = defaultdict(list)
     for sink, chunk in reference.sinks.items():
         expected[sink] += chunk.values
-    dropped = reference.metrics[step.id].totals["late_records_dropped"]
+    engine.wanted_counts = reference.metrics[step.id].totals
+    dropped = engine.wanted_counts["late_records_dropped"]
     return Ran(engine, [expected[step.id] for step in topology.sinks], dropped)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import FEW, LATE, Keyed, batches, by_key, millis, run, told
@@ -14,9 +15,11 @@ from tests.columnar.test_counted import some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg
+from windrow.errors import CheckpointError
 from windrow.panes import ClosingBehavior, OnTimeBehavior
 from windrow.triggers import (
     Trigger,
+    after_any,
     after_count,
     after_processing_time,
     after_watermark,
@@ -25,9 +28,18 @@ from windrow.triggers import (
     never,
     repeatedly,
 )
-from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.state import RowContents, dump_rows
 from windrow_runtime.operators.changes import kind_of, value_of
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.windows.pane_operator import CLOSED
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -120,6 +132,18 @@ PLANS: dict[str, Callable[[str], Build]] = {
 
 
 NEVER_ENDS = [name for name in PLANS if name.startswith("all time")]
+FOLDED = {name for name in PLANS if "clock" in name or name.startswith("late each")} - {
+    "early clock, ordered",
+    "early clock, at once",  # with a delay of none each element may let a pane out
+    "late clock",
+    "both clocks",
+    "both clocks, late first",
+    "both clocks, sliding",
+    "late lost, closing",
+    "repeatedly clock",
+    "sliding clock, each late",
+    "all time by the clock",
+}
 RETRACTED = [name for name in PLANS if "discarding" not in name]
 
 
@@ -142,7 +166,59 @@ def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool,
     results = with_kinds(engine.results) if retracts else engine.results
     assert by_key(results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped
+    assert engine.counted[CLOSED] == engine.wanted_counts[CLOSED]
+    assert engine.folded == (name in FOLDED)
     if has_late:
         assert told(engine.late) == told(wanted[1])
     if name not in NEVER_ENDS:
         assert set(engine.records.values()) == {None}
+
+
+DECLINED: dict[str, tuple[Build, str]] = {
+    "sessions": (
+        paned(EventTimeSessionWindows.with_gap(millis(20)), after_watermark(early=after_count(2)))("accumulating"),
+        "may merge at each element",
+    ),
+    "any trigger": (
+        paned(TUMBLING, repeatedly(after_any(after_count(3), CLOCK)))("accumulating"),
+        "is asked at each element",
+    ),
+    "always, which the end of a window asks as well": (
+        paned(TUMBLING, always())("accumulating"),
+        "is asked at each element",
+    ),
+    "once": (paned(TUMBLING, after_count(3))("accumulating"), "is asked at each element"),
+    "the clock's windows": (
+        paned(TumblingProcessingTimeWindows.of(millis(50)), repeatedly(after_count(3)))("accumulating"),
+        "windows in processing time",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_what_columns_cannot_follow_is_declined(name: str) -> None:
+    build, reason = DECLINED[name]
+    with pytest.raises(DeclinedError, match=reason):
+        run(build, [], columnar_form)
+
+
+DAMAGES: list[dict[str, Any]] = [
+    {"phase": 4},
+    {"phase": -1},
+    {"fresh": 2},
+    {"count": -1},
+    {"start": None},
+    {"due": None},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_rows_that_contradict_themselves_are_refused(damage: dict[str, Any]) -> None:
+    engine, _, _ = run(PLANS["late each"]("retracting"), [], columnar_form)
+    assert isinstance(engine.form, ColumnarForm)
+    schema = engine.form.operator.schema
+    row = {"key": "k", "start": 93, "number": 0, "phase": 0, "fresh": 1, "count": 0, "due": 5, "asked": 5, "since": 1}
+    contents = RowContents(schema, lambda rows: (0, None), engine.form.operator.check)
+    contents.load(dump_rows(pa.RecordBatch.from_pylist([row], schema)))
+    with pytest.raises(CheckpointError, match="stored state"):
+        contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], schema)))

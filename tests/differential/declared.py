@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential.paned import alone_with_kind, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag
 from windrow import aggregates as agg
@@ -24,8 +25,17 @@ from windrow.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
+    MergingTrigger,
     PurgingTrigger,
     Trigger,
+    after_count,
+    after_processing_time,
+    after_watermark,
+    always,
+    default,
+    never,
+    or_finally,
+    repeatedly,
 )
 from windrow.windows import (
     EventTimeSessionWindows,
@@ -45,6 +55,7 @@ Aggregate: TypeAlias = DeclaredAggregate[Event, Any, Any]
 Assigner: TypeAlias = WindowAssigner[Event, Any]
 
 _LATE = OutputTag("late", Event)
+_ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows, ProcessingTimeSessionWindows)
 
 # Plain fields, comparisons, and products of floats are columns. Arithmetic of ints is not.
 _FILTERS: tuple[Callable[[Event], bool], ...] = (
@@ -121,7 +132,12 @@ class DeclaredSteps:
         else:
             key = chance.choice([f.event_key] * 6 + [*_KEYS] * first)
             windows = stream.key_by(key).window(assigner)
-        windows = self._triggered(windows, assigner)
+        paned = self._behind.random() < 0.35 and not isinstance(assigner, _ON_CLOCK)
+        mode = ""
+        if paned:
+            windows, mode = self._paned(windows, assigner)
+        else:
+            windows = self._triggered(windows, assigner)
         bounded = not isinstance(assigner, GlobalWindows)
         late = assigner.is_event_time and chance.random() < 0.4
         if late:
@@ -135,6 +151,9 @@ class DeclaredSteps:
         found: DataStream[Any] = windows.aggregate(function, name=name)
         if late:
             self._outputs.add(f"{name} late", found.get_side_output(_LATE), key)
+        if mode == "retracting":
+            found = found.changelog(with_kind if keyed else alone_with_kind)
+            bounded = False
         if without_keys:
             self._outputs.add(name, found, f.all_key)
             return found.map(f.alone), True
@@ -208,6 +227,26 @@ class DeclaredSteps:
 
     def _offset(self, below: int) -> timedelta:
         return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
+
+    # Any: as in `step`.
+    def _paned(self, windows: Any, assigner: Assigner) -> tuple[Any, str]:
+        """Windows with a trigger that composes, mostly one that columns follow, and their mode."""
+        chance = self._behind
+        parts: list[MergingTrigger[Any, Any]] = [after_count(chance.randrange(1, 6)), always(), never()]
+        if self._clocked:
+            aligned = millis(chance.randrange(1, 90)) if chance.random() < 0.4 else None
+            parts.append(after_processing_time(millis(chance.randrange(150)), aligned_to=aligned))
+        ends: list[Trigger[Any, Any]] = [
+            after_watermark(early=chance.choice(parts), late=chance.choice([None, *parts])),
+            after_watermark(early=chance.choice(parts)),
+            after_watermark(late=chance.choice(parts)),
+            default(),
+            repeatedly(chance.choice(parts)),
+            repeatedly(after_watermark()),
+            after_watermark(),
+        ]
+        trigger = chance.choice(ends) if chance.random() < 0.9 else or_finally(chance.choice(parts), after_count(9))
+        return said_of_panes(chance, windows.trigger(trigger, may_lose_data=True))
 
     # Any: as in `step`.
     def _triggered(self, windows: Any, assigner: Assigner) -> Any:

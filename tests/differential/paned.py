@@ -24,7 +24,7 @@ from windrow.triggers import (
     repeatedly,
 )
 
-__all__ = ["MODES", "Paned", "composed", "said_of_panes", "with_kind"]
+__all__ = ["MODES", "Paned", "alone_with_kind", "composed", "said_of_panes", "with_kind"]
 
 # Any in this module: windows, triggers and results of every kind.
 
@@ -91,6 +91,11 @@ class Paned(ProcessWindowFunction[Any, tuple[Any, ...], Any, Any]):
 
 def _numbers(pane: Any) -> tuple[int, int, bool, bool]:
     return pane.index, pane.nonspeculative_index, pane.is_first, pane.is_last
+
+
+def alone_with_kind(kind: ChangeKind, result: Any) -> tuple[str, Any]:
+    """A change of a stream whose elements do not begin with their key."""
+    return kind.value, result
 
 
 def with_kind(kind: ChangeKind, result: Any) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.plan import AggregateSpec, WindowNode
 from windrow.sources import FileSource, Source
+from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -36,6 +37,7 @@ from windrow.windows import (
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
+from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.outcome import PipelineResult
@@ -107,6 +109,9 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     timed = [form.windows for form in forms if isinstance(form.windows, Timed)]
     assert {(bool(windows.interval), windows.tiles.by_clock) for windows in timed} >= {(True, False), (False, True)}
     assert {windows.purges for windows in timed} == {False, True}
+    paned = [form.windows for form in forms if isinstance(form.windows, Paned)]
+    assert {(windows.discards, windows.retracts) for windows in paned} == {(False, False), (True, False), (False, True)}
+    assert {type(each) for windows in paned for each in windows.conditions} == {AfterCount, AfterProcessingTime}
     assert len(forms) >= 30
     nodes = [form.step.node for form in forms if form.routes[0].has_stamps]
     assert {type(node.assigner) for node in nodes if isinstance(node, WindowNode)} == set(_ASSIGNERS[:3])
