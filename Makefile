@@ -53,7 +53,7 @@ test: java $(STAMP) ## run everything that CI runs
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types docs ## run everything that needs neither Spark nor Java
-	$(BIN)/python -m pytest -m "not spark" $(ARGS)
+	$(BIN)/python -m pytest -m "not spark" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## check style, format, spelling and the direction of imports
 	$(BIN)/ruff check

@@ -223,8 +223,9 @@ class DataStream(Generic[T_co]):
 
         Args:
             function: Makes the record from the kind and the result: ``lambda kind, total: Row(kind.value, total)``. By
-                default the record is a :class:`~windrow.panes.Change`, which has no columns: sinks of files and tables
-                need a record of yours.
+                default the record is a :class:`~windrow.panes.Change`. In a file or table it has two columns: ``kind``,
+                a text such as ``-U``, and ``value``, the result with its fields. Declared aggregates whose windows
+                retract then stay on columns from end to end.
             name: Names the step.
         """
         if function is not None:

@@ -14,6 +14,9 @@ from typing_extensions import TypedDict
 
 from tests.codecs.samples import Defaults, Event, Everything, Keywords, Options, Point, Reading, Tree
 from windrow.errors import InvalidArgumentError
+from windrow.panes import Change, ChangeKind
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Kind, RecordShape
 
@@ -68,6 +71,25 @@ def test_which_fields_a_source_must_have() -> None:
 def test_keyword_only_records_are_built_by_keyword() -> None:
     assert record_type(Keywords).root.by_keyword
     assert not record_type(Reading).root.by_keyword
+
+
+class Pair(typing.NamedTuple, Generic[T]):
+    names: list[T]
+    last: T | None
+
+
+def test_a_generic_record_has_the_columns_of_the_types_that_are_filled_in() -> None:
+    assert [(field.column, str(field.type)) for field in record_type(Pair[int]).columns] == [
+        ("names", "list[int]"),
+        ("last", "int | None"),
+    ]
+    assert [(field.column, str(field.type)) for field in record_type(Change[Point]).columns] == [
+        ("kind", "ChangeKind"),
+        ("value", "Point"),
+    ]
+    kind = record_type(Change[Pair[int]])
+    values = [Change(ChangeKind.DELETE, Pair([1], None)), Change(ChangeKind.INSERT, Pair([], 2))]
+    assert decode_batch(encode_batch(values, kind), kind) == values
 
 
 def test_answers_are_cached_and_pickle() -> None:
@@ -141,8 +163,7 @@ Half = TypedDict("Half", {"\ud800": int})
         (Tree, "Tree.children[]", "flatten"),
         (Celsius, "Celsius", "come back as float"),
         (Literal["a"], "Literal['a']", "Enum"),
-        (Box[int], "Box", "generic"),
-        (Box, "Box.content", "generic"),
+        (Box, "Box.content", "generic record"),
         (Lazy, "Lazy.total", "make it a field"),
         (Computed, "Computed.double", "property"),
         (Unresolved, "Unresolved", "module level"),

@@ -39,7 +39,7 @@ from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
 _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
-"""Gives the states of pieces, from the piece of each row and the places of the rows among those that came; None: all."""
+"""Gives the states of pieces, from the piece of each row, and the places of rows among those that came; None: all."""
 
 _EARLY: Final = 0  # the end of the window has let no pane out
 _ENDED: Final = 1  # it has
@@ -148,7 +148,7 @@ class PanedOperator(LaneOperator[Paned]):
         return fired, self._rows(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: _Held, *timers: tuple[Mask, Ints, Mask]) -> Fired | None:
-        """The panes of lanes by the times of their timers, each with marks of the lanes, and of those that are fresh."""
+        """The panes of lanes by the times of their timers, with marks of the lanes and of those that are fresh."""
         found = [np.flatnonzero(chosen) for chosen, _, _ in timers]
         own = np.concatenate(found)
         if not len(own):
@@ -299,7 +299,7 @@ class PanedOperator(LaneOperator[Paned]):
         return fired, concatenated([rest, self._rows(held)])
 
     def _running(self, held: _Held, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
-        """The states of pieces with what they go on from, and their places; ``filled`` has lanes that hold something."""
+        """The states of pieces with what they go on from, and their places; ``filled`` lanes hold something."""
         lanes = Groups(np.concatenate([filled, pieces.lanes]), len(held.starts))
         # What a lane holds comes before its pieces.
         order = lanes.order

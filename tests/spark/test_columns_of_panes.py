@@ -1,0 +1,69 @@
+"""Panes on columns, from files to files on Spark: the interpreter, which knows no columns, says what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.spark.comparison import millis
+from tests.spark.test_columns import Reading, readings, stamped, summary, write
+from windrow import DataStream, Pipeline
+from windrow.panes import AccumulationMode
+from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
+from windrow.triggers import after_count, after_watermark
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+
+def panes(stream: DataStream[Reading], mode: AccumulationMode) -> DataStream[Any]:
+    """Panes at every three elements, on time, and at each late element; with changes as records."""
+    windows = (
+        stamped(stream)
+        .key_by(lambda r: r.sensor)
+        .window(TumblingEventTimeWindows.of(millis(50)))
+        .trigger(after_watermark(early=after_count(3), late=after_count(1)))
+        .allowed_lateness(millis(40))
+    )
+    said = {
+        AccumulationMode.ACCUMULATING: windows.accumulating,
+        AccumulationMode.DISCARDING: windows.discarding,
+        AccumulationMode.RETRACTING: windows.retracting,
+    }
+    return said[mode]().aggregate(summary()).changelog()
+
+
+def in_files(folder: Path) -> list[str]:
+    """The rows of result files, in any order."""
+    kind = "json" if any(folder.rglob("*.json")) else "parquet"
+    files = [str(file) for file in folder.rglob(f"*.{kind}")]
+    return sorted(map(repr, ds.dataset(files, format=kind).to_table().to_pylist()))
+
+
+@pytest.mark.parametrize("sink", [ParquetFileSink, JsonFileSink])
+@pytest.mark.parametrize("mode", AccumulationMode)
+def test_changes_in_files_are_those_of_the_interpreter(
+    spark: SparkSession, tmp_path: Path, mode: AccumulationMode, sink: Any
+) -> None:
+    write(tmp_path / "in", range(4))
+    stream = panes(readings(tmp_path / "in"), mode)
+    collected = CollectSink[Any]()
+    wanted = LocalRunner().run(Pipeline("wanted", stream.sink_to(collected))).collected(collected)
+    kinds = {change.kind.value for change in wanted}
+    assert kinds == ({"+I", "-U", "+U"} if mode is AccumulationMode.RETRACTING else {"+I"})
+    rows = [{"kind": change.kind.value, "value": change.value._asdict()} for change in wanted]
+    runner = SparkRunner(spark)
+    for name, columns in (("columns", True), ("objects", False)):
+        pipeline = Pipeline(name, stream.sink_to(sink(tmp_path / name)))
+        runner = SparkRunner(spark, columnar=columns)
+        assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
+        runner.run(pipeline)
+        assert in_files(tmp_path / name) == sorted(map(repr, rows)), name
