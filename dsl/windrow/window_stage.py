@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from typing_extensions import deprecated
@@ -236,6 +237,18 @@ class WindowStage(Generic[T, W]):
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
 
+    # Any: the window function is checked here.
+    def _behind(
+        self, given: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
+    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
+        """What follows a function whose results are of type ``value``, and the type of the elements behind it."""
+        if isinstance(given, WithPane):
+            window = base_argument(self._settings.assigner, WindowAssigner, 1)
+            kinds = (self._key_type(), window, value)
+            return ResultWithPane(), None if None in kinds else GenericAlias(WindowResult, kinds)
+        check_process(given, ProcessWindowFunction)
+        return given, value if given is None else result_of(given)
+
     def _key_type(self) -> object | None:
         """The type of the key; None where annotations do not say."""
         node = self._settings.input
@@ -327,9 +340,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             window_function: Gets the one element that is left, with the key and the window.
             name: Names the step.
         """
-        behind = ResultWithPane() if isinstance(window_function, WithPane) else window_function
-        check_process(behind, ProcessWindowFunction)
-        kind = self._settings.input.element_type if behind is None else result_of(behind)
+        behind, kind = self._behind(window_function, self._settings.input.element_type)
         return self._reduce(function, behind, kind, name)
 
     # Any: the stages that have aggregate() have proved that the parts fit.
@@ -339,9 +350,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
         name: str | None,
     ) -> DataStream[Any]:
-        behind = ResultWithPane() if isinstance(window_function, WithPane) else window_function
-        check_process(behind, ProcessWindowFunction)
-        kind = self._aggregated(function) if behind is None else result_of(behind)
+        value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
+        behind, kind = self._behind(window_function, value)
         return self._aggregate(function, behind, kind, name)
 
     def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
