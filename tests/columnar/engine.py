@@ -306,7 +306,7 @@ def run(
     return Ran(engine, [expected[step.id] for step in topology.sinks], dropped)
 
 
-def by_key(results: list[Any]) -> dict[Any, list[Any]]:
+def by_key(results: Iterable[Any]) -> dict[Any, list[Any]]:
     found: defaultdict[Any, list[Any]] = defaultdict(list)
     for result in results:
         found[result[0]].append(near(result))

@@ -16,7 +16,8 @@ from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError
-from windrow.panes import ClosingBehavior, OnTimeBehavior
+from windrow.functions import with_pane
+from windrow.panes import ClosingBehavior, OnTimeBehavior, WindowResult
 from windrow.triggers import (
     Trigger,
     after_any,
@@ -65,6 +66,7 @@ def paned(
     aggregate: Callable[[], Any] = some,
     on_time: OnTimeBehavior | None = None,
     closing: ClosingBehavior | None = None,
+    behind: Callable[[Any], DataStream[Any]] | None = None,
 ) -> Callable[[str], Build]:
     """A step whose windows let panes out, by its mode."""
 
@@ -77,7 +79,11 @@ def paned(
             windows = windows.on_time_behavior(on_time)
         if closing is not None:
             windows = windows.closing_behavior(closing)
-        found: DataStream[Any] = windows.aggregate(aggregate())
+        found: DataStream[Any]
+        if behind is not None:
+            found = behind(windows)
+            return found.changelog(lambda kind, result: (kind.value, result)) if mode == "retracting" else found
+        found = windows.aggregate(aggregate())
         return found.changelog(lambda kind, result: (*result, kind.value)) if mode == "retracting" else found
 
     return lambda mode: partial(build, mode)
@@ -131,6 +137,45 @@ PLANS: dict[str, Callable[[str], Build]] = {
 }
 
 
+def with_panes(windows: Any) -> DataStream[Any]:
+    """All that is known of each pane; the aggregate makes records in Python, or stays a column."""
+    found: DataStream[Any] = windows.aggregate(agg.combine(agg.count(), agg.sum(lambda e: e.number)), with_pane())
+    return found
+
+
+PANES = {
+    "early and late count": paned(
+        TUMBLING, after_watermark(early=after_count(3), late=after_count(2)), 70, behind=with_panes
+    ),
+    "early clock, late each": paned(
+        TUMBLING, after_watermark(early=CLOCK, late=after_count(1)), 100, closing=CLOSES, behind=with_panes
+    ),
+    "late lost": paned(TUMBLING, after_watermark(early=after_count(4)), 100, behind=with_panes),
+    "late clock": paned(TUMBLING, after_watermark(late=ALIGNED), 120, closing=CLOSES, behind=with_panes),
+    "at the end": paned(TUMBLING, default(), 70, closing=CLOSES, behind=with_panes),
+    "repeatedly": paned(SLIDING, repeatedly(after_count(3)), 60, closing=CLOSES, behind=with_panes),
+    "only filled": paned(SLIDING, after_watermark(early=CLOCK), on_time=FILLED, behind=with_panes),
+    "all time": paned(GlobalWindows.create(), after_watermark(early=after_count(7)), behind=with_panes),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("mode", ["accumulating", "discarding", "retracting"])
+@pytest.mark.parametrize("name", PANES)
+def test_panes_are_counted_as_the_general_operator_counts_them(name: str, mode: str, seed: int) -> None:
+    inputs = [*batches(random.Random(seed), FEW), *[[]] * 12]
+    engine, (wanted, *_), _ = run(PANES[name](mode), inputs, columnar_form, crash_at=seed, tuning=TINY)
+    results = with_kinds(engine.results) if mode == "retracting" else engine.results
+    assert len(wanted) > 100
+    assert by_key(map(as_tuple, results)) == by_key(map(as_tuple, wanted))
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    """A result with its pane, and its kind if it has one, as a tuple that begins with its key."""
+    kind, found = (None, result) if isinstance(result, WindowResult) else result
+    return found.key, found.window, found.pane, found.value, kind
+
+
 NEVER_ENDS = [name for name in PLANS if name.startswith("all time")]
 FOLDED = {name for name in PLANS if "clock" in name or name.startswith("late each")} - {
     "early clock, ordered",
@@ -149,6 +194,8 @@ RETRACTED = [name for name in PLANS if "discarding" not in name]
 
 def with_kinds(results: list[Any]) -> list[Any]:
     """Changes with their kinds, as the changelog has them."""
+    if any(isinstance(value_of(result), WindowResult) for result in results):
+        return [(kind_of(result).value, value_of(result)) for result in results]
     return [(*value_of(result), kind_of(result).value) for result in results]
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.spark.comparison import millis
 from tests.spark.test_columns import Reading, readings, stamped, summary, write
 from windrow import DataStream, Pipeline
+from windrow import aggregates as agg
+from windrow.functions import with_pane
 from windrow.panes import AccumulationMode
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.triggers import after_count, after_watermark
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 # Any in this module: results of every type, and pyarrow has no types.
 
 
-def panes(stream: DataStream[Reading], mode: AccumulationMode) -> DataStream[Any]:
-    """Panes at every three elements, on time, and at each late element; with changes as records."""
-    windows = (
+def panes(stream: DataStream[Reading], mode: AccumulationMode, *, placed: bool = False) -> DataStream[Any]:
+    """Panes at every three elements, on time, and at each late one, as changes; ``placed`` says where they stand."""
+    windows: Any = (
         stamped(stream)
         .key_by(lambda r: r.sensor)
         .window(TumblingEventTimeWindows.of(millis(50)))
@@ -38,7 +40,11 @@ def panes(stream: DataStream[Reading], mode: AccumulationMode) -> DataStream[Any
         AccumulationMode.DISCARDING: windows.discarding,
         AccumulationMode.RETRACTING: windows.retracting,
     }
-    return said[mode]().aggregate(summary()).changelog()
+    windows = said[mode]()
+    found: DataStream[Any] = windows.aggregate(summary())
+    if placed:
+        found = windows.aggregate(agg.combine(agg.count(), agg.max(lambda r: r.celsius)), with_pane())
+    return found.changelog()
 
 
 def in_files(folder: Path) -> list[str]:
@@ -67,3 +73,17 @@ def test_changes_in_files_are_those_of_the_interpreter(
         assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
         runner.run(pipeline)
         assert in_files(tmp_path / name) == sorted(map(repr, rows)), name
+
+
+def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(4))
+    stream = panes(readings(tmp_path / "in"), AccumulationMode.RETRACTING, placed=True)
+    wanted = ParquetFileSink[Any](tmp_path / "wanted")
+    LocalRunner().run(Pipeline("wanted", stream.sink_to(wanted)))
+    assert len(in_files(tmp_path / "wanted")) > 50
+    for name, columns in (("columns", True), ("objects", False)):
+        pipeline = Pipeline(name, stream.sink_to(ParquetFileSink(tmp_path / name)))
+        runner = SparkRunner(spark, columnar=columns)
+        assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
+        runner.run(pipeline)
+        assert in_files(tmp_path / name) == in_files(tmp_path / "wanted"), name

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
+from itertools import repeat
 from operator import itemgetter
-from typing import Any, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +26,7 @@ from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
-from windrow.panes import Change
+from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
@@ -48,11 +50,27 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 _Member: TypeAlias = tuple[Any, pa.Array]  # an aggregate and its results; None for a fact of the window
 Stamped: TypeAlias = tuple[Any, int]  # a result, and its timestamp
 
+_TIMINGS: Final = (PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE)
+"""Timings by their places in the columns of panes."""
+
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
-    """The results as the aggregate makes them: records, tuples or values."""
+    """The results as the aggregate makes them: records, tuples or values; with their panes if these are asked for."""
+    if fired.panes is not None:
+        return _with_panes(form, fired, fired.panes)
     members, combined = _members(form, fired), form.combined
     return _made(form, fired, *members[0]) if combined is None else _combined(form, fired, combined, members)
+
+
+def _with_panes(form: ColumnarForm, fired: Fired, places: pa.Array) -> list[Any]:
+    """The results with their keys, windows and panes."""
+    values = values_of(form, replace(fired, panes=None))
+    timings, *facts = places.flatten()
+    panes = map(PaneInfo, map(_TIMINGS.__getitem__, timings.to_pylist()), *(column.to_pylist() for column in facts))
+    windows: Iterable[TimeWindow | GlobalWindow] = map(TimeWindow, fired.starts.tolist(), fired.ends.tolist())
+    if _is_global(form):
+        windows = repeat(GlobalWindow())
+    return list(map(WindowResult, python_values(fired.keys), windows, panes, values))
 
 
 def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) -> list[Any]:
@@ -86,9 +104,12 @@ def _combined(
 
 def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
     """Key and window of a result, for errors."""
+    return call_description(key, window=GlobalWindow() if _is_global(form) else TimeWindow(start, end))
+
+
+def _is_global(form: ColumnarForm) -> bool:
     tiles = tiles_of(form.windows)
-    is_global = tiles is not None and tiles.is_global
-    return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
+    return tiles is not None and tiles.is_global
 
 
 def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
@@ -110,12 +131,37 @@ def _change_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
     schema = arrow_schema(kind)
     column = values.column(0)
     if not of_value.single:
-        column = pa.StructArray.from_arrays(values.columns, fields=list(schema.field("value").type))
+        column = _struct(values.columns, schema.field("value").type)
     texts = pa.array([each.value for each in KINDS]).take(pa.array(kinds))
     return pa.RecordBatch.from_arrays([texts, column], schema=schema)
 
 
+def _pane_batch(form: ColumnarForm, fired: Fired, places: pa.Array, kind: RecordType) -> pa.RecordBatch | None:
+    """Results with their panes as a record batch: key, window, pane and result."""
+    if kind.root.python_type is not WindowResult or get_args(kind.annotation)[1] is not TimeWindow:
+        return None
+    of_key, _, of_value = get_args(kind.annotation)
+    schema, of_value = arrow_schema(kind), record_type(of_value)
+    values = _result_batch(form, replace(fired, panes=None), of_value)
+    root_key = record_type(of_key).root
+    keys = _fitted(fired.keys, schema.field("key").type, nullable=root_key.nullable or root_key.kind is Kind.NONE)
+    if values is None or keys is None:
+        return None
+    timings, *facts = places.flatten()
+    timing = pa.array([each.value for each in _TIMINGS]).take(timings)
+    window = _struct([pa.array(fired.starts), pa.array(fired.ends)], schema.field("window").type)
+    pane = _struct([timing, *facts], schema.field("pane").type)
+    value = values.column(0) if of_value.single else _struct(values.columns, schema.field("value").type)
+    return pa.RecordBatch.from_arrays([keys, window, pane, value], schema=schema)
+
+
+def _struct(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
 def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
+    if fired.panes is not None:
+        return _pane_batch(form, fired, fired.panes, kind)
     members = [column for _, column in _members(form, fired)]
     by_name = [field.name for field in kind.columns]
     if form.combined is None or form.combined.target is None:

@@ -321,7 +321,8 @@ def columnar_form(
     if not isinstance(spec, AggregateSpec):
         raise DeclinedError("not an aggregate of windrow.aggregates")
     windows = windows_of(node)
-    if spec.process is not None and not isinstance(spec.process, FilledWindow):
+    with_panes = isinstance(windows, Paned) and windows.with_panes
+    if spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes:
         raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
     routes = routes_to(topology, step, check_source, results_of, stamped=needs_timestamps(windows))
     for route in routes if needs_timestamps(windows) else ():
@@ -329,7 +330,8 @@ def columnar_form(
         if isinstance(before, WindowNode) and isinstance(before.assigner, GlobalWindows) and not route.assigns_stamps:
             raise DeclinedError(f"the results of {route.source} carry the end of time")
     element = routes[0].element
-    _check_key(routes[0].key, spec.process)
+    filled = spec.process if isinstance(spec.process, FilledWindow) else None
+    _check_key(routes[0].key, filled)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     keeps_all = (isinstance(windows, Counted) and windows.size is None) or (
         isinstance(windows, Paned) and windows.conditions and not windows.discards
@@ -345,7 +347,7 @@ def columnar_form(
         windows=windows,
         kernel=kernel,
         aggregate=spec.aggregate,
-        filled=spec.process,
+        filled=filled,
         late_tag=None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name,
         inputs=tuple([input_of(element, selector) for selector in kernel.inputs]),
     )

@@ -67,6 +67,7 @@ class Fired:
     stamps: Ints  # the last timestamps of the windows, which the results carry
     results: pa.Array
     kinds: Ints | None = None  # the places of the kinds of changes among KINDS; None: these are no changes
+    panes: pa.Array | None = None  # where they stand among the panes of their windows; None: nobody asks
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -75,4 +76,6 @@ class Fired:
         """Up to ``count`` of them that follow each other."""
         some = slice(start, start + count)
         kinds = None if self.kinds is None else self.kinds[some]
-        return Fired(self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some], kinds)
+        panes = None if self.panes is None else self.panes[some]
+        columns = self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
+        return Fired(*columns, kinds, panes)

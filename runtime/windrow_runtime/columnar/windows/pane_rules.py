@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner
 from windrow.plan import WindowNode
 from windrow.triggers import Trigger
@@ -44,6 +45,7 @@ class Paned:
     retracts: bool
     always_on_time: bool  # whether a pane on time is let out where nothing is new
     always_closes: bool  # whether a closing pane is
+    with_panes: bool  # whether each result says where it stands among the panes of its window
 
     @property
     def lateness(self) -> int:
@@ -96,6 +98,7 @@ def paned(node: WindowNode, tiles: Tiles) -> Paned:
         retracts=said.mode is AccumulationMode.RETRACTING,
         always_on_time=said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
         always_closes=said.closing is ClosingBehavior.FIRE_ALWAYS,
+        with_panes=isinstance(node.function.process, ResultWithPane),
     )
 
 

@@ -17,13 +17,11 @@ were set, which ``number`` and ``since`` hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
@@ -31,26 +29,26 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN, Fired
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.geometry import FARTHEST
-from windrow_runtime.columnar.windows.lanes import LaneOperator, Lanes, lanes_of, windows_for
+from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
+from windrow_runtime.columnar.windows.pane_rows import (
+    EARLY,
+    ENDED,
+    FINISHED,
+    LATE,
+    PHASES,
+    PLACES,
+    UNSET,
+    PaneRows,
+    pane_fields,
+)
 from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
 
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
 _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
 """Gives the states of pieces, from the piece of each row, and the places of rows among those that came; None: all."""
-
-_EARLY: Final = 0  # the end of the window has let no pane out
-_ENDED: Final = 1  # it has
-_LATE: Final = 2  # another pane has come behind that one
-_FINISHED: Final = 3  # no other one will
-_PHASES: Final = 4
-
-_SMALL: Final = {"phase": pa.int8(), "fresh": pa.int8()}
-
-_UNSET: Final = np.iinfo(np.int64).max
-"""The time for which a lane waits that waits for none."""
 
 _FAR: Final = 1 << 62
 """More elements than ever come."""
@@ -60,31 +58,6 @@ _LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
 _ROWS_AT_ONCE: Final = 1 << 18
 
 
-@dataclass(slots=True)
-class _Held:
-    """The rows of lanes, as columns side by side."""
-
-    keys: pa.Array
-    starts: Ints  # of windows; of no meaning for the window of all time
-    numbers: Ints  # ascend in the order in which the lanes of a key began
-    phases: NDArray[np.int8]
-    fresh: Mask  # whether elements have come since the last pane
-    counts: Ints  # how many have come since the condition at work began, where it counts them
-    due: Ints  # the time at which the clock lets a pane out
-    asked: Ints  # the first time at which the clock looks: another condition may wait for an earlier time
-    since: Ints  # ascend in the order in which ``due`` was set
-    states: list[pa.Array]
-    shown: pa.Array | None  # the results that the next panes withdraw
-    has_shown: Mask
-    rows: Ints  # the row of state that each was; -1: it is new
-
-    def wait_for_none(self, lanes: Mask) -> None:
-        """Lets lanes wait for no time of the clock."""
-        self.due = np.where(lanes, _UNSET, self.due)
-        self.asked = np.where(lanes, _UNSET, self.asked)
-        self.since = np.where(lanes, 0, self.since)
-
-
 class Times(NamedTuple):
     """The times of a batch, in milliseconds."""
 
@@ -92,24 +65,30 @@ class Times(NamedTuple):
     now: int
 
 
+class _Timers(NamedTuple):
+    """The timers of one kind, of all lanes."""
+
+    chosen: Mask  # marks those that let a pane out
+    at: Ints
+    fresh: Mask  # whether elements have come since the last pane
+    are_last: Mask  # whether no pane follows
+
+
 class PanedOperator(LaneOperator[Paned]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
+    places: ClassVar[Sequence[str]] = PLACES
 
     @cached_property
     def schema(self) -> pa.Schema:
-        fields = [field.with_type(_SMALL.get(field.name, field.type)) for field in super().schema]
-        if self.windows.retracts:
-            fields += [pa.field("shown", self.kernel.result_type), pa.field("has_shown", pa.int8())]
-        return pa.schema(fields)
+        return pa.schema(pane_fields(self.windows, list(super().schema), self.kernel.result_type))
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
         starts, _, phases, fresh, counts = (rows.column(place).to_numpy() for place in range(1, 6))
         if ((starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (counts < 0) | (counts > FARTHEST)).any():
             raise damaged_state("a window that is too far away, or a count that is none")
-        if ((phases < 0) | (phases >= _PHASES) | (fresh < 0) | (fresh > 1)).any():
+        if ((phases < 0) | (phases >= PHASES) | (fresh < 0) | (fresh > 1)).any():
             raise damaged_state("a window that has let panes out of a kind that there is not")
 
     # Timers
@@ -119,18 +98,18 @@ class PanedOperator(LaneOperator[Paned]):
         watermark, now = times
         if watermark <= before:
             return None, rows
-        rules, held = self.windows, self._open(rows)
+        rules, held = self.windows, PaneRows.of(rows, self.windows)
         ends = rules.tiles.last_times(held.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
-        ended = (ends > before) & (ends <= watermark) & (held.phases == _EARLY)
+        ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
         if not ended.any() and not closes.any():
             return None, rows
         with_end = closing == ends
         if rules.at_end:
             awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
             first = ended & (held.fresh | awaited)
-            over = (held.phases == _FINISHED) | (ended & rules.finishes)
+            over = (held.phases == FINISHED) | (ended & rules.finishes)
             second = closes & ~over & ~(ended & with_end)
         else:
             # The timer for the end looks at the clock, too.
@@ -138,45 +117,52 @@ class PanedOperator(LaneOperator[Paned]):
             second = closes.copy()
         fresh = held.fresh & ~first
         second &= fresh | rules.always_closes
-        fired = self._on_timers(held, (first, ends, held.fresh), (second, closing, fresh))
+        at_end = _Timers(first, ends, held.fresh, with_end | (rules.at_end and rules.finishes))
+        fired = self._on_timers(held, at_end, _Timers(second, closing, fresh, closes))
         begins_anew = ended if rules.at_end else first
         if rules.at_end:
-            held.phases = np.where(ended, np.int8(_FINISHED if rules.finishes else _ENDED), held.phases)
+            held.phases = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), held.phases)
         held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
         held.wait_for_none(begins_anew)
-        return fired, self._rows(held).filter(pa.array(~closes))
+        return fired, self.rows(held.columns(self.windows)).filter(pa.array(~closes))
 
-    def _on_timers(self, held: _Held, *timers: tuple[Mask, Ints, Mask]) -> Fired | None:
-        """The panes of lanes by the times of their timers, with marks of the lanes and of those that are fresh."""
-        found = [np.flatnonzero(chosen) for chosen, _, _ in timers]
+    def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
+        """The panes of lanes by the times of their timers."""
+        found = [np.flatnonzero(each.chosen) for each in timers]
         own = np.concatenate(found)
         if not len(own):
             return None
-        times = np.concatenate([at[rows] for rows, (_, at, _) in zip(found, timers, strict=True)])
-        fresh = np.concatenate([marks[rows] for rows, (_, _, marks) in zip(found, timers, strict=True)])
+        times, fresh, are_last = (
+            np.concatenate([column[rows] for rows, column in zip(found, columns, strict=True)])
+            for columns in zip(*((each.at, each.fresh, each.are_last) for each in timers), strict=True)
+        )
         order = np.lexsort((held.numbers[own], times))
-        return self._let_out(held, own[order], filled=fresh[order] if self.windows.discards else None)
+        over = np.ones(len(held.starts), np.bool_)
+        filled = fresh[order] if self.windows.discards else None
+        return self._let_out(held, own[order], over=over, are_last=are_last[order], filled=filled)
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, now: int) -> tuple[Fired | None, pa.RecordBatch]:
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
-        held = self._open(rows)
-        is_due = held.due <= now
+        held = PaneRows.of(rows, self.windows)
+        is_due = held.due <= times.now
         due = np.flatnonzero(is_due)
         if not len(due):
             return None, rows
         asked, last = held.asked[due], held.due[due]
-        fired = self._let_out(held, due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))])
-        held.phases = np.where(is_due & (held.phases == _ENDED), np.int8(_LATE), held.phases)
+        due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
+        over = self.windows.tiles.last_times(held.starts) <= times.watermark
+        fired = self._let_out(held, due, over=over, are_last=np.zeros(len(due), np.bool_))
+        held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
-        return fired, self._rows(held)
+        return fired, self.rows(held.columns(self.windows))
 
     def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
         """The watermark at which something is due next, and the time of the clock; the end of time if that is never."""
-        held = self._open(rows)
+        held = PaneRows.of(rows, self.windows)
         ends = self.windows.tiles.last_times(held.starts)
-        following = np.where((held.phases == _EARLY) & (ends > watermark), ends, self._closing(ends))
+        following = np.where((held.phases == EARLY) & (ends > watermark), ends, self._closing(ends))
         return int(following.min()), int(held.due.min())
 
     def _closing(self, ends: Ints) -> Ints:
@@ -257,16 +243,17 @@ class PanedOperator(LaneOperator[Paned]):
         # A window each, and the elements are in order.
         taken = None if len(places) == len(keys) and rules.tiles.windows_each == 1 else places
         lanes = lanes_of(rules.tiles, rows, _taken([keys], taken)[0], starts)
-        held = self._by_lane(self._open(rows), lanes)
+        held = PaneRows.of(rows, rules).by_lane(lanes)
         arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
-        ended = held.phases == _EARLY
-        ended &= rules.at_end & (rules.tiles.last_times(lanes.starts) <= times.watermark) & (arrived.sizes > 0)
-        work = _Work(rules, times.now, ended | (held.phases != _EARLY))
+        is_over = rules.tiles.last_times(lanes.starts) <= times.watermark
+        held.in_time = held.in_time | (~is_over & (arrived.sizes > 0))
+        ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
+        work = _Work(rules, times.now, ended | (held.phases != EARLY))
         # The place of each element among those for which its lane lets panes out.
         begun = np.where(ended | (held.due <= times.now), -1, held.counts)
         ranks = np.empty(len(arrived), np.int64)
         ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
-        kept = held.phases[arrived.ids] != _FINISHED
+        kept = held.phases[arrived.ids] != FINISHED
         if rules.finishes:
             kept &= ~ended[arrived.ids] | (ranks == 0)
         if not kept.all():
@@ -277,7 +264,7 @@ class PanedOperator(LaneOperator[Paned]):
         own = arrived.ids
         pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
         fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), taken)
-        was_filled = held.fresh if rules.discards else held.phases >= _EARLY
+        was_filled = held.fresh if rules.discards else held.phases >= EARLY
         states, places = self._running(
             held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
         )
@@ -287,7 +274,8 @@ class PanedOperator(LaneOperator[Paned]):
         counts = np.bincount(pieces.lanes[letting], minlength=arrived.count)
         if len(letting):
             results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
-            fired = self._emitted(held, pieces.lanes[letting], results)
+            own = pieces.lanes[letting]
+            fired = self._emitted(held, own, results, over=is_over, are_last=(ended & rules.finishes)[own])
         self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
         if rules.may_close_filled:
             is_new = held.rows < 0
@@ -296,9 +284,9 @@ class PanedOperator(LaneOperator[Paned]):
         source[pieces.lanes[pieces.are_last]] = known + places[pieces.are_last]
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
-        return fired, concatenated([rest, self._rows(held)])
+        return fired, concatenated([rest, self.rows(held.columns(self.windows))])
 
-    def _running(self, held: _Held, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
+    def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
         """The states of pieces with what they go on from, and their places; ``filled`` lanes hold something."""
         lanes = Groups(np.concatenate([filled, pieces.lanes]), len(held.starts))
         # What a lane holds comes before its pieces.
@@ -320,7 +308,7 @@ class PanedOperator(LaneOperator[Paned]):
 
     def _go_on(
         self,
-        held: _Held,
+        held: PaneRows,
         arrived: Groups,
         pieces: _Pieces,
         work: _Work,
@@ -331,82 +319,24 @@ class PanedOperator(LaneOperator[Paned]):
     ) -> None:
         """Changes what lanes wait for, after elements have come, and some panes."""
         rules = self.windows
-        held.phases[ended] = _FINISHED if rules.finishes else _ENDED
-        held.phases[(held.phases == _ENDED) & (panes > ended)] = _LATE
+        held.phases[ended] = FINISHED if rules.finishes else ENDED
+        held.phases[(held.phases == ENDED) & (panes > ended)] = LATE
         last = pieces.are_last
         lanes, waits = pieces.lanes[last], ~pieces.lets_out[last]
         held.fresh[lanes] = waits
         held.counts[lanes] = np.where(work.counts[lanes], (begun + arrived.sizes)[lanes] % work.every[lanes], 0)
         # Where the clock decides, the first element behind the last pane sets the time.
-        sets = waits & work.is_timed[lanes] & ((panes[lanes] > 0) | (held.due[lanes] == _UNSET))
+        sets = waits & work.is_timed[lanes] & ((panes[lanes] > 0) | (held.due[lanes] == UNSET))
         held.since[lanes[sets]] = since + pieces.first_elements[last][sets]
-        held.due[lanes[~waits]] = held.asked[lanes[~waits]] = _UNSET
+        held.due[lanes[~waits]] = held.asked[lanes[~waits]] = UNSET
         held.since[lanes[~waits]] = 0
         timed = lanes[sets]
         held.due[timed] = work.targets[timed]
-        held.asked[timed] = np.where(held.phases[timed] == _LATE, work.targets[timed], work.first_target)
+        held.asked[timed] = np.where(held.phases[timed] == LATE, work.targets[timed], work.first_target)
 
-    def _by_lane(self, rows: _Held, lanes: Lanes) -> _Held:
-        """The rows of state by the lanes of a batch, of which some are new."""
-        own, count = lanes.of_rows[: len(rows.starts)], len(lanes.keys)
+    # Results
 
-        def spread(column: NDArray[_T], of_new: int) -> NDArray[_T]:
-            found = np.full(count, of_new, column.dtype)
-            found[own] = column
-            return found
-
-        places = spread(rows.rows, -1)
-        return _Held(
-            keys=lanes.keys,
-            starts=lanes.starts,
-            numbers=spread(rows.numbers, 0),
-            phases=spread(rows.phases, _EARLY),
-            fresh=spread(rows.fresh, 0),
-            counts=spread(rows.counts, 0),
-            due=spread(rows.due, _UNSET),
-            asked=spread(rows.asked, _UNSET),
-            since=spread(rows.since, 0),
-            states=rows.states,
-            shown=None if rows.shown is None else rows.shown.take(pa.array(places, mask=places < 0)),
-            has_shown=spread(rows.has_shown, 0),
-            rows=places,
-        )
-
-    # Rows and results
-
-    def _open(self, rows: pa.RecordBatch) -> _Held:
-        ints = [rows.column(place).to_numpy() for place in range(1, 1 + len(self.places))]
-        starts, numbers, phases, fresh, counts, due, asked, since = ints
-        states = rows.columns[1 + len(self.places) :]
-        shown, has_shown = None, np.zeros(rows.num_rows, np.bool_)
-        if self.windows.retracts:
-            *states, shown, marks = states
-            has_shown = marks.to_numpy() > 0
-        return _Held(
-            keys=rows.column(0),
-            starts=starts,
-            numbers=numbers,
-            phases=phases,
-            fresh=fresh > 0,
-            counts=counts,
-            due=due,
-            asked=asked,
-            since=since,
-            states=states,
-            shown=shown,
-            has_shown=has_shown,
-            rows=np.arange(rows.num_rows),
-        )
-
-    def _rows(self, held: _Held) -> pa.RecordBatch:
-        ints = [held.starts, held.numbers, held.phases, held.fresh.astype(np.int8)]
-        ints += [held.counts, held.due, held.asked, held.since]
-        columns = [held.keys, *map(pa.array, ints), *held.states]
-        if held.shown is not None:
-            columns += [held.shown, pa.array(held.has_shown.astype(np.int8))]
-        return self.rows(columns)
-
-    def _let_out(self, held: _Held, own: Ints, filled: Mask | None = None) -> Fired:
+    def _let_out(self, held: PaneRows, own: Ints, *, over: Mask, are_last: Mask, filled: Mask | None = None) -> Fired:
         """The panes of rows of state; where these are not filled, of windows with nothing in them."""
         states, places = held.states, own
         if filled is not None and not filled.all():
@@ -415,47 +345,21 @@ class PanedOperator(LaneOperator[Paned]):
             states = [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
             places = np.where(filled, own, len(held.starts))
         taken = pa.array(places)
-        return self._emitted(held, own, self.kernel.results([column.take(taken) for column in states]))
+        results = self.kernel.results([column.take(taken) for column in states])
+        return self._emitted(held, own, results, over=over, are_last=are_last)
 
-    def _emitted(self, held: _Held, own: Ints, results: pa.Array) -> Fired:
-        """The results of panes, in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
-        tiles, kinds = self.windows.tiles, None
-        if held.shown is not None:
-            own, results, kinds = _with_withdrawals(held, own, results)
-        starts = held.starts[own]
-        keys = held.keys.take(pa.array(own))
-        return Fired(keys, starts, starts + tiles.size, tiles.last_times(starts), results, kinds)
+    def _emitted(self, held: PaneRows, own: Ints, results: pa.Array, *, over: Mask, are_last: Mask) -> Fired:
+        """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
+        tiles, found = self.windows.tiles, held.let_out(self.windows, own, results, over=over, are_last=are_last)
+        starts = held.starts[found.lanes]
+        keys = held.keys.take(pa.array(found.lanes))
+        ends, stamps = starts + tiles.size, tiles.last_times(starts)
+        return Fired(keys, starts, ends, stamps, found.results, found.kinds, found.panes)
 
 
 def _taken(columns: _States, places: Ints | None) -> _States:
     """Columns at some places; None: at all of them, in order."""
     return columns if places is None else [column.take(pa.array(places)) for column in columns]
-
-
-def _with_withdrawals(held: _Held, own: Ints, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
-    """The windows of results and withdrawals, these, and their kinds; notes what is shown then."""
-    count, before = len(held.starts), np.where(held.has_shown, np.arange(len(held.starts)), -1)
-    lanes = Groups(own, count)
-    order = lanes.order
-    same = np.flatnonzero(own[order][1:] == own[order][:-1])
-    replaced = before[own]
-    replaced[order[same + 1]] = count + order[same]
-    withdraws = replaced >= 0
-    places = np.arange(len(own)) + np.cumsum(withdraws)
-    source = np.empty(len(own) + int(withdraws.sum()), np.int64)
-    kinds, windows = np.zeros(len(source), np.int64), np.empty(len(source), np.int64)
-    source[places], windows[places], kinds[places] = (
-        np.arange(count, count + len(own)),
-        own,
-        np.where(withdraws, REPLACING, FIRST),
-    )
-    ahead = places[withdraws] - 1
-    source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], WITHDRAWN
-    both = pa.concat_arrays([held.shown, results])
-    touched = lanes.sizes > 0
-    newest = np.where(touched, count + lanes.last_rows, np.arange(count))
-    held.shown, held.has_shown = both.take(pa.array(newest)), held.has_shown | touched
-    return windows, both.take(pa.array(source)), kinds
 
 
 class _Pieces:
@@ -492,7 +396,7 @@ class _Work:
             return 1 if target(condition) <= now else _FAR
 
         def target(condition: Condition | None) -> int:
-            return condition.target_of(now) if isinstance(condition, AfterProcessingTime) else _UNSET
+            return condition.target_of(now) if isinstance(condition, AfterProcessingTime) else UNSET
 
         self.every = chosen(every)
         self.targets = chosen(target)

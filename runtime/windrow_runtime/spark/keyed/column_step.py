@@ -224,7 +224,7 @@ class ColumnRunner(StepRunner):
         if fired is not None:
             yield from self._emit(fired, packer)
         if clock is not None:
-            fired, rows = operator.advance_clock(rows, clock, times.now)
+            fired, rows = operator.advance_clock(rows, clock, times)
             if fired is not None:
                 yield from self._emit(fired, packer)
         return rows

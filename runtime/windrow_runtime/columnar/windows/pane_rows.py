@@ -1,0 +1,228 @@
+"""The rows of lanes that let panes out, as columns side by side, and what the lanes have let out so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.rows.groups import Groups
+from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN
+from windrow_runtime.columnar.windows.lanes import Lanes
+from windrow_runtime.columnar.windows.pane_rules import Paned
+
+PLACES: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
+"""The columns between the key and those of the kernel."""
+
+EARLY: Final = 0  # the end of the window has let no pane out
+ENDED: Final = 1  # it has
+LATE: Final = 2  # another pane has come behind that one
+FINISHED: Final = 3  # no other one will
+PHASES: Final = 4
+
+UNSET: Final = np.iinfo(np.int64).max
+"""The time for which a lane waits that waits for none."""
+
+ON_TIME: Final = 1
+"""The place of panes on time among timings, between early and late ones."""
+
+_SMALL: Final = {"phase": pa.int8(), "fresh": pa.int8()}
+_PANE: Final = pa.struct(
+    [
+        ("timing", pa.int8()),
+        ("index", pa.int64()),
+        ("nonspeculative_index", pa.int64()),
+        ("is_first", pa.bool_()),
+        ("is_last", pa.bool_()),
+    ]
+)
+_T = TypeVar("_T", np.bool_, np.int8, np.int64)
+
+
+class LetOut(NamedTuple):
+    """Panes in order, and the withdrawals of those that they replace."""
+
+    lanes: Ints
+    results: pa.Array
+    panes: pa.Array | None  # where they stand among the panes of their windows; None: nobody asks
+    kinds: Ints | None  # the places of the kinds of changes among KINDS; None: these are no changes
+
+
+def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
+    """The columns of state, from those that all operators on lanes have, and the type of results."""
+    found = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
+    if rules.with_panes:
+        found += [pa.field(name, pa.int64()) for name in ("index", "nonspeculative")]
+        found.append(pa.field("in_time", pa.int8()))
+    if rules.retracts:
+        found += [pa.field("shown", _shown_type(rules, result)), pa.field("has_shown", pa.int8())]
+    return found
+
+
+def _shown_type(rules: Paned, result: pa.DataType) -> pa.DataType:
+    return pa.struct([("result", result), ("pane", _PANE)]) if rules.with_panes else result
+
+
+@dataclass(slots=True)
+class PaneRows:
+    """The rows of lanes, as columns side by side."""
+
+    keys: pa.Array
+    starts: Ints  # of windows; of no meaning for the window of all time
+    numbers: Ints  # ascend in the order in which the lanes of a key began, where that decides the order of panes
+    phases: NDArray[np.int8]
+    fresh: Mask  # whether elements have come since the last pane
+    counts: Ints  # how many have come since the condition at work began, where it counts them
+    due: Ints  # the time at which the clock lets a pane out
+    asked: Ints  # the first time at which the clock looks: another condition may wait for an earlier time
+    since: Ints  # ascend in the order in which ``due`` was set
+    states: list[pa.Array]
+    index: Ints  # how many panes there were; this and the next two where somebody asks for panes
+    nonspeculative: Ints  # how many of them were not early
+    in_time: Mask  # whether an element came before the time of the window was over
+    shown: pa.Array | None  # the results that the next panes withdraw; None: nothing is withdrawn
+    has_shown: Mask
+    rows: Ints  # the row of state that each was; -1: it is new
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, rules: Paned) -> PaneRows:
+        """The columns of rows of state; numpy must not write them, as their memory is Arrow's."""
+        columns = iter(rows.columns)
+        key = next(columns)
+        starts, numbers, phases, fresh, counts, due, asked, since = (next(columns).to_numpy() for _ in PLACES)
+        rest = list(columns)
+        none, no = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.bool_)
+        shown, has_shown, index, nonspeculative, in_time = None, no, none, none, no
+        if rules.retracts:
+            *rest, shown, marks = rest
+            has_shown = marks.to_numpy() > 0
+        if rules.with_panes:
+            *rest, indexes, others, times = rest
+            index, nonspeculative, in_time = indexes.to_numpy(), others.to_numpy(), times.to_numpy() > 0
+        return cls(
+            keys=key,
+            starts=starts,
+            numbers=numbers,
+            phases=phases,
+            fresh=fresh > 0,
+            counts=counts,
+            due=due,
+            asked=asked,
+            since=since,
+            states=rest,
+            index=index,
+            nonspeculative=nonspeculative,
+            in_time=in_time,
+            shown=shown,
+            has_shown=has_shown,
+            rows=np.arange(rows.num_rows),
+        )
+
+    def columns(self, rules: Paned) -> list[pa.Array]:
+        """The columns as they are stored."""
+        ints = [self.starts, self.numbers, self.phases, self.fresh.astype(np.int8)]
+        ints += [self.counts, self.due, self.asked, self.since]
+        found = [self.keys, *map(pa.array, ints), *self.states]
+        if rules.with_panes:
+            found += map(pa.array, (self.index, self.nonspeculative, self.in_time.astype(np.int8)))
+        if self.shown is not None:
+            found += [self.shown, pa.array(self.has_shown.astype(np.int8))]
+        return found
+
+    def by_lane(self, lanes: Lanes) -> PaneRows:
+        """The rows by the lanes of a batch, of which some are new; the states stay as they are, by row."""
+        own, count = lanes.of_rows[: len(self.starts)], len(lanes.keys)
+
+        def spread(column: NDArray[_T], of_new: int) -> NDArray[_T]:
+            found = np.full(count, of_new, column.dtype)
+            found[own] = column
+            return found
+
+        places = spread(self.rows, -1)
+        return replace(
+            self,
+            keys=lanes.keys,
+            starts=lanes.starts,
+            numbers=spread(self.numbers, 0),
+            phases=spread(self.phases, EARLY),
+            fresh=spread(self.fresh, 0),
+            counts=spread(self.counts, 0),
+            due=spread(self.due, UNSET),
+            asked=spread(self.asked, UNSET),
+            since=spread(self.since, 0),
+            index=spread(self.index, 0),
+            nonspeculative=spread(self.nonspeculative, 0),
+            in_time=spread(self.in_time, 0),
+            shown=None if self.shown is None else self.shown.take(pa.array(places, mask=places < 0)),
+            has_shown=spread(self.has_shown, 0),
+            rows=places,
+        )
+
+    def wait_for_none(self, lanes: Mask) -> None:
+        """Lets lanes wait for no time of the clock."""
+        self.due = np.where(lanes, UNSET, self.due)
+        self.asked = np.where(lanes, UNSET, self.asked)
+        self.since = np.where(lanes, 0, self.since)
+
+    def let_out(self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, are_last: Mask) -> LetOut:
+        """Lets out panes in order, and notes them.
+
+        Args:
+            rules: The rules of the step.
+            own: The lane of each.
+            results: What each holds.
+            over: Marks the lanes whose time is over.
+            are_last: Marks the panes that no other one of their window follows.
+        """
+        lanes, panes, kinds = Groups(own, len(self.starts)), None, None
+        if rules.with_panes:
+            panes = self._placed(lanes, over, are_last)
+        if self.shown is not None:
+            if panes is not None:
+                results = pa.StructArray.from_arrays([results, panes], fields=list(self.shown.type))
+            own, results, kinds = self._with_withdrawals(lanes, results)
+            if panes is not None:
+                results, panes = results.flatten()
+        return LetOut(own, results, panes, kinds)
+
+    def _placed(self, lanes: Groups, over: Mask, are_last: Mask) -> pa.Array:
+        """Where panes stand among those of their windows."""
+        own = lanes.ids
+        ranks = np.empty(len(own), np.int64)
+        ranks[lanes.order] = np.arange(len(own)) - lanes.starts[own[lanes.order]]
+        index, nonspeculative = self.index[own] + ranks, self.nonspeculative[own] + ranks
+        is_on_time = (nonspeculative == 0) & self.in_time[own]
+        timing = np.where(over[own], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)
+        nonspeculative = np.where(over[own], nonspeculative, -1)
+        self.index = self.index + lanes.sizes
+        self.nonspeculative = self.nonspeculative + lanes.sizes * over
+        return pa.StructArray.from_arrays(
+            [pa.array(column) for column in (timing, index, nonspeculative, index == 0, are_last)], fields=list(_PANE)
+        )
+
+    def _with_withdrawals(self, lanes: Groups, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
+        """The windows of results and withdrawals, these, and their kinds; notes what is shown then."""
+        own, count = lanes.ids, lanes.count
+        replaced = np.where(self.has_shown, np.arange(count), -1)[own]
+        # Behind another pane of its lane, a pane replaces that one.
+        order = lanes.order
+        same = np.flatnonzero(own[order][1:] == own[order][:-1])
+        replaced[order[same + 1]] = count + order[same]
+        withdraws = replaced >= 0
+        places = np.arange(len(own)) + np.cumsum(withdraws)
+        source = np.empty(len(own) + int(withdraws.sum()), np.int64)
+        kinds, windows = np.empty(len(source), np.int64), np.empty(len(source), np.int64)
+        source[places], windows[places] = np.arange(count, count + len(own)), own
+        kinds[places] = np.where(withdraws, REPLACING, FIRST)
+        ahead = places[withdraws] - 1
+        source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], WITHDRAWN
+        both = pa.concat_arrays([self.shown, results])
+        has_new = lanes.sizes > 0
+        newest = np.where(has_new, count + lanes.last_rows, np.arange(count))
+        self.shown, self.has_shown = both.take(pa.array(newest)), self.has_shown | has_new
+        return windows, both.take(pa.array(source)), kinds
