@@ -419,12 +419,8 @@ class AllStage(WindowStage[T, W]):
         name: str | None = None,
     ) -> DataStream[Any]:
         """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
-        if isinstance(window_function, WithPane):
-            return self._reduce(function, ResultWithPane(), WindowResult, name)
-        if window_function is None:
-            return self._reduce(function, None, self._settings.input.element_type, name)
-        check_process(window_function, ProcessAllWindowFunction)
-        return self._reduce(function, WithoutKey(window_function), result_of(window_function), name)
+        behind, kind = self._behind_all(window_function, self._settings.input.element_type)
+        return self._reduce(function, behind, kind, name)
 
     # Any: as in KeyedStage.
     def _aggregate_all(
@@ -433,12 +429,19 @@ class AllStage(WindowStage[T, W]):
         window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
         name: str | None,
     ) -> DataStream[Any]:
-        if isinstance(window_function, WithPane):
-            return self._aggregate(function, ResultWithPane(), WindowResult, name)
-        if window_function is None:
-            return self._aggregate(function, None, self._aggregated(function), name)
-        check_process(window_function, ProcessAllWindowFunction)
-        return self._aggregate(function, WithoutKey(window_function), result_of(window_function), name)
+        value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
+        behind, kind = self._behind_all(window_function, value)
+        return self._aggregate(function, behind, kind, name)
+
+    # Any: as in WindowStage._behind.
+    def _behind_all(
+        self, given: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
+    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
+        """What follows a function whose results are of type ``value``, and the type of the elements behind it."""
+        if given is None or isinstance(given, WithPane):
+            return self._behind(given, value)
+        check_process(given, ProcessAllWindowFunction)
+        return WithoutKey(given), result_of(given)
 
     def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires."""

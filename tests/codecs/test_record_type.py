@@ -21,6 +21,14 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Kind, RecordShape
 
 T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+
+
 Sensor = NewType("Sensor", str)
 
 
@@ -92,6 +100,32 @@ def test_a_generic_record_has_the_columns_of_the_types_that_are_filled_in() -> N
     assert decode_batch(encode_batch(values, kind), kind) == values
 
 
+class Ints(Box[int]):
+    pass
+
+
+class Wider(Box[U], Generic[U, T]):
+    pass
+
+
+@dataclass
+class Labelled(Box[list[U]], Generic[U]):
+    label: U | None
+
+
+def test_a_record_takes_the_types_that_its_generic_bases_are_given() -> None:
+    def columns(annotation: object) -> list[tuple[str, str]]:
+        return [(field.column, str(field.type)) for field in record_type(annotation).columns]
+
+    assert columns(Ints) == [("content", "int")]
+    assert columns(Wider[str, int]) == [("content", "str")]
+    assert columns(Labelled[int]) == [("content", "list[int]"), ("label", "int | None")]
+    assert columns(Box[Box[int]]) == [("content", "Box")]
+    assert decode_batch(encode_batch([Box(Box(1))], record_type(Box[Box[int]])), record_type(Box[Box[int]])) == [
+        Box(Box(1))
+    ]
+
+
 def test_answers_are_cached_and_pickle() -> None:
     kind = record_type(Everything)
     assert record_type(Everything) is kind
@@ -102,11 +136,6 @@ def test_answers_are_cached_and_pickle() -> None:
     defaults = pickle.loads(pickle.dumps(record_type(Defaults))).columns[1].default
     assert defaults is not None
     assert defaults() == 3
-
-
-@dataclass
-class Box(Generic[T]):
-    content: T
 
 
 @dataclass

@@ -38,6 +38,7 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
+from windrow_runtime.columnar.windows.panes import PanedOperator, Times
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.pane_operator import CLOSED
@@ -256,6 +257,10 @@ DAMAGES: list[dict[str, Any]] = [
     {"count": -1},
     {"start": None},
     {"due": None},
+    {"number": -1},
+    {"since": 2**63 - 1},
+    {"has_shown": None},
+    {"has_shown": 7},
 ]
 
 
@@ -264,8 +269,24 @@ def test_rows_that_contradict_themselves_are_refused(damage: dict[str, Any]) -> 
     engine, _, _ = run(PLANS["late each"]("retracting"), [], columnar_form)
     assert isinstance(engine.form, ColumnarForm)
     schema = engine.form.operator.schema
-    row = {"key": "k", "start": 93, "number": 0, "phase": 0, "fresh": 1, "count": 0, "due": 5, "asked": 5, "since": 1}
-    contents = RowContents(schema, lambda rows: (0, None), engine.form.operator.check)
-    contents.load(dump_rows(pa.RecordBatch.from_pylist([row], schema)))
+    row: dict[str, Any] = {
+        "key": "k",
+        "start": 93,
+        "number": 0,
+        "phase": 0,
+        "fresh": 1,
+        "count": 0,
+        "due": 5,
+        "asked": 5,
+        "since": 1,
+    }
+    row |= {"s0": 1, "s1": 1, "s2": 0, "s3": 7, "s4": 0.5, "shown": (1, 6, 0.5), "has_shown": 1}
+    operator = engine.form.operator
+    assert isinstance(operator, PanedOperator)
+    contents = RowContents(schema, lambda rows: (0, None), operator.check)
+    stored = pa.RecordBatch.from_pylist([row], schema)
+    fired, _ = operator.advance(contents.load(dump_rows(stored)).rows, 0, Times(500, 1))
+    assert fired is not None
+    assert fired.results.to_pylist() == [{"_1": 1, "_2": 6, "_3": 0.5}, {"_1": 1, "_2": 7, "_3": 0.5}]
     with pytest.raises(CheckpointError, match="stored state"):
         contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], schema)))

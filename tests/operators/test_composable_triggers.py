@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ from windrow.triggers import (
     or_finally,
     repeatedly,
 )
+from windrow.triggers.composable import AfterWatermark
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -451,6 +453,34 @@ def test_a_window_from_which_everything_was_withdrawn_has_no_result() -> None:
         assert run.end() == [18]
 
 
+def test_a_withdrawn_nan_is_taken_out_again() -> None:
+    source = PushSource(int)
+    means = stage_of(source).trigger(repeatedly(after_count(1))).retracting()
+    first = means.aggregate(total(lambda value: math.nan if value == 1 else float(value)))
+    again = first.window_all(TumblingEventTimeWindows.of(millis(10))).apply(lambda window, found: [sorted(found)])
+    run = Harness(StreamHarness(again, source))
+    run.elements(1)
+    run.elements(3, 13)
+    first_window, second = run.end()
+    assert len(first_window) == 1, "the sum of the first element alone was withdrawn"
+    assert math.isnan(first_window[0])
+    assert second == [13.0]
+
+
+class AlwaysReady(AfterWatermark[Any, Any]):
+    """Does what no trigger of its base does."""
+
+    def is_ready(self, window: Any, context: PartContext) -> bool:
+        return True
+
+
+def test_a_trigger_that_is_derived_from_one_of_windrow_is_asked() -> None:
+    source = PushSource(int)
+    stage = stage_of(source, late=5).trigger(AlwaysReady(late=after_count(1))).accumulating()
+    run = Harness(StreamHarness(stage.reduce(lambda one, other: one + other), source))
+    assert run.elements(1, 2) == [1, 3]
+
+
 def test_late_withdrawals_go_to_the_side_output() -> None:
     late = OutputTag[int]("late")
     source = PushSource(int)
@@ -485,6 +515,7 @@ def test_a_trigger_that_would_lose_elements_is_refused() -> None:
         stage_of(PushSource(int)).trigger(after_watermark()),
         stage_of(PushSource(int)).trigger(after_all(after_count(3), after_watermark())),
         stage_of(PushSource(int)).trigger(after_count(3), may_lose_data=True),
+        stage_of(PushSource(int)).trigger(or_finally(repeatedly(after_count(3)), never())),
     ):
         Pipeline("plan", fine.reduce(max).sink_to(CollectSink[int]()))
 

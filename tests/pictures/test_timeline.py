@@ -53,6 +53,21 @@ def test_each_key_has_a_panel_with_its_elements_as_numbered_circles() -> None:
     assert texts(root_of(timeline(recorded())), "key") == ["key 'odd'", "key 'even'"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"by": "cl0ck"}, "no such by"),
+        ({"circles": "x"}, "no such circles"),
+        ({"width": 138}, "the width is too small"),
+        ({"height": 0}, "the height is too small"),
+    ],
+    ids=str,
+)
+def test_arguments_that_a_picture_cannot_follow_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        timeline(recorded(), **wrong)
+
+
 def test_circles_hold_values_where_that_is_asked_for() -> None:
     (odd,) = panels(timeline(recorded(), key="odd", circles="value"))
     assert texts(odd, "number") == ["1", "3", "5", "7", "9"]

@@ -110,8 +110,8 @@ def _refuse(
     ) from cause
 
 
-def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
-    """Reads an annotation at a path, within records that must not contain themselves."""
+def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> ValueType:
+    """Reads an annotation at a path, within records that must not contain themselves; generic ones with their types."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
@@ -138,16 +138,27 @@ def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> Valu
             return _enum(annotation, path)
         shape = _shape(annotation)
         if shape is not None:
-            return _record(annotation, shape, path, within)
+            return _record(annotation, shape, path, (*within, annotation), _given(annotation, ()))
     shape = _shape(origin)
     if isinstance(origin, type) and shape is not None:
-        return _record(origin, shape, path, within, dict(zip(_parameters(origin), arguments, strict=True)))
+        return _record(origin, shape, path, (*within, annotation), _given(origin, arguments))
     _refuse(annotation, path, _hint_for(annotation, origin))
 
 
 def _parameters(generic: object) -> tuple[object, ...]:
     """The type variables of a generic class, or of a type that is made of some."""
     found: tuple[object, ...] = getattr(generic, "__parameters__", ())
+    return found
+
+
+def _given(record: type, arguments: tuple[object, ...]) -> dict[object, object]:
+    """The types for the variables of a generic record and of the generic records that it is derived from."""
+    found = dict(zip(_parameters(record), arguments, strict=False))
+    bases = [*getattr(record, "__orig_bases__", ())]
+    for base in bases:
+        origin = typing.get_origin(base)
+        if isinstance(origin, type) and origin is not typing.Generic:
+            found |= _given(origin, tuple([_filled(each, found) for each in typing.get_args(base)]))
     return found
 
 
@@ -176,7 +187,7 @@ def _hint_for(annotation: object, origin: object) -> str:
     return "use a supported type, or map the value to a record before it leaves Python"
 
 
-def _collection(annotation: object, container: object, path: str, within: tuple[type, ...]) -> ValueType:
+def _collection(annotation: object, container: object, path: str, within: tuple[object, ...]) -> ValueType:
     arguments = typing.get_args(annotation)
     if len(arguments) != 1:
         _refuse(annotation, path, "write the type of the elements, as in list[str]", "an element type")
@@ -196,7 +207,7 @@ def _hashable(value: ValueType) -> bool:
     return value.python_type.__hash__ is not None
 
 
-def _dict(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+def _dict(annotation: object, path: str, within: tuple[object, ...]) -> ValueType:
     arguments = typing.get_args(annotation)
     if len(arguments) != 2:
         _refuse(annotation, path, "write both types, as in dict[str, int]", "a key type and a value type")
@@ -207,7 +218,7 @@ def _dict(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
     return ValueType(Kind.DICT, dict, arguments=(key, _value_type(arguments[1], f"{path}{{}}", within)))
 
 
-def _tuple(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+def _tuple(annotation: object, path: str, within: tuple[object, ...]) -> ValueType:
     arguments = typing.get_args(annotation)
     if not arguments or arguments == ((),):
         _refuse(annotation, path, "write its parts, as in tuple[str, int]", "the types of the parts")
@@ -241,14 +252,10 @@ def _shape(candidate: object) -> RecordShape | None:
 
 
 def _record(
-    record: type,
-    shape: RecordShape,
-    path: str,
-    within: tuple[type, ...],
-    given: Mapping[object, object] = types.MappingProxyType({}),
+    record: type, shape: RecordShape, path: str, within: tuple[object, ...], given: Mapping[object, object]
 ) -> ValueType:
-    """Reads a record; ``given`` has the types for the variables of a generic one."""
-    if record in within:
+    """Reads a record, which is the last of ``within``; ``given`` has the types for the variables of a generic one."""
+    if within[-1] in within[:-1]:
         advice = "flatten the record, or keep a key to the other one"
         _refuse(record, path, advice, "a record that does not contain itself")
     hints = _hints_of(record, path)
@@ -258,7 +265,7 @@ def _record(
         absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]
-        value = _value_type(hint, place, (*within, record))
+        value = _value_type(hint, place, within)
         if absent_allowed and value.nullable:
             expected = "a key that is either NotRequired or Optional: a null column cannot mean both"
             _refuse(hint, place, "drop one of NotRequired and None", expected)

@@ -77,6 +77,15 @@ class Timeline:
         return file
 
 
+LEAST_WIDTH: Final = 240
+LEAST_HEIGHT: Final = 60
+
+
+def _check_one_of(name: str, given: object, expected: Sequence[object]) -> None:
+    if given not in expected:
+        raise InvalidArgumentError(f"there is no such {name}", given=given, expected=" or ".join(map(repr, expected)))
+
+
 def timeline(
     recording: Recording,
     *,
@@ -108,7 +117,8 @@ def timeline(
             default the clock, unless it was not set or all elements came at once.
 
     Raises:
-        InvalidArgumentError: If there is no such step or no such key, or ``by`` asks for a clock that was not set.
+        InvalidArgumentError: If there is no such step or no such key, ``by`` asks for a clock that was not set, or an
+            argument is none of those above.
 
     Example:
         >>> from datetime import timedelta
@@ -130,6 +140,11 @@ def timeline(
         >>> picture
         Timeline('Sums', ... characters of SVG)
     """
+    _check_one_of("circles", circles, ("number", "value"))
+    _check_one_of("by", by, (None, "clock", "order"))
+    for name, given, least in (("width", width, LEAST_WIDTH), ("height", height, LEAST_HEIGHT)):
+        if given is not None and given < least:
+            raise InvalidArgumentError(f"the {name} is too small", given=given, expected=f"at least {least} pixels")
     recorded = recording.of(step)
     times = Times.of(recorded, by)
     if by == "clock" and not times.by_clock:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
+from windrow.triggers.composable.conditions import Never
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
 from windrow.triggers.composable.foreign import composable
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
@@ -134,7 +135,7 @@ def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]:
     What the others have counted or waited for begins anew. In Beam it is ``AfterFirst`` (Java), ``AfterAny`` (Python).
 
     Raises:
-        InvalidArgumentError: If there is no trigger, or an argument is none.
+        InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
     """
     _check_some(triggers, "after_any")
     if _all_merge(triggers):
@@ -185,7 +186,7 @@ def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]:
     """Fires when all of several triggers are ready at once; finished when all of them are.
 
     Raises:
-        InvalidArgumentError: If there is no trigger, or an argument is none.
+        InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
     """
     _check_some(triggers, "after_all")
     if _all_merge(triggers):
@@ -258,7 +259,7 @@ def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]:
     Finished when the last one is. ``after_each(repeatedly(a), b)`` is ``repeatedly(a)``, which is never finished.
 
     Raises:
-        InvalidArgumentError: If there is no trigger, or an argument is none.
+        InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
     """
     _check_some(triggers, "after_each")
     if _all_merge(triggers):
@@ -276,6 +277,8 @@ class OrFinally(PartsTrigger[T_contra, W_contra]):
     @property
     def finish(self) -> Finish:
         """The earlier of both; a last trigger that never finishes ends it at any time."""
+        if type(self.until) is Never:
+            return self.main.finish
         return min(self.main.finish, Finish.ANY_TIME if self.until.finish is Finish.NEVER else self.until.finish)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:

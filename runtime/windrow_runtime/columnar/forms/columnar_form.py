@@ -93,8 +93,10 @@ class ColumnarForm(ScanTarget):
         late = "late elements leave one by one" if self.late_tag is not None else ""
         if windows.lateness:
             late = "each late element fires its window"
-        if isinstance(windows, Counted) or (isinstance(windows, Paned) and windows.counts):
+        if isinstance(windows, Counted):
             return Folding.NONE, "each element is counted"
+        if isinstance(windows, Paned) and windows.elements_let_panes_out:
+            return Folding.NONE, "each element may let a pane out"
         # Tiles fold all elements in their order, unless late ones cross beside them.
         keeps_order = isinstance(windows, Timed) or (isinstance(windows, Tiles) and not late)
         if kernel.is_numbered or (kernel.ordered and not keeps_order):
@@ -123,9 +125,12 @@ class ColumnarForm(ScanTarget):
         if windows.lateness and windows.tiles.windows_each > 1:
             return Folding.NONE, "elements may be late for some of their windows, and on time for others"
         if windows.may_close_filled:
+            # Folded elements are added before late ones, so windows would be numbered in another order.
             return Folding.NONE, "closing panes come in the order in which windows began"
         if windows.early is not None and any(route.has_stamps for route in self.routes):
-            return Folding.NONE, "timers in front may let elements out before the clock is looked at"
+            # What timers in front emit comes before the clock lets panes out, and the first element of a window that
+            # is due does so by itself.
+            return Folding.NONE, "what timers in front emit may let a pane out"
         return Folding.ON_TIME, "late elements come one by one"
 
     @property

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN
+from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import Lanes
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
@@ -23,7 +24,6 @@ EARLY: Final = 0  # the end of the window has let no pane out
 ENDED: Final = 1  # it has
 LATE: Final = 2  # another pane has come behind that one
 FINISHED: Final = 3  # no other one will
-PHASES: Final = 4
 
 UNSET: Final = np.iinfo(np.int64).max
 """The time for which a lane waits that waits for none."""
@@ -62,6 +62,36 @@ def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -
     if rules.retracts:
         found += [pa.field("shown", _shown_type(rules, result)), pa.field("has_shown", pa.int8())]
     return found
+
+
+_BOUNDS: Final = {
+    "start": (-2 * FARTHEST, 2 * FARTHEST),
+    "number": (0, FARTHEST),
+    "phase": (EARLY, FINISHED),
+    "fresh": (0, 1),
+    "count": (0, FARTHEST),
+    "since": (0, FARTHEST),
+    "index": (0, FARTHEST),
+    "nonspeculative": (0, FARTHEST),
+    "in_time": (0, 1),
+    "has_shown": (0, 1),
+}
+"""The lowest and the highest number that each column may hold."""
+
+
+def fault_in(rows: pa.RecordBatch) -> str | None:
+    """What contradicts itself in stored rows; None: nothing does."""
+    for name, (lowest, highest) in _BOUNDS.items():
+        place = rows.schema.get_field_index(name)
+        if place < 0:
+            continue
+        column = rows.column(place)
+        if column.null_count:
+            return f"a row without {name}"
+        values = column.to_numpy()
+        if len(values) and not lowest <= values.min() <= values.max() <= highest:
+            return f"a row with {name} {values.min()} to {values.max()}"
+    return None
 
 
 def _shown_type(rules: Paned, result: pa.DataType) -> pa.DataType:

@@ -63,7 +63,7 @@ class Paned:
         return tuple([each for each in (self.early, self.late) if each is not None])
 
     @property
-    def counts(self) -> bool:
+    def elements_let_panes_out(self) -> bool:
         """Returns whether an element that is on time may let a pane out by itself."""
         return isinstance(self.early, AfterCount) or (self.early is not None and not self.early.delay)
 
@@ -86,7 +86,7 @@ def paned(node: WindowNode, tiles: Tiles) -> Paned:
     if said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         raise DeclinedError("the timestamps of results are those of elements")
     if tiles.by_clock:
-        raise DeclinedError("panes of windows in processing time are counted")
+        raise DeclinedError("panes of windows in processing time are let out element by element")
     early, late, at_end, finishes = _parts(trigger)
     return Paned(
         tiles,

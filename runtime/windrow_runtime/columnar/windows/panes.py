@@ -37,10 +37,10 @@ from windrow_runtime.columnar.windows.pane_rows import (
     ENDED,
     FINISHED,
     LATE,
-    PHASES,
     PLACES,
     UNSET,
     PaneRows,
+    fault_in,
     pane_fields,
 )
 from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
@@ -85,11 +85,9 @@ class PanedOperator(LaneOperator[Paned]):
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
-        starts, _, phases, fresh, counts = (rows.column(place).to_numpy() for place in range(1, 6))
-        if ((starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (counts < 0) | (counts > FARTHEST)).any():
-            raise damaged_state("a window that is too far away, or a count that is none")
-        if ((phases < 0) | (phases >= PHASES) | (fresh < 0) | (fresh > 1)).any():
-            raise damaged_state("a window that has let panes out of a kind that there is not")
+        fault = fault_in(rows)
+        if fault is not None:
+            raise damaged_state(fault)
 
     # Timers
 
@@ -125,7 +123,7 @@ class PanedOperator(LaneOperator[Paned]):
         held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
         held.wait_for_none(begins_anew)
-        return fired, self.rows(held.columns(self.windows)).filter(pa.array(~closes))
+        return fired, self._stored(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
         """The panes of lanes by the times of their timers."""
@@ -156,7 +154,7 @@ class PanedOperator(LaneOperator[Paned]):
         held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
-        return fired, self.rows(held.columns(self.windows))
+        return fired, self._stored(held)
 
     def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
         """The watermark at which something is due next, and the time of the clock; the end of time if that is never."""
@@ -264,7 +262,7 @@ class PanedOperator(LaneOperator[Paned]):
         own = arrived.ids
         pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
         fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), taken)
-        was_filled = held.fresh if rules.discards else held.phases >= EARLY
+        was_filled = held.fresh if rules.discards else np.ones(len(held.fresh), np.bool_)
         states, places = self._running(
             held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
         )
@@ -284,7 +282,7 @@ class PanedOperator(LaneOperator[Paned]):
         source[pieces.lanes[pieces.are_last]] = known + places[pieces.are_last]
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
-        return fired, concatenated([rest, self.rows(held.columns(self.windows))])
+        return fired, concatenated([rest, self._stored(held)])
 
     def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
         """The states of pieces with what they go on from, and their places; ``filled`` lanes hold something."""
@@ -340,13 +338,26 @@ class PanedOperator(LaneOperator[Paned]):
         """The panes of rows of state; where these are not filled, of windows with nothing in them."""
         states, places = held.states, own
         if filled is not None and not filled.all():
-            nothing = [pa.array([], kind) for kind in self.kernel.state_types]
-            empty = self.kernel.merge(Groups(np.zeros(0, np.int64), 1), nothing)
-            states = [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
-            places = np.where(filled, own, len(held.starts))
+            states, places = self._and_empty(states), np.where(filled, own, len(held.starts))
         taken = pa.array(places)
         results = self.kernel.results([column.take(taken) for column in states])
         return self._emitted(held, own, results, over=over, are_last=are_last)
+
+    def _stored(self, held: PaneRows) -> pa.RecordBatch:
+        """Rows of state; of a lane that goes on from nothing they keep nothing that needs room."""
+        stale = held.phases == FINISHED
+        if self.windows.discards:
+            stale |= ~held.fresh
+        if self.kernel.is_large and stale.any():
+            source = pa.array(np.where(stale, len(stale), np.arange(len(stale))))
+            held.states = [column.take(source) for column in self._and_empty(held.states)]
+        return self.rows(held.columns(self.windows))
+
+    def _and_empty(self, states: _States) -> list[pa.Array]:
+        """The states, and behind them that of no elements."""
+        nothing = [pa.array([], kind) for kind in self.kernel.state_types]
+        empty = self.kernel.merge(Groups(np.zeros(0, np.int64), 1), nothing)
+        return [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
 
     def _emitted(self, held: PaneRows, own: Ints, results: pa.Array, *, over: Mask, are_last: Mask) -> Fired:
         """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""

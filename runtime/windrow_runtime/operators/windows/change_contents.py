@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from functools import reduce
+from math import isnan
 from typing import Any
 
 from windrow.functions import AggregateFunction
@@ -52,7 +54,9 @@ class KeptContents(ArrivalContents, ChangingContents):
         if contents is NOTHING:
             return NOTHING
         kept = list(contents)
-        place = next((place for place, (_, _, known) in enumerate(kept) if known == value), None)
+        # Equal elements give equal results, so the first one serves for each. One that is not there came behind the
+        # watermark, and never was.
+        place = next((place for place, (_, _, known) in enumerate(kept) if _is_same(known, value)), None)
         if place is None:
             return contents
         del kept[place]
@@ -69,6 +73,21 @@ class KeptContents(ArrivalContents, ChangingContents):
                 accumulator = spec.aggregate.add(value, accumulator)
             return [spec.aggregate.get_result(accumulator)]
         return values
+
+
+def _is_same(known: Any, value: Any) -> bool:
+    """Returns whether an element is the withdrawn one: equal to it, or as a NaN the same in every part."""
+    if known is value or known == value:
+        return True
+    if isinstance(known, float):
+        return isinstance(value, float) and isnan(known) and isnan(value)
+    if type(known) is not type(value):
+        return False
+    if is_dataclass(known) and not isinstance(known, type):
+        return all(_is_same(getattr(known, field.name), getattr(value, field.name)) for field in fields(known))
+    if not isinstance(known, (tuple, list)) or len(known) != len(value):
+        return False
+    return all(map(_is_same, known, value))
 
 
 def changing_contents_for(spec: FunctionSpec, element_type: object | None) -> ChangingContents:

@@ -10,7 +10,14 @@ from windrow.panes import AccumulationMode, ClosingBehavior, PaneInfo, PaneTimin
 from windrow.plan import WindowNode
 from windrow.plan.changing import takes_changes
 from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
-from windrow.triggers.composable import AfterCount, AfterEndOfWindow, AfterWatermark, ComposableTrigger, DefaultTrigger
+from windrow.triggers.composable import (
+    AfterCount,
+    AfterEndOfWindow,
+    AfterWatermark,
+    ComposableTrigger,
+    DefaultTrigger,
+    MergingAfterWatermark,
+)
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -106,8 +113,8 @@ def _fires_at_end(node: WindowNode, trigger: Trigger[Any, Any]) -> bool:
     """Returns whether a trigger fires windows when the watermark passes them, and not before."""
     if not node.assigner.is_event_time or isinstance(node.assigner, GlobalWindows):
         return False
-    if isinstance(trigger, AfterWatermark):
-        # An own class may do anything.
+    # Exact types: a class that is derived from one of these may do anything.
+    if isinstance(trigger, AfterWatermark) and type(trigger) in (AfterWatermark, MergingAfterWatermark):
         return trigger.early is None and type(trigger.late) is AfterCount and trigger.late.count == 1
     return type(trigger) in _AT_THE_END
 
@@ -115,7 +122,7 @@ def _fires_at_end(node: WindowNode, trigger: Trigger[Any, Any]) -> bool:
 def decline_panes(node: WindowNode) -> None:
     """Raises DeclinedError if panes or withdrawals are for operators of their own."""
     if lets_panes_out(node):
-        raise DeclinedError("panes are counted")
+        raise DeclinedError("panes are let out element by element")
     if takes_changes(node):
         raise DeclinedError("withdrawn elements are taken out again")
 
