@@ -50,12 +50,12 @@ def discarding(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStre
 
 def retracting(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
     """Early results by the clock; each pane withdraws the one before."""
-    return _withdrawn(_stats(readings, _CLOCK, AccumulationMode.RETRACTING), sinks)
+    return _logged(_stats(readings, _CLOCK, AccumulationMode.RETRACTING), sinks)
 
 
 def retracting_by_count(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
     """Early results by count; each pane withdraws the one before."""
-    return _withdrawn(_stats(readings, _COUNT, AccumulationMode.RETRACTING), sinks)
+    return _logged(_stats(readings, _COUNT, AccumulationMode.RETRACTING), sinks)
 
 
 def _stats(
@@ -93,7 +93,7 @@ def _written(stats: DataStream[WindowStats], sinks: Sinks) -> Sequence[DataStrea
     return [stats.sink_to(sinks.results), stats.get_side_output(_LATE).sink_to(sinks.late)]
 
 
-def _withdrawn(stats: DataStream[WindowStats], sinks: Sinks) -> Sequence[DataStreamSink]:
+def _logged(stats: DataStream[WindowStats], sinks: Sinks) -> Sequence[DataStreamSink]:
     return [stats.changelog().sink_to(sinks.results), stats.get_side_output(_LATE).sink_to(sinks.late)]
 
 

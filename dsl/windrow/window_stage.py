@@ -520,6 +520,6 @@ def set_twice(what: str, first: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"the {what} of a window is set twice",
         given=f"first {first}, then another",
-        expected="one call for each window",
+        expected="one call for each windowed stream",
         where=caller_location(),
     )

@@ -39,7 +39,7 @@ from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
-from windrow_runtime.columnar.windows.kinds import tiles_of
+from windrow_runtime.columnar.windows.kinds import assigned_tiles
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
 from windrow_runtime.columnar.windows.tiles import TileOperator
@@ -108,7 +108,7 @@ def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str
 
 
 def _is_global(form: ColumnarForm) -> bool:
-    tiles = tiles_of(form.windows)
+    tiles = assigned_tiles(form.windows)
     return tiles is not None and tiles.is_global
 
 

@@ -14,7 +14,7 @@ from windrow.panes import ChangeKind
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A value that is no first result, with what it is."""
+    """Wraps a withdrawal or a replacement with its kind; a first result travels as it is."""
 
     kind: ChangeKind
     value: Any

@@ -191,7 +191,6 @@ class Panel:
 
     def _circle(self, of: RecordedElement, area: Area, radius: float) -> str:
         kinds = ["element", *(["late"] if of.is_late else []), *(["dropped"] if of.is_dropped else [])]
-        kinds += ["taken-out"] if of.kind.is_withdrawal else []
         x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
         parts = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
         if of.is_dropped:

@@ -281,7 +281,7 @@ class Explainer:
     def _numbered(self, at: Moment) -> str:
         """The element that a step took, with its number."""
         came = self._journal.arrivals
-        # One whose function has raised is not in the journal.
+        # An element gets into the journal when the step is done with it; calls are noted before.
         return f"element {at.element}" + (f" ({_element(came[at.element - 1])})" if at.element <= len(came) else "")
 
     def _when(self, at: Moment) -> str:

@@ -318,10 +318,10 @@ class Always(MergingComposableTrigger[object, "Window"]):
         return "always()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says that it fires at each element."""
-        return f"{self.describe()}: fires at each element"
+        """Says that it fires whenever it is asked."""
+        return f"{self.describe()}: fires at each element and each timer"
 
 
 def always() -> Always:
-    """Fires at each element."""
+    """Fires whenever it is asked: at each element, and at each timer of the window, such as that for its end."""
     return Always()

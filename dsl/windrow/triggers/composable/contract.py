@@ -54,8 +54,9 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
     For each key and window the calls come in this order: :meth:`observe` for an element, or :meth:`observe_timer` for a
     timer that is due; then :meth:`is_ready`, and :meth:`on_fire` if the answer is true. A trigger that has finished is
-    asked no more. Inside another trigger it is asked when that one needs its answer, and :meth:`forget` is called when
-    another part has fired the window.
+    asked no more. Inside another trigger it is asked when that one needs its answer, observes elements and timers also
+    when it has finished, as a merge may let it begin anew, and :meth:`forget` is called when another part has fired the
+    window.
 
     One instance serves all keys and windows. What it remembers belongs into ``context.get_state``. State and timers of
     a part are its own: two parts may use the same name, or the same time, and neither sees the other's.

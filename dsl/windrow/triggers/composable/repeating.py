@@ -94,8 +94,6 @@ def repeatedly(trigger: Trigger[T, W]) -> Repeatedly[T, W]:
 class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     """Ready early and late by two other triggers, and at the end of the window. See :func:`after_watermark`."""
 
-    _EARLY, _LATE = 0, 1
-
     # Whether the end of the window has fired it.
     _ENDED = ValueStateDescriptor("ended", bool)
 

@@ -40,9 +40,9 @@ from windrow_runtime.columnar.windows.kinds import (
     Sessions,
     Timed,
     Windows,
+    assigned_tiles,
     may_be_late,
     needs_timestamps,
-    tiles_of,
     windows_of,
 )
 from windrow_runtime.columnar.windows.pane_rules import Paned
@@ -214,7 +214,7 @@ class ColumnarForm(ScanTarget):
         """Elements with the columns with which they cross one by one."""
         if self.late_tag is None:
             return rows
-        tiles, count = tiles_of(self.windows), 2 + len(self.inputs)
+        tiles, count = assigned_tiles(self.windows), 2 + len(self.inputs)
         element = pa.StructArray.from_arrays(rows.columns[count:], fields=self._element_fields())
         sizes = np.ones(rows.num_rows, np.int32)
         if tiles is not None and bound is not None:
@@ -254,7 +254,7 @@ class ColumnarForm(ScanTarget):
             yield Crossing.ELEMENTS, rows
             return
         if bound is not None:
-            tiles = tiles_of(self.windows)
+            tiles = assigned_tiles(self.windows)
             assert tiles is not None, "sessions are folded in another way"
             stays = ~tiles.ahead_of(bound, tiles.tiles_of(rows.column(1).to_numpy()))
             if stays.any():

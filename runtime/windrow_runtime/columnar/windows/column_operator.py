@@ -53,7 +53,7 @@ class ColumnOperator(Generic[W]):
 
 
 KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE_BEFORE, ChangeKind.UPDATE_AFTER)
-FIRST, WITHDRAWN, REPLACING = range(3)
+INSERT, UPDATE_BEFORE, UPDATE_AFTER = range(3)
 """The places of kinds among them."""
 
 

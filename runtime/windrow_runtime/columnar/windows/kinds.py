@@ -97,7 +97,7 @@ class Timed:
 Windows: TypeAlias = Tiles | Sessions | Counted | Timed | Paned
 
 
-def tiles_of(windows: Windows) -> Tiles | None:
+def assigned_tiles(windows: Windows) -> Tiles | None:
     """The windows that elements are assigned to; None: sessions."""
     if isinstance(windows, Sessions):
         return None
@@ -106,7 +106,7 @@ def tiles_of(windows: Windows) -> Tiles | None:
 
 def may_be_late(windows: Windows) -> bool:
     """Returns whether elements are late by their timestamps."""
-    tiles = tiles_of(windows)
+    tiles = assigned_tiles(windows)
     return not (windows.by_clock or (tiles is not None and tiles.is_global))
 
 

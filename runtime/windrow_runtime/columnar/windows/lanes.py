@@ -38,7 +38,7 @@ def lanes_of(tiles: Tiles, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -
 def windows_for(tiles: Tiles, stamps: Ints, time: int) -> tuple[Ints, Ints]:
     """Places of elements, and the starts of the windows that they are in and that are kept: latest first.
 
-    The time is that of the batch, by the watermark or by the clock, whatever the windows go by.
+    The time is that of the batch: the watermark, or the clock for windows of processing time.
     """
     if tiles.is_global:
         return np.arange(len(stamps)), np.zeros(len(stamps), np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.column_operator import FIRST, REPLACING, WITHDRAWN
+from windrow_runtime.columnar.windows.column_operator import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import Lanes
 from windrow_runtime.columnar.windows.pane_rules import Paned
@@ -104,18 +104,18 @@ class PaneRows:
 
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
-    numbers: Ints  # ascend in the order in which the lanes of a key began, where that decides the order of panes
+    numbers: Ints  # ascend in the order in which the lanes of a key began; 0 where no cleanup may let a pane out
     phases: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
     counts: Ints  # how many have come since the condition at work began, where it counts them
     due: Ints  # the time at which the clock lets a pane out
-    asked: Ints  # the first time at which the clock looks: another condition may wait for an earlier time
+    asked: Ints  # the time of the earliest timer of the clock: that of the other condition may be before ``due``
     since: Ints  # ascend in the order in which ``due`` was set
-    states: list[pa.Array]
+    states: list[pa.Array]  # of no meaning where the lane has finished, or discards and has nothing new
     index: Ints  # how many panes there were; this and the next two where somebody asks for panes
     nonspeculative: Ints  # how many of them were not early
     in_time: Mask  # whether an element came before the time of the window was over
-    shown: pa.Array | None  # the results that the next panes withdraw; None: nothing is withdrawn
+    shown: pa.Array | None  # the results that the next panes withdraw, where ``has_shown``; None: nothing is withdrawn
     has_shown: Mask
     rows: Ints  # the row of state that each was; -1: it is new
 
@@ -248,9 +248,9 @@ class PaneRows:
         source = np.empty(len(own) + int(withdraws.sum()), np.int64)
         kinds, windows = np.empty(len(source), np.int64), np.empty(len(source), np.int64)
         source[places], windows[places] = np.arange(count, count + len(own)), own
-        kinds[places] = np.where(withdraws, REPLACING, FIRST)
+        kinds[places] = np.where(withdraws, UPDATE_AFTER, INSERT)
         ahead = places[withdraws] - 1
-        source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], WITHDRAWN
+        source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], UPDATE_BEFORE
         both = pa.concat_arrays([self.shown, results])
         has_new = lanes.sizes > 0
         newest = np.where(has_new, count + lanes.last_rows, np.arange(count))

@@ -10,8 +10,12 @@ out, or with the last one of its lane::
 
 The panes of windows that accumulate have all pieces up to theirs, and what the lane held before; others have one piece.
 
-The order of panes is that in which timers let them out one by one: by time, and at one time in the order in which they
-were set, which ``number`` and ``since`` hold.
+The order of panes is that in which the general operator lets them out, timer by timer: by time, and at one time in
+the order in which the timers were set. By the watermark a lane has two timers, its end and its cleanup. The end of
+one lane meets the cleanup of another with lateness alone, so ``number`` orders lanes only where a cleanup may let a
+pane out. All timers of the clock up to now fire when the clock reads now, so a lane that is due lets its pane out at
+its earliest timer, ``asked``, which may be that of the other condition; where that one has fired in an earlier batch,
+it does so at ``due``. ``since`` orders timers of one time.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
 """Gives the states of pieces, from the piece of each row, and the places of rows among those that came; None: all."""
 
 _FAR: Final = 1 << 62
-"""More elements than ever come."""
+"""No lane gets this many elements."""
 
 _LEAST_AT_ONCE: Final = 4_096
 _LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
@@ -233,7 +237,7 @@ class PanedOperator(LaneOperator[Paned]):
         places, starts = windows_for(rules.tiles, stamps, times.watermark)
         over = rules.tiles.last_times(starts) <= times.watermark
         if over.all() or not over.any():
-            # The windows that have ended, and the others, are nothing to each other.
+            # Lanes on the other side of the watermark get no elements, so they need not be laid out anew.
             others = rules.tiles.last_times(rows.column(1).to_numpy()) <= times.watermark
             others ^= over[:1].any()
             rest, rows = rows.filter(pa.array(others)), rows.filter(pa.array(~others))
@@ -246,7 +250,7 @@ class PanedOperator(LaneOperator[Paned]):
         is_over = rules.tiles.last_times(lanes.starts) <= times.watermark
         held.in_time = held.in_time | (~is_over & (arrived.sizes > 0))
         ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
-        work = _Work(rules, times.now, ended | (held.phases != EARLY))
+        work = _ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
         # The place of each element among those for which its lane lets panes out.
         begun = np.where(ended | (held.due <= times.now), -1, held.counts)
         ranks = np.empty(len(arrived), np.int64)
@@ -309,7 +313,7 @@ class PanedOperator(LaneOperator[Paned]):
         held: PaneRows,
         arrived: Groups,
         pieces: _Pieces,
-        work: _Work,
+        work: _ActiveConditions,
         begun: Ints,
         ended: Mask,
         panes: Ints,
@@ -392,7 +396,7 @@ class _Pieces:
         self.are_last = np.append(self.lanes[1:] != self.lanes[:-1], True)  # of their lanes
 
 
-class _Work:
+class _ActiveConditions:
     """What lanes wait for: the early condition or the late one."""
 
     def __init__(self, rules: Paned, now: int, late: Mask) -> None:
@@ -401,7 +405,7 @@ class _Work:
             return np.where(late & rules.at_end, number(rules.late), number(rules.early))
 
         def every(condition: Condition | None) -> int:
-            """Each pane comes with so many elements."""
+            """The number of elements for a pane."""
             if isinstance(condition, AfterCount):
                 return condition.count
             return 1 if target(condition) <= now else _FAR
@@ -413,5 +417,6 @@ class _Work:
         self.targets = chosen(target)
         self.counts = chosen(lambda condition: isinstance(condition, AfterCount)) > 0
         self.is_timed = chosen(lambda condition: isinstance(condition, AfterProcessingTime)) > 0
-        # Both conditions see each element until the one at work alone begins anew.
+        # Until the first late pane both conditions have observed the same elements, so the earlier target has a timer;
+        # from then on the late one alone begins anew.
         self.first_target = min(target(rules.early), target(rules.late))

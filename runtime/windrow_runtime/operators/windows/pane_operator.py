@@ -1,4 +1,4 @@
-"""Runs windows that let out panes: by triggers that compose, and where a pane is more than a firing of Flink's."""
+"""Runs windows whose trigger composes, or whose panes are counted, discarded or withdrawn."""
 
 from __future__ import annotations
 
