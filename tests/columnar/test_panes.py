@@ -17,7 +17,7 @@ from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError
 from windrow.functions import with_pane
-from windrow.panes import ClosingBehavior, OnTimeBehavior, WindowResult
+from windrow.panes import ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.triggers import (
     Trigger,
     after_any,
@@ -29,6 +29,7 @@ from windrow.triggers import (
     never,
     repeatedly,
 )
+from windrow.triggers.composable import AfterCount
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -38,6 +39,7 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
+from windrow_runtime.columnar.windows import panes
 from windrow_runtime.columnar.windows.panes import PanedOperator, Times
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import DeclinedError
@@ -222,6 +224,45 @@ def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool,
         assert set(engine.records.values()) == {None}
 
 
+def earliest(windows: Any) -> DataStream[Any]:
+    found: DataStream[Any] = windows.timestamp_combiner(TimestampCombiner.EARLIEST).aggregate(agg.count())
+    return found
+
+
+def distinct() -> Any:
+    return agg.combine(agg.key(), agg.count_distinct(lambda e: e.number))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("early count", "each element may let a pane out"),
+        ("early clock, ordered", "the result depends on the order of arrival"),
+        ("sliding clock, each late", "late for some of their windows"),
+        ("late clock", "closing panes come in the order in which windows began"),
+    ],
+)
+def test_why_elements_are_not_folded(name: str, reason: str) -> None:
+    form = run(PLANS[name]("accumulating"), [], columnar_form).engine.form
+    assert isinstance(form, ColumnarForm)
+    assert reason in form.describe()
+
+
+@pytest.mark.parametrize("name", ["early count", "late each", "both clocks", "sliding", "late lost", "all time"])
+def test_elements_are_taken_some_at_a_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for least in ("_LEAST_AT_ONCE", "_LARGE_AT_ONCE", "_ROWS_AT_ONCE"):
+        monkeypatch.setattr(panes, least, 3)
+    mode = "accumulating" if name == "sliding" else "retracting"
+    inputs = [*batches(random.Random(4), FEW), *[[]] * 12]
+    engine, (wanted, *_), _ = run(PLANS[name](mode), inputs, columnar_form, tuning=TINY)
+    results = with_kinds(engine.results) if mode == "retracting" else engine.results
+    assert by_key(results) == by_key(wanted)
+
+
+class Own(AfterCount):
+    """May do anything."""
+
+
 DECLINED: dict[str, tuple[Build, str]] = {
     "sessions": (
         paned(EventTimeSessionWindows.with_gap(millis(20)), after_watermark(early=after_count(2)))("accumulating"),
@@ -234,6 +275,19 @@ DECLINED: dict[str, tuple[Build, str]] = {
     "always, which the end of a window asks as well": (
         paned(TUMBLING, always())("accumulating"),
         "is asked at each element",
+    ),
+    "a class of the user's": (paned(TUMBLING, repeatedly(Own(3)))("accumulating"), "is asked at each element"),
+    "a class of the user's among parts": (
+        paned(TUMBLING, after_watermark(early=Own(3)))("accumulating"),
+        "is asked at each element",
+    ),
+    "timestamps of elements": (
+        paned(TUMBLING, after_watermark(early=after_count(2)), behind=earliest)("accumulating"),
+        "the timestamps of results are those of elements",
+    ),
+    "a state that outgrows its result": (
+        paned(TUMBLING, after_watermark(early=after_count(2)), aggregate=distinct)("accumulating"),
+        "would copy all values",
     ),
     "once": (paned(TUMBLING, after_count(3))("accumulating"), "is asked at each element"),
     "the clock's windows": (

@@ -640,7 +640,7 @@ class Silent(Trigger[int, Window]):
         (OwnTrigger(), ["OwnTrigger: not ready"]),
         (Silent(), ["Silent: its method explain raised RuntimeError: no words"]),
         (never(), ["never(): does not fire"]),
-        (always(), ["always(): fires at each element"]),
+        (always(), ["always(): fires at each element and each timer"]),
         (
             after_each(after_count(1), after_count(3)),
             [
