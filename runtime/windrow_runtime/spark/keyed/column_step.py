@@ -312,9 +312,9 @@ class ColumnRunner(StepRunner):
             self._check_ahead(folded.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
         keys, stamps, inputs = self._inputs_of(arrived.elements)
         placed = operator.place(rows, folded, keys, stamps, watermark, arrived.arrival)
-        late = ~placed.kept[placed.single :]
-        if late.any():
-            yield from self._take_late(arrived.elements.filter(_mask(late)), watermark, arrived.packer)
+        behind = ~placed.kept[placed.single :]
+        if behind.any():
+            yield from self._take_late(arrived.elements.filter(_mask(behind)), watermark, arrived.packer)
         if self._on_rows is not None:
             results = fire_late_sessions(self._on_rows, rows, placed, inputs, watermark)
             for number, result in enumerate(results, 1):
