@@ -152,6 +152,8 @@ class DeclaredSteps:
         if late:
             self._outputs.add(f"{name} late", found.get_side_output(_LATE), key)
         if mode == "retracting":
+            if keyed and bounded and _is_plain(function):
+                self._chain(found, f"{name}.behind", withdrawn=True)
             found = found.changelog(with_kind if keyed else alone_with_kind)
             bounded = False
         if without_keys:
@@ -163,8 +165,8 @@ class DeclaredSteps:
         return found.map(f.folded if keyed else f.alone), keyed
 
     # Any: tuples that begin with a key and a time.
-    def _chain(self, results: DataStream[Any], name: str) -> None:
-        """Windows right behind results, whose elements have an order within their key."""
+    def _chain(self, results: DataStream[Any], name: str, *, withdrawn: bool = False) -> None:
+        """Windows right behind results, which have an order within their key; they may be withdrawn."""
         chance = self._behind
         if chance.random() < 0.4:
             return
@@ -180,7 +182,7 @@ class DeclaredSteps:
         )
         # Any: windows that merge or do not.
         windows: Any = results.key_by(lambda result: result[0]).window(assigner)
-        late = chance.random() < 0.3
+        late = chance.random() < 0.3 and not withdrawn
         if late:
             windows = windows.side_output_late_data(OutputTag("late", tuple))
         if chance.random() < 0.4:

@@ -87,3 +87,28 @@ def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_pa
         assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
         runner.run(pipeline)
         assert in_files(tmp_path / name) == in_files(tmp_path / "wanted"), name
+
+
+def test_a_window_behind_one_that_retracts_takes_withdrawn_results_out(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(4))
+    windows = (
+        stamped(readings(tmp_path / "in"))
+        .key_by(lambda r: r.sensor)
+        .window(TumblingEventTimeWindows.of(millis(50)))
+        .trigger(after_watermark(early=after_count(3)))
+        .retracting()
+    )
+    behind = (
+        windows.aggregate(summary())
+        .filter(lambda found: found.readings > 1)
+        .key_by(lambda found: found.sensor)
+        .window(TumblingEventTimeWindows.of(millis(200)))
+        .aggregate(agg.combine(agg.key(), agg.sum(lambda found: found.readings), agg.count()))
+    )
+    sink = CollectSink[Any]()
+    pipeline = Pipeline("chained", behind.sink_to(sink))
+    assert "runs as columns, panes" in pipeline.explain(SparkRunner(spark))
+    wanted = LocalRunner().run(pipeline).collected(sink)
+    found = SparkRunner(spark).run(pipeline).collected(sink)
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert len(found) > 5

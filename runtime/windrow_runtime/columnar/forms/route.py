@@ -17,6 +17,7 @@ import pyarrow as pa
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.plan import FilterNode, KeyByNode, MapNode, ReturnsNode, SourceNode, Step, TimestampsNode, UnionNode
+from windrow.plan.changing import carries_changes
 from windrow.sources import Source
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -221,6 +222,9 @@ def _routes(topology: Topology, step: Step, results_of: ResultsOf) -> list[Route
     if isinstance(node, SourceNode):
         return [Route(step.id, _element_of(node))]
     if is_keyed(node):
+        if carries_changes(node):
+            # Their kinds have no column in the exchange.
+            raise DeclinedError(f"{step.id} withdraws results")
         return [Route(step.id, results_of(step), has_stamps=True)]
     if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
         raise DeclinedError(f"{step.id} is in front")
