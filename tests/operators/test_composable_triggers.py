@@ -552,3 +552,13 @@ def test_an_argument_that_is_no_trigger_is_refused() -> None:
         after_watermark(early=text)
     with pytest.raises(InvalidArgumentError, match="after_any has no trigger"):
         after_any()
+
+
+def test_windows_that_drop_what_they_have_let_out_are_refused_behind_withdrawals() -> None:
+    one = TumblingEventTimeWindows.of(millis(100))
+    behind = retracted(PushSource(int)).window_all(one)
+    again = "may have let an element out that windows that retract upstream withdraw"
+    assert again in plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
+    assert again in plan(behind.trigger(PurgingTrigger.of(CountTrigger.of(1))).aggregate(count()))
+    for fine in (behind, behind.discarding(), behind.trigger(repeatedly(after_count(1))).accumulating()):
+        Pipeline("plan", fine.aggregate(count()).sink_to(CollectSink[int]()))

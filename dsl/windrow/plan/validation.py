@@ -16,6 +16,7 @@ from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.panes import AccumulationMode
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import is_single
@@ -275,6 +276,27 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             step.where,
             hint,
         )
+    elif isinstance(node, WindowNode) and _drops_what_fired(node):
+        dropping = "windows that discard" if node.panes.mode is not None else node.effective_trigger.describe()
+        yield Fault(
+            f"{dropping} may have let an element out that windows that retract upstream withdraw: it would count twice",
+            step.where,
+            f"accumulating() or retracting(), or let the windows fire once, at their end; or {hint}",
+        )
+
+
+def _drops_what_fired(node: WindowNode) -> bool:
+    """Returns whether windows drop elements that they have let out, and take others afterwards."""
+    trigger = node.effective_trigger
+    purges = isinstance(trigger, PurgingTrigger)
+    if not purges and node.panes.mode is not AccumulationMode.DISCARDING:
+        return False
+    inner = trigger.inner if isinstance(trigger, PurgingTrigger) else trigger
+    fires_once = (
+        isinstance(inner, (EventTimeTrigger, ProcessingTimeTrigger, AfterEndOfWindow, DefaultTrigger))
+        and not node.allowed_lateness
+    )
+    return not fires_once
 
 
 def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

@@ -20,6 +20,7 @@ from windrow_runtime.columnar.forms.route import check_made, no_results, single
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_runtime.columnar.rows.columns import WholeElement
+from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: what makes results is of every type.
@@ -54,6 +55,8 @@ def results_of(forms: Mapping[str, Form], step: Step) -> RecordType:
 
 def result_type(form: ColumnarForm) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
+    if isinstance(form.windows, Paned) and form.windows.with_panes:
+        raise DeclinedError("it gives results with their panes")
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
     values = [_value_of(form, kernel) for kernel in kernels]
     if form.filled is not None:
@@ -80,6 +83,8 @@ def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:
         raise DeclinedError(f"it gives {plural(kernel.result_type)}")
     inputs = [input_of(form.element, selector) for selector in kernel.inputs]
     nullable = [not isinstance(taken, WholeElement) and taken.value.nullable for taken in inputs]
+    if isinstance(form.windows, Paned) and form.windows.may_be_empty:
+        nullable.append(True)
     return replace(value, nullable=kernel.gives_none(nullable))
 
 

@@ -68,6 +68,11 @@ class Paned:
         return isinstance(self.early, AfterCount) or (self.early is not None and not self.early.delay)
 
     @property
+    def may_be_empty(self) -> bool:
+        """Returns whether a pane may hold no element."""
+        return self.discards and (self.always_on_time or self.always_closes)
+
+    @property
     def may_close_filled(self) -> bool:
         """Returns whether a window may have a last pane when it is cleaned up behind its end."""
         is_late = not (isinstance(self.late, AfterCount) and self.late.count == 1) and not self.finishes
