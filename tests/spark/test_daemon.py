@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
+
 PROGRAM = """
 import os, sys
 from pathlib import Path
@@ -43,3 +45,14 @@ def test_it_imports_what_workers_need_and_can_still_be_copied() -> None:
     assert sum(name != "jemalloc_bg_thd" for name in threads.split(",")) == 1
     assert imported == "False True True"
     assert total == "499999500000"
+
+
+def test_spark_s_archive_gives_way_to_the_installed_package_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = os.path.join("site-packages", "pyspark", "python", "lib", "pyspark.zip")
+    monkeypatch.setattr(sys, "path", [archive, "site-packages"])
+    monkeypatch.setenv("SPARK_HOME", os.path.join("opt", "spark"))
+    pass_over_archive()
+    assert sys.path == [archive, "site-packages"]
+    monkeypatch.setenv("SPARK_HOME", os.path.join("site-packages", "pyspark"))
+    pass_over_archive()
+    assert sys.path == ["site-packages"]

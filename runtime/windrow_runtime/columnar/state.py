@@ -394,10 +394,10 @@ class RowContents:
         return set(pages_of(bits_in_group(keys), count).tolist())
 
     def among(self, keys: Hashes, others: Hashes, most: int) -> Hashes:
-        return keys[np.isin(keys, others)][:most]
+        return keys[np.isin(keys, others)][:most] if most and len(keys) else keys[:0]
 
     def beyond(self, keys: Hashes, others: Hashes, most: int | None = None) -> Hashes:
-        return keys[np.isin(keys, others, invert=True)][:most]
+        return keys[np.isin(keys, others, invert=True)][:most] if most != 0 and len(keys) else keys[:0]
 
     def remembered(self, keys: Hashes, seen: bytes) -> tuple[Hashes, bytes]:
         bits = bits_in_group(keys).astype("<u4")

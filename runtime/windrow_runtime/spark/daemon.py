@@ -16,6 +16,8 @@ import importlib
 import os
 import sys
 
+from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
+
 DAEMON_MODULE = "windrow_runtime.spark.daemon"
 
 _MODULES = (
@@ -35,7 +37,7 @@ _MODULES = (
 
 def preload() -> None:
     """Import the modules that workers need. A module that fails here fails again, with an error, in the worker."""
-    _pass_over_archive()
+    pass_over_archive()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Standard output belongs to the daemon, which prints its address there for Spark.
     with contextlib.redirect_stdout(sys.stderr):
@@ -45,18 +47,6 @@ def preload() -> None:
     # The garbage collector of each worker passes over these objects, so their memory pages stay shared.
     gc.collect()
     gc.freeze()
-
-
-def _pass_over_archive() -> None:
-    """Import pyspark from the installed package.
-
-    Spark has its workers take it from an archive, whose modules Python compiles anew in each process. If Spark
-    itself came with the installed package, both hold the same.
-    """
-    home = os.environ.get("SPARK_HOME", "")
-    if os.path.basename(home) == "pyspark" and os.path.dirname(home) in sys.path:
-        archive = os.path.join(home, "python", "lib", "pyspark.zip")
-        sys.path[:] = [path for path in sys.path if path != archive]
 
 
 if __name__ == "__main__":

@@ -110,6 +110,21 @@ class HotKeys(Generic[State, Keys]):
                 self._kept.append(come)
         return state
 
+    def are_most_of(self, state: State) -> bool:
+        """Returns whether the batch touches most keys of the whole state: then it does not tell which ones are hot.
+
+        By the size of the state alone, :meth:`begin` cannot tell that where a key takes many bytes.
+        """
+        if self._touched is None or (self._coming is None and not self._record.working):
+            return False
+        return 2 * len(self._touched) > len(self._contents.keys(state))
+
+    def dissolve(self) -> None:
+        """Notes that the keys of :meth:`take` go to pages, and that none comes in."""
+        self._coming, self._fresh = None, b""
+        self.keys = self._contents.keys(self._contents.join([]))
+        self._record.working, self._record.working_event, self._record.working_clock = b"", NO_TIMER, NO_TIMER
+
     def take_all(self) -> State | None:
         """Takes out all that is in it now; None: there is nothing."""
         if self._held is None and not self._kept:
@@ -262,8 +277,13 @@ class KeyedPages(Generic[State, Keys]):
         sizes = self.record.sizes
         pages_alone = [page for page in pages if page != WORKING_SET]
         if len(sizes) > 1:
-            size = sum(map(sizes.__getitem__, pages_alone))
-            state = self.hot_keys.keep(state, size, is_whole=len(pages_alone) < len(pages))
+            with_hot_keys = len(pages_alone) < len(pages)
+            is_all = len(pages_alone) == len(sizes) and (with_hot_keys or not self.record.working)
+            if is_all and self.hot_keys.are_most_of(state):
+                self.hot_keys.dissolve()
+            else:
+                size = sum(map(sizes.__getitem__, pages_alone))
+                state = self.hot_keys.keep(state, size, is_whole=with_hot_keys)
         if len(pages_alone) == len(sizes):
             # All of it is at hand, so it can be laid out anew when it has grown or shrunk.
             self._save_all(state)

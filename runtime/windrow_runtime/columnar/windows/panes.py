@@ -26,6 +26,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
@@ -56,6 +57,9 @@ _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
 
 _FAR: Final = 1 << 62
 """No lane gets this many elements."""
+
+_FEW: Final = 4
+"""Elements are few among rows of state that are more than this many times as many."""
 
 _LEAST_AT_ONCE: Final = 4_096
 _LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
@@ -240,6 +244,10 @@ class PanedOperator(LaneOperator[Paned]):
             # Lanes on the other side of the watermark get no elements, so they need not be laid out anew.
             others = rules.tiles.last_times(rows.column(1).to_numpy()) <= times.watermark
             others ^= over[:1].any()
+            if over.all() and _FEW * len(keys) < rows.num_rows and not pa.types.is_null(keys.type):
+                # Nor those of other keys. Their order is not that of timers any more, which those set by the end of
+                # the window no longer need: the clock and cleanups go by ``since`` and ``number``.
+                others |= ~np.asarray(pc.is_in(rows.column(0), value_set=keys))
             rest, rows = rows.filter(pa.array(others)), rows.filter(pa.array(~others))
         known = rows.num_rows
         # A window each, and the elements are in order.
