@@ -13,17 +13,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from tests.crash.batches import give_next, given, taken, write_taken
-from tests.crash.pipeline import MODES, PLANS, SPANS, Event, Span, Total, build, write_input
+from tests.crash.pipeline import MODES, PLANS, SPANS, Event, Pane, Span, Total, build, write_input
 from windrow import Pipeline, from_source
+from windrow.panes import Change
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
+
+_T = TypeVar("_T")
+Record: TypeAlias = Total | Event | Span | Pane
 
 ROOT = Path(__file__).parents[2]
 _FILES_AHEAD = 24  # a file is a batch, and a start is killed long before it has done so many
@@ -173,10 +179,12 @@ def log_end(folder: Path) -> str:
     return (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
-def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Event | Span]]:
+def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
     """Everything that a pipeline has written, with where that was."""
     if plan == "columns":
         return _spans(output)
+    if plan == "panes":
+        return _panes(output)
     if plan in MODES:
         return _totals(output)
     sessions, seconds, late = CollectSink[Total](), CollectSink[Total](), CollectSink[Event]()
@@ -189,7 +197,7 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
     if all_parquet:
         sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
     result = LocalRunner().run(Pipeline("written", *sinks))
-    found: Counter[tuple[str, Total | Event | Span]] = Counter()
+    found: Counter[tuple[str, Record]] = Counter()
     found.update(("files of sessions", total) for total in result.collected(sessions))
     found.update(("files of seconds", total) for total in result.collected(seconds))
     if all_parquet:
@@ -202,24 +210,62 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
     return found
 
 
-def _totals(output: Path) -> Counter[tuple[str, Total | Event | Span]]:
+def _totals(output: Path) -> Counter[tuple[str, Record]]:
     """The same for the plans with accumulation modes."""
     totals = {folder.name: CollectSink[Total]() for folder in output.iterdir()}
     sinks = [from_source(JsonFileSource(output / name, Total)).sink_to(sink) for name, sink in totals.items()]
     result = LocalRunner().run(Pipeline("written", *sinks))
-    found: Counter[tuple[str, Total | Event | Span]] = Counter()
+    found: Counter[tuple[str, Record]] = Counter()
     for name, sink in totals.items():
         found.update((f"files of {name}", total) for total in result.collected(sink))
     return found
 
 
-def _spans(output: Path) -> Counter[tuple[str, Total | Event | Span]]:
+def _panes(output: Path) -> Counter[tuple[str, Record]]:
+    """What the panes of each window come to, for the plan with panes on columns."""
+    found: Counter[tuple[str, Record]] = Counter()
+    for folder in sorted(output.iterdir()):
+        mode = folder.name.split()[0]
+        if mode == "late":
+            events = _read(folder, Event)
+            found.update((f"files of {folder.name}", event) for event in events)
+            continue
+        windows: dict[tuple[str | None, int], list[tuple[int, Pane]]] = {}
+        for sign, pane in _signed(folder, is_log=mode == "retracting"):
+            windows.setdefault((pane.key, pane.end), []).append((sign, pane))
+        for (key, end), panes in windows.items():
+            if mode == "accumulating":
+                last = max((pane for _, pane in panes), key=lambda pane: pane.n)
+            else:
+                n = sum(sign * pane.n for sign, pane in panes)
+                last = Pane(key, end, n, sum(sign * (pane.total or 0) for sign, pane in panes))
+            found[f"windows of {folder.name}", last] += 1
+    return found
+
+
+def _signed(folder: Path, *, is_log: bool) -> Iterator[tuple[int, Pane]]:
+    """The panes in a folder of files; -1 with those that a log withdraws, and 1 with others."""
+    if is_log:
+        for change in _read(folder, Change[Pane]):
+            yield (-1 if change.kind.value.startswith("-") else 1), change.value
+    else:
+        for pane in _read(folder, Pane):
+            yield 1, pane
+
+
+def _read(folder: Path, element: type[_T]) -> Sequence[_T]:
+    sink = CollectSink[_T]()
+    pipeline = Pipeline("written", from_source(ParquetFileSource(folder, element)).sink_to(sink))
+    return LocalRunner().run(pipeline).collected(sink)
+
+
+def _spans(output: Path) -> Counter[tuple[str, Record]]:
     """The same for the plan on columns."""
     late, spans = CollectSink[Event](), {name: CollectSink[Span]() for name in SPANS}
     sinks = [from_source(ParquetFileSource(output / name, Span)).sink_to(sink) for name, sink in spans.items()]
     sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
     result = LocalRunner().run(Pipeline("written", *sinks))
-    found: Counter[tuple[str, Total | Event | Span]] = Counter()
+    found: Counter[tuple[str, Record]] = Counter()
     for name, sink in spans.items():
         found.update((f"files of {name}", span) for span in result.collected(sink))
     found.update(("files of late events", event) for event in result.collected(late))

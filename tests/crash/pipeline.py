@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.functions import (
+    AggregateFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
     OnTimerContext,
@@ -28,6 +30,8 @@ from windrow.triggers import (
     MergePartContext,
     MergingComposableTrigger,
     PartContext,
+    after_count,
+    after_processing_time,
     after_watermark,
 )
 from windrow.windows import (
@@ -38,11 +42,11 @@ from windrow.windows import (
     Window,
 )
 
-__all__ = ["MODES", "PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
+__all__ = ["MODES", "PLANS", "SPANS", "Event", "Pane", "Span", "Total", "build", "write_input"]
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
-PLANS = ("one", "watermarks", "parquet", "columns", *MODES)
+PLANS = ("one", "watermarks", "parquet", "columns", "panes", *MODES)
 SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
 
@@ -65,6 +69,14 @@ class Total:
 class Span:
     key: str | None
     first_at: int | None
+    n: int
+    total: int | None
+
+
+@dataclass(frozen=True)
+class Pane:
+    key: str | None
+    end: int
     n: int
     total: int | None
 
@@ -116,7 +128,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         output: Where sinks write.
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
             that are all "parquet", so that workers write the files; or one, and steps that all run on "columns"; or
-            one, and windows in an accumulation mode.
+            one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
+            in an accumulation mode.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -130,6 +143,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
     late = OutputTag("late", Event)
     if plan == "columns":
         return _on_columns(keyed, late, output)
+    if plan == "panes":
+        return _panes_on_columns(keyed, late, output)
     if plan in MODES:
         return _with_panes(keyed, plan, output)
     sessions = (
@@ -189,6 +204,38 @@ def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: 
         *[streams[name].sink_to(ParquetFileSink(output / name)) for name in SPANS],
         of_seconds.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
     )
+
+
+def value_of(event: Event) -> int:
+    return event.value
+
+
+def _panes_on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:
+    """Declared aggregates in each accumulation mode, refined by count and by the clock, early and late.
+
+    Which panes there are depends on the clock, and on the order of files in a batch; what they come to does not.
+    """
+    # Any: what an aggregate holds is its own.
+    early = {"count": after_count(3), "clock": after_processing_time(timedelta(milliseconds=300))}
+    sinks: list[DataStreamSink] = []
+    for name, condition in early.items():
+        windows = (
+            keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=2)))
+            .trigger(after_watermark(early=condition, late=after_count(1)))
+            .allowed_lateness(timedelta(milliseconds=300))
+            .side_output_late_data(late)
+        )
+        pane: AggregateFunction[Event, tuple[Any, ...], Pane, Pane, str] = agg.into(
+            Pane, agg.key(), agg.window_end(), agg.count(), agg.sum(value_of)
+        )
+        accumulating = windows.accumulating().aggregate(pane)
+        sinks += [
+            accumulating.sink_to(ParquetFileSink(output / f"accumulating by {name}")),
+            accumulating.get_side_output(late).sink_to(ParquetFileSink(output / f"late by {name}")),
+            windows.discarding().aggregate(pane).sink_to(ParquetFileSink(output / f"discarding by {name}")),
+            windows.retracting().aggregate(pane).changelog().sink_to(ParquetFileSink(output / f"retracting by {name}")),
+        ]
+    return Pipeline("crash", *sinks)
 
 
 def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path) -> Pipeline:
