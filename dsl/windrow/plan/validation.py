@@ -317,7 +317,7 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         yield Fault(
             f"{trigger.describe()} may be finished while the window is open: what arrives afterwards would be lost",
             step.where,
-            f"repeatedly({trigger.describe()}) goes on; trigger(..., may_lose_data=True) drops those elements",
+            f"repeatedly({trigger!r}) goes on; trigger(..., may_lose_data=True) drops those elements",
         )
     elif trigger.finish is Finish.WINDOW_END and node.allowed_lateness:
         yield Fault(

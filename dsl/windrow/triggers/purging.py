@@ -65,6 +65,9 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     def describe(self) -> str:
         return f"PurgingTrigger({self.inner.describe()})"
 
+    def __repr__(self) -> str:
+        return f"PurgingTrigger.of({self.inner!r})"
+
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what the inner trigger waits for."""
         return f"{self.describe()}: purges when its inner trigger fires" + indented(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import indented, wait_for_clock
 
@@ -129,6 +130,15 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     def describe(self) -> str:
         return f"ProcessingTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+
+    def __repr__(self) -> str:
+        return call_text(
+            "ProcessingTimeoutTrigger.of",
+            repr(self.inner),
+            millis_text(self.timeout),
+            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
+            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
+        )
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says when it times out, and what the inner trigger waits for."""

@@ -81,11 +81,15 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
     def describe(self) -> str:
         return self.inner.describe()
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what the trigger waits for, and whether it has answered ``FIRE``."""
         first, *others = self.inner.explain(window, context.part(_OWN)).splitlines() or [self.describe()]
         if self.is_ready(window, context):
-            first += "; it has answered FIRE" if ": " in first else ": it has answered FIRE"
+            words = first.removeprefix(self.describe())
+            first += "; it has answered FIRE" if ": " in words else ": it has answered FIRE"
         return "\n".join([first, *others])
 
     def _take(self, answer: TriggerResult, context: PartContext) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
 from windrow.state import ValueStateDescriptor
+from windrow.triggers.code import call_text
 from windrow.triggers.composable.combinations import PartsTrigger
 from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
@@ -66,6 +67,9 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("repeatedly")
+
+    def __repr__(self) -> str:
+        return self._written("repeatedly")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what its part waits for."""
@@ -175,6 +179,10 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     def describe(self) -> str:
         given = (("early", self.early), ("late", self.late))
         return f"after_watermark({', '.join(f'{name}={each.describe()}' for name, each in given if each is not None)})"
+
+    def __repr__(self) -> str:
+        early, late = (None if each is None else repr(each) for each in (self.early, self.late))
+        return call_text("after_watermark", early=early, late=late)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says which watermark it waits for, and what its early or its late trigger waits for."""
