@@ -394,6 +394,44 @@ def test_results_carry_the_timestamp_that_was_asked_for() -> None:
             assert [result.timestamp for result in harness.take_output()] == [expected]
 
 
+@pytest.mark.parametrize("mode", ["accumulating", "discarding"])
+def test_a_pane_behind_the_end_is_late_if_all_that_is_new_in_it_is_late(mode: str) -> None:
+    # watermark            9
+    # elements  1  2       |  3  4      one window; the other one goes over its end with an element
+    #           1  2  3    |  4  5
+    # fires        *            *
+    for early, late, expected in (((1, 2), (3, 4), "LATE"), ((1, 2, 3), (4, 5), "ON_TIME")):
+        source = PushSource(int)
+        stage = getattr(stage_of(source, late=50).trigger(repeatedly(after_count(2))), mode)()
+        run = Harness(StreamHarness(stage.process(Shown()), source))
+        assert run.elements(*early) == [("EARLY", [1, 2])]
+        assert run.watermark(9) == []
+        run.harness.snapshot_restore()
+        found = run.elements(*late)
+        assert [timing for timing, _ in found] == [expected]
+        assert [timing for timing, _ in run.elements(6, 7, 8)] == ["LATE"] * (2 if early == (1, 2, 3) else 1)
+
+
+def test_a_late_pane_is_late_where_the_empty_one_on_time_was_left_out() -> None:
+    source = PushSource(int)
+    stage = stage_of(source, late=50).trigger(after_watermark(early=after_count(1), late=after_count(1)))
+    stage = stage.accumulating().on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
+    run = Harness(StreamHarness(stage.process(Shown()), source))
+    assert run.elements(1) == [("EARLY", [1])]
+    assert run.watermark(9) == []
+    assert run.elements(2) == [("LATE", [1, 2])]
+
+
+def test_a_session_that_grows_by_a_late_element_behind_its_pane_on_time_is_late() -> None:
+    source = PushSource(int)
+    sessions = from_source(source).key_by(lambda value: "key").window(EventTimeSessionWindows.with_gap(millis(10)))
+    stage = sessions.trigger(default()).allowed_lateness(millis(50)).accumulating()
+    run = Harness(StreamHarness(stage.process(Shown()), source))
+    run.elements(1)
+    assert run.watermark(20) == [("ON_TIME", [1])]
+    assert run.elements(3) == [("LATE", [1, 3])]
+
+
 def test_the_pane_of_a_window_that_fires_once_is_known_everywhere() -> None:
     source = PushSource(int)
     run = Harness(StreamHarness(stage_of(source).process(Shown()), source))
