@@ -189,7 +189,7 @@ class WindowStage(Generic[T, W]):
     def _accumulated(self, mode: AccumulationMode) -> WindowSettings:
         panes = self._settings.panes
         if panes.mode is not None:
-            raise set_twice("accumulation mode", panes.mode.name)
+            raise set_twice("accumulation mode", f"{panes.mode.value}()")
         return replace(self._settings, panes=replace(panes, mode=mode))
 
     def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:

@@ -581,11 +581,30 @@ def test_steps_that_would_take_a_withdrawal_for_a_result_are_refused() -> None:
 def test_an_argument_that_is_no_trigger_is_refused() -> None:
     wrong: Any = after_watermark
     text: Any = "at the end"
+    kind: Any = CountTrigger
     calls: list[Callable[[], object]] = [lambda: after_any(wrong), lambda: repeatedly(text)]
     calls.append(lambda: or_finally(default(), text))
     for call in calls:
         with pytest.raises(InvalidArgumentError, match="a composite trigger is made of triggers"):
             call()
+    parts: Any = [after_count(1), after_count(2)]
+    pair: Any = tuple(parts)
+    for several in (after_any, after_all, after_each):
+        for given in (parts, pair):
+            with pytest.raises(InvalidArgumentError) as caught:
+                several(given)
+            assert caught.value.hint == f"unpack it: {several.__name__}(*triggers)"
+    for call, hint in (
+        (lambda: repeatedly(parts), "after_any(*triggers) makes one trigger of several"),
+        (lambda: after_watermark(early=parts), "after_any(*triggers) makes one trigger of several"),
+        (lambda: repeatedly(wrong), "call it: after_watermark(...)"),
+        (lambda: PurgingTrigger.of(kind), "an instance, not the class"),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            call()
+        assert caught.value.hint == hint
+    with pytest.raises(InvalidArgumentError, match="given:    None\n"):
+        or_finally(default(), None)  # type: ignore[call-overload]
     with pytest.raises(InvalidArgumentError, match="early must be a trigger"):
         after_watermark(early=text)
     with pytest.raises(InvalidArgumentError, match="after_any has no trigger"):
@@ -595,8 +614,18 @@ def test_an_argument_that_is_no_trigger_is_refused() -> None:
 def test_windows_that_drop_what_they_have_let_out_are_refused_behind_withdrawals() -> None:
     one = TumblingEventTimeWindows.of(millis(100))
     behind = retracted(PushSource(int)).window_all(one)
-    again = "may have let an element out that windows that retract upstream withdraw"
-    assert again in plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
-    assert again in plan(behind.trigger(PurgingTrigger.of(CountTrigger.of(1))).aggregate(count()))
+    again = "because {} drops what they have let out: where windows that retract upstream withdraw it, it would count"
+    said = plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
+    assert again.format("discarding()") in said
+    assert "accumulating() or retracting() keeps the elements; or let the windows fire once" in said
+    purging = PurgingTrigger.of(CountTrigger.of(1))
+    for trigger in (
+        purging,
+        repeatedly(purging),
+        after_any(after_count(2), ProcessingTimeoutTrigger.of(purging, millis(1))),
+    ):
+        said = plan(behind.trigger(trigger, may_lose_data=True).aggregate(count()))
+        assert again.format(trigger.describe()) in said
+        assert "a trigger that does not purge keeps the elements" in said
     for fine in (behind, behind.discarding(), behind.trigger(repeatedly(after_count(1))).accumulating()):
         Pipeline("plan", fine.aggregate(count()).sink_to(CollectSink[int]()))

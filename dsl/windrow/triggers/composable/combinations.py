@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
+from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text
 from windrow.triggers.composable.conditions import Never
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
@@ -347,6 +348,8 @@ def or_finally(main: Trigger[T, W], until: Trigger[T, W]) -> OrFinally[T, W]:
 
 
 def _check_some(triggers: Sequence[object], name: str) -> None:
+    for trigger in triggers:
+        check_trigger(trigger, "a composite trigger is made of triggers", takes_several=name)
     if not triggers:
         raise InvalidArgumentError(f"{name} has no trigger", given=f"{name}()", expected="at least one trigger")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
+from windrow.triggers.checks import check_trigger
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerResult
 
@@ -130,11 +131,5 @@ def composable(trigger: Trigger[T, W]) -> ComposableTrigger[T, W]:
         return trigger
     if isinstance(trigger, MergingTrigger):
         return MergingFiringTrigger(trigger)
-    if not isinstance(trigger, Trigger):
-        raise InvalidArgumentError(
-            "a composite trigger is made of triggers",
-            given=trigger,
-            expected="a Trigger",
-            hint="call it, such as after_watermark()" if callable(trigger) else None,
-        )
+    check_trigger(trigger, "a composite trigger is made of triggers")
     return FiringTrigger(trigger)

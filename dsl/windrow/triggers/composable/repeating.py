@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError
 from windrow.state import ValueStateDescriptor
+from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text
 from windrow.triggers.composable.combinations import PartsTrigger
 from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never
@@ -226,8 +226,8 @@ def after_watermark(
         InvalidArgumentError: If an argument is no trigger.
     """
     for name, trigger in (("early", early), ("late", late)):
-        if trigger is not None and not isinstance(trigger, Trigger):
-            raise InvalidArgumentError(f"{name} must be a trigger", given=trigger, expected="a Trigger, or None")
+        if trigger is not None:
+            check_trigger(trigger, f"{name} must be a trigger", expected="a Trigger, or None")
     if early is None and late is None:
         return AfterEndOfWindow()
     if all(trigger is None or isinstance(trigger, MergingTrigger) for trigger in (early, late)):
