@@ -174,6 +174,10 @@ class WindowStage(Generic[T, W]):
     def timestamp_combiner(self, combiner: TimestampCombiner) -> Self:
         """Say which timestamp the results of a window carry; its last one by default.
 
+        The watermark does not wait for a result with an earlier timestamp: it may be late for windows behind, which
+        then drop it and count it (``late_records_dropped``), unless they have ``allowed_lateness`` or a side output for
+        late data. With as much allowed lateness as the windows in front are long, none is dropped that comes on time.
+
         Raises:
             InvalidArgumentError: If it was set already.
         """

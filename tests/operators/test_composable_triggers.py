@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from windrow import DataStream, OutputTag, Pipeline, from_source
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.aggregates import min as lowest
 from windrow.aggregates import sum as total
@@ -430,6 +430,34 @@ def test_a_session_that_grows_by_a_late_element_behind_its_pane_on_time_is_late(
     run.elements(1)
     assert run.watermark(20) == [("ON_TIME", [1])]
     assert run.elements(3) == [("LATE", [1, 3])]
+
+
+@pytest.mark.parametrize("combiner", TimestampCombiner)
+def test_windows_behind_drop_results_with_timestamps_that_the_watermark_has_passed(combiner: TimestampCombiner) -> None:
+    # watermark       7  9      the front window ends at 9, the one behind at 4
+    # elements  1  3  |  |
+    note = "results of step 3 may be late here, and are dropped then"
+    for lateness, dropped in ((0, combiner is not TimestampCombiner.END_OF_WINDOW), (10, False)):
+        source = PushSource(int)
+        front = stage_of(source).timestamp_combiner(combiner).reduce(max)
+        fives = front.key_by(lambda value: "key").window(TumblingEventTimeWindows.of(millis(5)))
+        sums = fives.allowed_lateness(millis(lateness)).reduce(max)
+        assert (note in Pipeline("plan", sums.sink_to(CollectSink[int]())).explain()) == dropped
+        with StreamHarness(sums, source) as harness:
+            for time in (1, 3):
+                harness.process_element(time, time)
+            for watermark in (7, 9, 100):
+                harness.process_watermark(watermark)
+            assert harness.take_values() == ([] if dropped else [3])
+            assert harness.counter("late_records_dropped") == dropped
+
+
+def test_results_that_get_timestamps_anew_are_not_said_to_be_late() -> None:
+    front = stage_of(PushSource(int)).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
+    anew = front.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=int)
+    for stream, said in ((front.map(abs).filter(bool), True), (anew, False)):
+        behind = stream.window_all(TENS).reduce(max).sink_to(CollectSink[int]())
+        assert ("may be late here" in Pipeline("plan", behind).explain()) == said
 
 
 def test_the_pane_of_a_window_that_fires_once_is_known_everywhere() -> None:
