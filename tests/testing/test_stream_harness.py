@@ -151,9 +151,12 @@ def test_an_error_of_a_harness_names_the_line_of_the_test() -> None:
         lambda: harness.take(from_source(other)),
         lambda: harness.explain_window("key", GlobalWindow(), step="another"),
         lambda: quiet.explain_window("key", GlobalWindow()),
+        lambda: harness.explain_window("key", "no window"),
+        lambda: harness.explain_element(1, which=1),
         lambda: harness.recording,
         lambda: assign_windows(TumblingEventTimeWindows.of(timedelta(seconds=1)), 1),
     ]
+    harness.process_element(1)
     for call in calls:
         with pytest.raises(WindrowError) as caught:
             call()
