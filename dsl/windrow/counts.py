@@ -20,5 +20,5 @@ def check_positive(number: int, what: str, *, where: object = None) -> None:
     """
     if type(number) is not int or number < 1:
         raise InvalidArgumentError(
-            f"{what} must be positive", given=number, expected="an int of at least 1", where=where
+            f"{what} must be positive", given=repr(number), expected="an int of at least 1", where=where
         )

@@ -12,10 +12,11 @@ message reads the same way::
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 __all__ = [
     "AggregateOverflowError",
@@ -48,12 +49,16 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
+_ADDRESS: Final = re.compile(r" at 0x[0-9A-Fa-f]+")
+"""The address in memory that the repr of a function or of another object holds."""
+
+
 def _describe(
     message: str, *, given: object = None, expected: str | None = None, where: object = None, hint: str | None = None
 ) -> str:
     lines = [message]
     if given is not None:
-        lines.append(f"  given:    {given if isinstance(given, str) else repr(given)}")
+        lines.append(f"  given:    {given if isinstance(given, str) else _ADDRESS.sub('', repr(given))}")
     if expected is not None:
         lines.append(f"  expected: {expected}")
     if where is not None:

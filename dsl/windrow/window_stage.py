@@ -174,6 +174,10 @@ class WindowStage(Generic[T, W]):
     def timestamp_combiner(self, combiner: TimestampCombiner) -> Self:
         """Say which timestamp the results of a window carry; its last one by default.
 
+        The watermark does not wait for a result with an earlier timestamp: it may be late for windows behind, which
+        then drop it and count it (``late_records_dropped``), unless they have ``allowed_lateness`` or a side output for
+        late data. With as much allowed lateness as the windows in front are long, none is dropped that comes on time.
+
         Raises:
             InvalidArgumentError: If it was set already.
         """
@@ -189,7 +193,7 @@ class WindowStage(Generic[T, W]):
     def _accumulated(self, mode: AccumulationMode) -> WindowSettings:
         panes = self._settings.panes
         if panes.mode is not None:
-            raise set_twice("accumulation mode", panes.mode.name)
+            raise set_twice("accumulation mode", f"{panes.mode.value}()")
         return replace(self._settings, panes=replace(panes, mode=mode))
 
     def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:

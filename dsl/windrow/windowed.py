@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllWindowedStream",
-    "EvictedAllWindowedStream",
-    "EvictedMergingAllWindowedStream",
-    "EvictedMergingWindowedStream",
-    "EvictedWindowedStream",
+    "MaybeEmptyAllWindowedStream",
+    "MaybeEmptyMergingAllWindowedStream",
+    "MaybeEmptyMergingWindowedStream",
+    "MaybeEmptyWindowedStream",
     "MergingAllWindowedStream",
     "MergingWindowedStream",
     "WindowSettings",
@@ -92,7 +92,7 @@ class WindowedStream(_Keyed[T, K, W]):
         """
         return self._with_trigger(trigger, may_lose_data)
 
-    def discarding(self) -> EvictedWindowedStream[T, K, W]:
+    def discarding(self) -> MaybeEmptyWindowedStream[T, K, W]:
         """Let each pane of a window hold the elements that came since the last one.
 
         A pane on time may be empty then, see :meth:`on_time_behavior`. Panes are counted, as by :meth:`accumulating`.
@@ -100,15 +100,15 @@ class WindowedStream(_Keyed[T, K, W]):
         Raises:
             InvalidArgumentError: If the accumulation mode was set already.
         """
-        return EvictedWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
+        return MaybeEmptyWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
-    def evictor(self, evictor: Evictor[T, W]) -> EvictedWindowedStream[T, K, W]:
+    def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
-        return EvictedWindowedStream(self._evicted(evictor))
+        return MaybeEmptyWindowedStream(self._evicted(evictor))
 
 
 class MergingWindowedStream(_Keyed[T, K, W]):
@@ -124,21 +124,21 @@ class MergingWindowedStream(_Keyed[T, K, W]):
         """
         return self._with_trigger(trigger, may_lose_data)
 
-    def discarding(self) -> EvictedMergingWindowedStream[T, K, W]:
+    def discarding(self) -> MaybeEmptyMergingWindowedStream[T, K, W]:
         """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
 
         Raises:
             InvalidArgumentError: If the accumulation mode was set already.
         """
-        return EvictedMergingWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
+        return MaybeEmptyMergingWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
-    def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingWindowedStream[T, K, W]:
+    def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyMergingWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
-        return EvictedMergingWindowedStream(self._evicted(evictor))
+        return MaybeEmptyMergingWindowedStream(self._evicted(evictor))
 
 
 class _All(AllStage[T, W]):
@@ -180,21 +180,21 @@ class AllWindowedStream(_All[T, W]):
         """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`."""
         return self._with_trigger(trigger, may_lose_data)
 
-    def discarding(self) -> EvictedAllWindowedStream[T, W]:
+    def discarding(self) -> MaybeEmptyAllWindowedStream[T, W]:
         """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
 
         Raises:
             InvalidArgumentError: If the accumulation mode was set already.
         """
-        return EvictedAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
+        return MaybeEmptyAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
-    def evictor(self, evictor: Evictor[T, W]) -> EvictedAllWindowedStream[T, W]:
+    def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
-        return EvictedAllWindowedStream(self._evicted(evictor))
+        return MaybeEmptyAllWindowedStream(self._evicted(evictor))
 
 
 class MergingAllWindowedStream(_All[T, W]):
@@ -206,24 +206,24 @@ class MergingAllWindowedStream(_All[T, W]):
         """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
         return self._with_trigger(trigger, may_lose_data)
 
-    def discarding(self) -> EvictedMergingAllWindowedStream[T, W]:
+    def discarding(self) -> MaybeEmptyMergingAllWindowedStream[T, W]:
         """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
 
         Raises:
             InvalidArgumentError: If the accumulation mode was set already.
         """
-        return EvictedMergingAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
+        return MaybeEmptyMergingAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
-    def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingAllWindowedStream[T, W]:
+    def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyMergingAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
-        return EvictedMergingAllWindowedStream(self._evicted(evictor))
+        return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class EvictedWindowedStream(WindowedStream[T, K, W]):
+class MaybeEmptyWindowedStream(WindowedStream[T, K, W]):
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
@@ -260,7 +260,7 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
         return self._aggregate_keyed(function, window_function, name)
 
 
-class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
+class MaybeEmptyMergingWindowedStream(MergingWindowedStream[T, K, W]):
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
@@ -297,7 +297,7 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
         return self._aggregate_keyed(function, window_function, name)
 
 
-class EvictedAllWindowedStream(AllWindowedStream[T, W]):
+class MaybeEmptyAllWindowedStream(AllWindowedStream[T, W]):
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
@@ -326,11 +326,11 @@ class EvictedAllWindowedStream(AllWindowedStream[T, W]):
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
+        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)
 
 
-class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
+class MaybeEmptyMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
     """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
@@ -359,5 +359,5 @@ class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
+        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)

@@ -158,6 +158,11 @@ PANES = {
     "at the end": paned(TUMBLING, default(), 70, closing=CLOSES, behind=with_panes),
     "repeatedly": paned(SLIDING, repeatedly(after_count(3)), 60, closing=CLOSES, behind=with_panes),
     "only filled": paned(SLIDING, after_watermark(early=CLOCK), on_time=FILLED, behind=with_panes),
+    "repeatedly, late": paned(TUMBLING, repeatedly(after_count(2)), 120, behind=with_panes),
+    "repeatedly by the clock": paned(TUMBLING, repeatedly(ALIGNED), 120, closing=CLOSES, behind=with_panes),
+    "only filled, late": paned(
+        TUMBLING, after_watermark(early=CLOCK, late=after_count(1)), 120, on_time=FILLED, behind=with_panes
+    ),
     "all time": paned(GlobalWindows.create(), after_watermark(early=after_count(7)), behind=with_panes),
 }
 

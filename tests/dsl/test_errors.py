@@ -121,3 +121,9 @@ def test_a_plan_error_counts_and_pickles() -> None:
     assert copy.faults == tuple(faults)
     assert str(copy) == str(error)
     assert str(PlanError(faults[:1])).startswith("the plan has a fault\n1. one is wrong")
+
+
+def test_an_error_shows_no_address_in_memory() -> None:
+    for given in (len, test_an_error_shows_no_address_in_memory, object(), [object()]):
+        assert "0x" not in str(InvalidArgumentError("wrong", given=given))
+    assert "given:    <object object>" in str(InvalidArgumentError("wrong", given=object()))

@@ -37,15 +37,21 @@ from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSi
 from windrow.sources import JsonFileSource, MalformedRecord
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import (
+    ComposableTrigger,
     ContinuousEventTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     EventTimeTrigger,
     MergingTrigger,
     NeverTrigger,
+    PartContext,
     ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
+    after_all,
+    after_any,
+    after_count,
+    repeatedly,
 )
 from windrow.windows import (
     EventTimeSessionWindows,
@@ -257,14 +263,46 @@ def test_a_trigger_that_cannot_merge_behind_a_type_that_hides_the_merging(purgin
     trigger = PurgingTrigger.of(delta) if purging else delta
     reduced = stamped().key_by(sensor).window(hidden).trigger(trigger).reduce(colder)
     at = here(line() - 1)
-    shown = "PurgingTrigger(DeltaTrigger(1.0))" if purging else "DeltaTrigger(1.0)"
+    shown = "part DeltaTrigger(1.0) of the trigger PurgingTrigger(DeltaTrigger(1.0))"
+    shown = shown if purging else "trigger DeltaTrigger(1.0)"
     assert faults_of(reduced) == [
         Fault(
-            f"the trigger {shown} cannot merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
+            f"the {shown} cannot merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
             f"plan.4.window, {at}",
-            "use a MergingTrigger",
+            "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge",
         )
     ]
+
+
+class Own(Trigger[Reading, Window]):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+
+class OwnComposable(ComposableTrigger[Reading, Window]):
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        return False
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        return False
+
+
+def test_the_guilty_parts_of_a_trigger_that_cannot_merge_are_named() -> None:
+    hidden: WindowAssigner[Reading, TimeWindow] = EventTimeSessionWindows.with_gap(SECOND)
+    for part, shown, hint in (
+        (Own(3), "part Own(limit=3)", "derive Own from MergingTrigger, and override on_merge"),
+        (
+            OwnComposable(),
+            "part OwnComposable",
+            "derive OwnComposable from MergingComposableTrigger, and override merge",
+        ),
+        (PurgingTrigger(CountTrigger.of(2)), "part PurgingTrigger(CountTrigger(2))", "use a trigger that can merge, "),
+        (after_all(Own(1), after_count(1), Own(2)), "parts Own(limit=1) and Own(limit=2)", "derive Own from "),
+    ):
+        trigger = repeatedly(after_any(after_count(9), part))
+        (fault,) = faults_of(stamped().key_by(sensor).window(hidden).trigger(trigger).reduce(colder))
+        assert fault.message.startswith(f"the {shown} of the trigger repeatedly(after_any(after_count(9), ")
+        assert fault.hint.startswith(hint)
 
 
 def aggregated(function: AggregateFunction[Reading, float, float]) -> DataStream[float]:

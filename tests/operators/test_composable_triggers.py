@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from windrow import DataStream, OutputTag, Pipeline, from_source
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.aggregates import min as lowest
 from windrow.aggregates import sum as total
@@ -394,6 +394,72 @@ def test_results_carry_the_timestamp_that_was_asked_for() -> None:
             assert [result.timestamp for result in harness.take_output()] == [expected]
 
 
+@pytest.mark.parametrize("mode", ["accumulating", "discarding"])
+def test_a_pane_behind_the_end_is_late_if_all_that_is_new_in_it_is_late(mode: str) -> None:
+    # watermark            9
+    # elements  1  2       |  3  4      one window; the other one goes over its end with an element
+    #           1  2  3    |  4  5
+    # fires        *            *
+    for early, late, expected in (((1, 2), (3, 4), "LATE"), ((1, 2, 3), (4, 5), "ON_TIME")):
+        source = PushSource(int)
+        stage = getattr(stage_of(source, late=50).trigger(repeatedly(after_count(2))), mode)()
+        run = Harness(StreamHarness(stage.process(Shown()), source))
+        assert run.elements(*early) == [("EARLY", [1, 2])]
+        assert run.watermark(9) == []
+        run.harness.snapshot_restore()
+        found = run.elements(*late)
+        assert [timing for timing, _ in found] == [expected]
+        assert [timing for timing, _ in run.elements(6, 7, 8)] == ["LATE"] * (2 if early == (1, 2, 3) else 1)
+
+
+def test_a_late_pane_is_late_where_the_empty_one_on_time_was_left_out() -> None:
+    source = PushSource(int)
+    stage = stage_of(source, late=50).trigger(after_watermark(early=after_count(1), late=after_count(1)))
+    stage = stage.accumulating().on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
+    run = Harness(StreamHarness(stage.process(Shown()), source))
+    assert run.elements(1) == [("EARLY", [1])]
+    assert run.watermark(9) == []
+    assert run.elements(2) == [("LATE", [1, 2])]
+
+
+def test_a_session_that_grows_by_a_late_element_behind_its_pane_on_time_is_late() -> None:
+    source = PushSource(int)
+    sessions = from_source(source).key_by(lambda value: "key").window(EventTimeSessionWindows.with_gap(millis(10)))
+    stage = sessions.trigger(default()).allowed_lateness(millis(50)).accumulating()
+    run = Harness(StreamHarness(stage.process(Shown()), source))
+    run.elements(1)
+    assert run.watermark(20) == [("ON_TIME", [1])]
+    assert run.elements(3) == [("LATE", [1, 3])]
+
+
+@pytest.mark.parametrize("combiner", TimestampCombiner)
+def test_windows_behind_drop_results_with_timestamps_that_the_watermark_has_passed(combiner: TimestampCombiner) -> None:
+    # watermark       7  9      the front window ends at 9, the one behind at 4
+    # elements  1  3  |  |
+    note = "results of step 3 may be late here, and are dropped then"
+    for lateness, dropped in ((0, combiner is not TimestampCombiner.END_OF_WINDOW), (10, False)):
+        source = PushSource(int)
+        front = stage_of(source).timestamp_combiner(combiner).reduce(max)
+        fives = front.key_by(lambda value: "key").window(TumblingEventTimeWindows.of(millis(5)))
+        sums = fives.allowed_lateness(millis(lateness)).reduce(max)
+        assert (note in Pipeline("plan", sums.sink_to(CollectSink[int]())).explain()) == dropped
+        with StreamHarness(sums, source) as harness:
+            for time in (1, 3):
+                harness.process_element(time, time)
+            for watermark in (7, 9, 100):
+                harness.process_watermark(watermark)
+            assert harness.take_values() == ([] if dropped else [3])
+            assert harness.counter("late_records_dropped") == dropped
+
+
+def test_results_that_get_timestamps_anew_are_not_said_to_be_late() -> None:
+    front = stage_of(PushSource(int)).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
+    anew = front.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=int)
+    for stream, said in ((front.map(abs).filter(bool), True), (anew, False)):
+        behind = stream.window_all(TENS).reduce(max).sink_to(CollectSink[int]())
+        assert ("may be late here" in Pipeline("plan", behind).explain()) == said
+
+
 def test_the_pane_of_a_window_that_fires_once_is_known_everywhere() -> None:
     source = PushSource(int)
     run = Harness(StreamHarness(stage_of(source).process(Shown()), source))
@@ -543,11 +609,30 @@ def test_steps_that_would_take_a_withdrawal_for_a_result_are_refused() -> None:
 def test_an_argument_that_is_no_trigger_is_refused() -> None:
     wrong: Any = after_watermark
     text: Any = "at the end"
+    kind: Any = CountTrigger
     calls: list[Callable[[], object]] = [lambda: after_any(wrong), lambda: repeatedly(text)]
     calls.append(lambda: or_finally(default(), text))
     for call in calls:
         with pytest.raises(InvalidArgumentError, match="a composite trigger is made of triggers"):
             call()
+    parts: Any = [after_count(1), after_count(2)]
+    pair: Any = tuple(parts)
+    for several in (after_any, after_all, after_each):
+        for given in (parts, pair):
+            with pytest.raises(InvalidArgumentError) as caught:
+                several(given)
+            assert caught.value.hint == f"unpack it: {several.__name__}(*triggers)"
+    for call, hint in (
+        (lambda: repeatedly(parts), "after_any(*triggers) makes one trigger of several"),
+        (lambda: after_watermark(early=parts), "after_any(*triggers) makes one trigger of several"),
+        (lambda: repeatedly(wrong), "call it: after_watermark(...)"),
+        (lambda: PurgingTrigger.of(kind), "an instance, not the class"),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            call()
+        assert caught.value.hint == hint
+    with pytest.raises(InvalidArgumentError, match="given:    None\n"):
+        or_finally(default(), None)  # type: ignore[call-overload]
     with pytest.raises(InvalidArgumentError, match="early must be a trigger"):
         after_watermark(early=text)
     with pytest.raises(InvalidArgumentError, match="after_any has no trigger"):
@@ -557,8 +642,18 @@ def test_an_argument_that_is_no_trigger_is_refused() -> None:
 def test_windows_that_drop_what_they_have_let_out_are_refused_behind_withdrawals() -> None:
     one = TumblingEventTimeWindows.of(millis(100))
     behind = retracted(PushSource(int)).window_all(one)
-    again = "may have let an element out that windows that retract upstream withdraw"
-    assert again in plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
-    assert again in plan(behind.trigger(PurgingTrigger.of(CountTrigger.of(1))).aggregate(count()))
+    again = "because {} drops what they have let out: where windows that retract upstream withdraw it, it would count"
+    said = plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
+    assert again.format("discarding()") in said
+    assert "accumulating() or retracting() keeps the elements; or let the windows fire once" in said
+    purging = PurgingTrigger.of(CountTrigger.of(1))
+    for trigger in (
+        purging,
+        repeatedly(purging),
+        after_any(after_count(2), ProcessingTimeoutTrigger.of(purging, millis(1))),
+    ):
+        said = plan(behind.trigger(trigger, may_lose_data=True).aggregate(count()))
+        assert again.format(trigger.describe()) in said
+        assert "a trigger that does not purge keeps the elements" in said
     for fine in (behind, behind.discarding(), behind.trigger(repeatedly(after_count(1))).accumulating()):
         Pipeline("plan", fine.aggregate(count()).sink_to(CollectSink[int]()))

@@ -20,10 +20,11 @@ from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction
+from windrow.panes import ClosingBehavior, OnTimeBehavior, TimestampCombiner
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger
+from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
 from windrow_runtime.columnar.forms.columnar_form import Form, columnar_form
 from windrow_runtime.operators.topology import Topology
@@ -182,6 +183,11 @@ def again(folder: Path, first: Topology, second: Topology, *times: str) -> Store
 late = OutputTag("late", Reading)
 plain = windows()
 
+
+def each(stage: Any) -> Any:
+    return stage.trigger(repeatedly(after_count(1)))
+
+
 ACCEPTED: dict[str, tuple[Topology, Topology]] = {
     "a stateless step in front": (pipeline(plain), pipeline(lambda s: plain(s.filter(lambda r: True)))),
     "another name of the pipeline": (pipeline(plain), pipeline(plain, name="renamed")),
@@ -191,6 +197,8 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(plain),
         pipeline(windows(lambda w: w.trigger(EventTimeTrigger.create()))),
     ),
+    "a mode of windows that fire once": (pipeline(plain), pipeline(windows(lambda w: w.discarding()))),
+    "accumulating written out": (pipeline(windows(each)), pipeline(windows(lambda w: each(w).accumulating()))),
     "another limit of an evictor": (
         pipeline(windows(lambda w: w.evictor(CountEvictor.of(3)))),
         pipeline(windows(lambda w: w.evictor(CountEvictor.of(4)))),
@@ -250,6 +258,51 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         pipeline(plain),
         pipeline(windows(lambda w: w.allowed_lateness(timedelta(seconds=1)))),
         "allowed lateness was 0 ms and is 1000 ms",
+    ),
+    "accumulation mode": (
+        pipeline(windows(each)),
+        pipeline(windows(lambda w: each(w).discarding())),
+        "panes was accumulating and is discarding",
+    ),
+    "no more withdrawals": (
+        pipeline(lambda stream: windows(lambda w: each(w).retracting())(stream).changelog()),
+        pipeline(windows(each)),
+        "panes was retracting and is accumulating",
+    ),
+    "panes that are counted": (
+        pipeline(windows(lambda w: w.trigger(ANY))),
+        pipeline(windows(lambda w: w.trigger(ANY).accumulating())),
+        "panes was not counted and is accumulating",
+    ),
+    "panes that are no longer counted": (
+        pipeline(windows(lambda w: w.trigger(CountTrigger.of(3)).discarding())),
+        pipeline(windows(lambda w: w.trigger(CountTrigger.of(3)))),
+        "panes was discarding and is not counted",
+    ),
+    "contents that go with late results": (
+        pipeline(windows(lambda w: w.allowed_lateness(timedelta(seconds=1)).accumulating())),
+        pipeline(windows(lambda w: w.allowed_lateness(timedelta(seconds=1)).discarding())),
+        "panes was not counted and is discarding, not counted",
+    ),
+    "windows behind withdrawals": (
+        pipeline(lambda stream: windows()(windows()(stream))),
+        pipeline(lambda stream: windows()(windows(lambda w: w.retracting())(stream)).changelog()),
+        "elements was records and is changes",
+    ),
+    "the pane on time": (
+        pipeline(windows(each)),
+        pipeline(windows(lambda w: each(w).on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY))),
+        "panes was accumulating and is on-time pane if non-empty",
+    ),
+    "the closing pane": (
+        pipeline(windows(each)),
+        pipeline(windows(lambda w: each(w).closing_behavior(ClosingBehavior.FIRE_ALWAYS))),
+        "panes was accumulating and is closing pane always",
+    ),
+    "the timestamps of results": (
+        pipeline(plain),
+        pipeline(windows(lambda w: w.timestamp_combiner(TimestampCombiner.EARLIEST))),
+        "panes was not counted and is timestamp earliest",
     ),
     "function kind": (pipeline(plain), pipeline(windows(function=Mean())), "function was reduce and is aggregate Mean"),
     "function class": (

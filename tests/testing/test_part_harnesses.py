@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.operators.streams import millis
-from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, ProcessingTimeTrigger, TriggerResult
+from windrow.triggers import (
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    TriggerResult,
+    repeatedly,
+)
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -60,7 +67,9 @@ def test_merging_moves_state_and_clears_what_merged_away() -> None:
 
 def test_a_trigger_that_cannot_merge_is_named() -> None:
     harness: TriggerHarness[str, TimeWindow] = TriggerHarness(DeltaTrigger.of(1, lambda a, b: 0))
-    with pytest.raises(TypeError, match=r"DeltaTrigger\(1\) cannot merge"):
+    with pytest.raises(TypeError, match=r"^repeatedly\(.*\) cannot merge, because of DeltaTrigger\(1\)$"):
+        TriggerHarness(repeatedly(DeltaTrigger.of(1, lambda a, b: 0.0))).merge([], TimeWindow(0, 1))
+    with pytest.raises(TypeError, match=r"^DeltaTrigger\(1\) cannot merge$"):
         harness.merge([FIRST], SECOND)
 
 

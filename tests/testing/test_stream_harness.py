@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
+
 import pytest
 
 from tests.operators.streams import Event, key_of, millis
 from windrow import DataStream, OutputTag, from_collection, from_source
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import TimestampedValue
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.testing import OpenWindow, PendingTimer, PushSource, StreamHarness
+from windrow_runtime.testing import OpenWindow, PendingTimer, PushSource, StreamHarness, assign_windows
 
 LATE = OutputTag("late", Event)
 
@@ -112,10 +115,11 @@ def test_several_sources_and_streams() -> None:
         harness.process_element(2, source=right)
         assert harness.take_values() == [1, 2]
         assert [element.value for element in harness.take(lefts)] == [1]
-        with pytest.raises(InvalidArgumentError, match="expected: also="):
+        with pytest.raises(InvalidArgumentError, match=r"expected: .*, or one of also="):
             harness.take(from_source(right))
-        with pytest.raises(InvalidArgumentError, match="the source is not part of the stream"):
+        with pytest.raises(InvalidArgumentError, match="the source is not part of the stream") as caught:
             harness.process_element(Event("a", 0, 1), source=PushSource(Event))
+        assert str(caught.value.expected).startswith("one that the stream reads, in harness.1.source, ")
 
 
 def test_the_source_must_be_clear() -> None:
@@ -133,3 +137,27 @@ def test_a_source_of_the_program_may_be_pushed_into() -> None:
     with StreamHarness[int, int](stream) as harness:
         harness.process_element(5)
         assert harness.take_values() == [10]
+
+
+def test_an_error_of_a_harness_names_the_line_of_the_test() -> None:
+    source, other = PushSource(int), PushSource(int)
+    stream = from_source(source)
+    sums = stream.key_by(lambda number: "key").window(GlobalWindows.create()).trigger(CountTrigger.of(1)).reduce(max)
+    harness, quiet = StreamHarness(sums, source), StreamHarness(sums, source, explains=False)
+    calls: list[Callable[[], object]] = [
+        lambda: StreamHarness(stream.union(from_source(other))),
+        lambda: StreamHarness(stream, other),
+        lambda: harness.process_element(1, source=other),
+        lambda: harness.take(from_source(other)),
+        lambda: harness.explain_window("key", GlobalWindow(), step="another"),
+        lambda: quiet.explain_window("key", GlobalWindow()),
+        lambda: harness.explain_window("key", "no window"),
+        lambda: harness.explain_element(1, which=1),
+        lambda: harness.recording,
+        lambda: assign_windows(TumblingEventTimeWindows.of(timedelta(seconds=1)), 1),
+    ]
+    harness.process_element(1)
+    for call in calls:
+        with pytest.raises(WindrowError) as caught:
+            call()
+        assert str(caught.value.where) == f"{__file__}:{call.__code__.co_firstlineno}"

@@ -24,10 +24,13 @@ class PaneTiming(Enum):
     """The watermark had not passed the window."""
 
     ON_TIME = "on time"
-    """The first pane behind that; a window has at most one."""
+    """The first pane behind that, unless it is late; a window has at most one."""
 
     LATE = "late"
-    """Any pane after the one on time; also the first, if all its elements came behind the watermark."""
+    """Any pane after the one on time.
+
+    Also the first behind the end, if it does not come at the end and all that is new in it came behind the watermark.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ __all__ = ["caller_location"]
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
 
-def caller_location() -> Location | None:
-    """The innermost line on the stack that is not windrow's own."""
+def caller_location(*others: str) -> Location | None:
+    """The innermost line on the stack that is neither windrow's own nor of a file in one of the folders ``others``."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith((_PACKAGE, *others)):
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None

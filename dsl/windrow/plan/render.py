@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windrow.plan.nodes import Node, type_name
+from windrow.panes import TimestampCombiner
+from windrow.plan.nodes import Node, TimestampsNode, WindowNode, type_name
 from windrow.plan.steps import Step
 
 __all__ = ["node_line", "render_text"]
 
 
 def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> str:
-    """A line a step: its number, name, inputs, what it does, and the type of its output.
+    """A line a step: its number, name, inputs, what it does, and the type of its output; below, what may be lost.
 
     Args:
         name: The name of the pipeline.
@@ -20,6 +21,7 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
     """
     lines = [f"pipeline {name}"]
     numbers = {step.id: step.index for step in steps}
+    places = {id(step.node): step.index for step in steps}
     width = max((len(_title(step)) for step in steps), default=0)
     for step in steps:
         inputs = ", ".join(str(numbers[identifier]) for identifier in step.inputs)
@@ -28,9 +30,34 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
         if step.node.element_type is not None and step.node.kind not in ("sink", "returns"):
             line += f"  : {type_name(step.node.element_type)}"
         lines.append(line.rstrip())
+        early = sorted(places[id(node)] for node in _stamped_early(step.node))
+        if early:
+            results = " and ".join(f"step {place}" for place in early)
+            lines.append(f"  {'':<{width}}           results of {results} may be late here, and are dropped then")
         if step.id in forms:
             lines.append(f"  {'':<{width}}           runs as {forms[step.id]}")
     return "\n".join(lines)
+
+
+def _stamped_early(node: Node) -> list[WindowNode]:
+    """The windows in front of windows whose results may be late there; none where lateness is allowed.
+
+    With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires.
+    """
+    if not isinstance(node, WindowNode) or not node.assigner.is_event_time or node.allowed_lateness:
+        return []
+    found: list[WindowNode] = []
+    waiting, seen = list(node.inputs), {id(node)}
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, TimestampsNode):
+            continue
+        seen.add(id(each))
+        if not isinstance(each, WindowNode):
+            waiting += each.inputs
+        elif each.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+            found.append(each)
+    return found
 
 
 def _title(step: Step) -> str:

@@ -54,7 +54,10 @@ from windrow.triggers import (
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
+    StateCleaningCountTrigger,
+    Trigger,
 )
+from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, DefaultTrigger
 from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows
@@ -150,17 +153,29 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
     if node.merging:
         trigger = node.effective_trigger
         if not isinstance(trigger, MergingTrigger):
-            yield Fault(
-                f"the trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows",
-                step.where,
-                "use a MergingTrigger",
-            )
+            yield _cannot_merge(node, trigger, step)
         if isinstance(node.function, AggregateSpec) and node.evictor is None and not node.function.aggregate.can_merge:
             yield Fault(
                 f"{node.function.aggregate.describe()} has no merge, but {node.assigner.describe()} merges windows",
                 step.where,
                 "override AggregateFunction.merge",
             )
+
+
+# Any: triggers of every type.
+def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> Fault:
+    guilty = parts_that_cannot_merge(trigger)
+    names, (first, *_) = " and ".join(part.describe() for part in guilty), guilty
+    parts = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
+    kind = type(first)
+    if kind.__module__.startswith("windrow."):
+        hint = "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge"
+    elif isinstance(first, ComposableTrigger):
+        hint = f"derive {kind.__name__} from MergingComposableTrigger, and override merge"
+    else:
+        hint = f"derive {kind.__name__} from MergingTrigger, and override on_merge"
+    message = f"the {parts}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
+    return Fault(message, step.where, hint)
 
 
 @_node_faults.register
@@ -277,18 +292,23 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             hint,
         )
     elif isinstance(node, WindowNode) and _drops_what_fired(node):
-        dropping = "windows that discard" if node.panes.mode is not None else node.effective_trigger.describe()
+        if node.panes.mode is AccumulationMode.DISCARDING:
+            dropping, keeping = "discarding()", "accumulating() or retracting()"
+        else:
+            dropping, keeping = node.effective_trigger.describe(), "a trigger that does not purge"
         yield Fault(
-            f"{dropping} may have let an element out that windows that retract upstream withdraw: it would count twice",
+            f"the windows cannot take an element out again, because {dropping} drops what they have let out: where "
+            "windows that retract upstream withdraw it, it would count twice",
             step.where,
-            f"accumulating() or retracting(), or let the windows fire once, at their end; or {hint}",
+            f"{keeping} keeps the elements; or let the windows fire once, at their end, without allowed lateness; "
+            f"or {hint}",
         )
 
 
 def _drops_what_fired(node: WindowNode) -> bool:
     """Returns whether windows drop elements that they have let out, and take others afterwards."""
     trigger = node.effective_trigger
-    purges = isinstance(trigger, PurgingTrigger)
+    purges = any(isinstance(part, (PurgingTrigger, StateCleaningCountTrigger)) for part in with_parts(trigger))
     if not purges and node.panes.mode is not AccumulationMode.DISCARDING:
         return False
     inner = trigger.inner if isinstance(trigger, PurgingTrigger) else trigger
@@ -317,7 +337,7 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         yield Fault(
             f"{trigger.describe()} may be finished while the window is open: what arrives afterwards would be lost",
             step.where,
-            f"repeatedly({trigger.describe()}) goes on; trigger(..., may_lose_data=True) drops those elements",
+            f"repeatedly({trigger!r}) goes on; trigger(..., may_lose_data=True) drops those elements",
         )
     elif trigger.finish is Finish.WINDOW_END and node.allowed_lateness:
         yield Fault(

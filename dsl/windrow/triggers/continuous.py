@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock, wait_for_watermark
 
@@ -84,6 +85,9 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
     def describe(self) -> str:
         return f"ContinuousEventTimeTrigger({self.interval} ms)"
 
+    def __repr__(self) -> str:
+        return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for."""
         following = context.get_state(self._NEXT).get()
@@ -155,6 +159,9 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"ContinuousProcessingTimeTrigger({self.interval} ms)"
+
+    def __repr__(self) -> str:
+        return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which time it waits for."""

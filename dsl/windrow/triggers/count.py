@@ -56,6 +56,9 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     def describe(self) -> str:
         return f"CountTrigger({self.max_count})"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.of({self.max_count})"
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says how many elements have come."""
         count = context.get_state(self._COUNT).get() or 0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from windrow.errors import require_callable
+from windrow.functions.names import function_name
 from windrow.state import ListStateDescriptor
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 
@@ -55,6 +56,9 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
 
     def describe(self) -> str:
         return f"DeltaTrigger({self.threshold})"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.of({self.threshold!r}, {function_name(self._delta)})"
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which element it has remembered."""

@@ -29,6 +29,9 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Has nothing to merge."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.create()"
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it never fires."""
         return f"{self.describe()}: never fires"
@@ -58,6 +61,9 @@ class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes the timer."""
         context.delete_event_time_timer(MAX_TIMESTAMP)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it waits for the end."""

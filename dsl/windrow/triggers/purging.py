@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError
+from windrow.triggers.checks import check_trigger
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import indented
 
@@ -23,8 +23,7 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Turns every firing of another trigger into one that drops the contents afterwards."""
 
     def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
-        if not isinstance(inner, Trigger):
-            raise InvalidArgumentError("a trigger goes around another one", given=inner, expected="a Trigger")
+        check_trigger(inner, "a trigger goes around another one")
         self.inner = inner
         self.uses_processing_time = inner.uses_processing_time
 
@@ -64,6 +63,9 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
     def describe(self) -> str:
         return f"PurgingTrigger({self.inner.describe()})"
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger.of({self.inner!r})"
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what the inner trigger waits for."""

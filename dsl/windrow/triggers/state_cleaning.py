@@ -10,6 +10,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.time import positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock
 
@@ -90,6 +91,10 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"StateCleaningCountTrigger({self.max_count}, retention {self.min_retention} to {self.max_retention} ms)"
+
+    def __repr__(self) -> str:
+        retentions = (millis_text(self.min_retention), millis_text(self.max_retention))
+        return call_text(f"{type(self).__name__}.of", *retentions, str(self.max_count))
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says how many elements have come, and when it forgets them."""

@@ -43,6 +43,9 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         """Deletes the timer."""
         context.delete_event_time_timer(window.max_timestamp())
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.create()"
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for."""
         return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
@@ -76,6 +79,9 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes the timer."""
         context.delete_processing_time_timer(window.max_timestamp())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which time it waits for."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.triggers.checks import check_trigger
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import indented, wait_for_clock
 
@@ -40,8 +41,7 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         reset_timer_on_new_record: bool,
         should_clear_on_timeout: bool,
     ) -> None:
-        if not isinstance(inner, Trigger):
-            raise InvalidArgumentError("a trigger goes around another one", given=inner, expected="a Trigger")
+        check_trigger(inner, "a trigger goes around another one")
         self.inner = inner
         self.timeout = positive_millis(timeout, "the timeout of a trigger")
         self.reset_timer_on_new_record = reset_timer_on_new_record
@@ -129,6 +129,15 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     def describe(self) -> str:
         return f"ProcessingTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+
+    def __repr__(self) -> str:
+        return call_text(
+            "ProcessingTimeoutTrigger.of",
+            repr(self.inner),
+            millis_text(self.timeout),
+            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
+            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
+        )
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says when it times out, and what the inner trigger waits for."""

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from windrow.state import KeyedStateStore, MergingStateDescriptor, ValueStateDescriptor
+from windrow.triggers.code import constructor_text
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers for its defaults; at run time this module needs no window.
@@ -204,8 +205,11 @@ class Trigger(Generic[T_contra, W_contra]):
         """
 
     def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__
+        """One line for ``explain()``: by default the class, with the arguments that it keeps under their names."""
+        return constructor_text(self).removesuffix("()")
+
+    def __repr__(self) -> str:
+        return constructor_text(self)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says in words what the trigger waits for in a window, for the test harness.

@@ -138,10 +138,10 @@ class Recording:
         return self.steps[step]
 
 
-def recorded(recording: Recording | None, hint: str) -> Recording:
+def recorded(recording: Recording | None, hint: str, where: object = None) -> Recording:
     """The recording of a run; refuses one that was not recorded."""
     if recording is None:
-        raise InvalidArgumentError("the run was not recorded", expected="record=True", hint=hint)
+        raise InvalidArgumentError("the run was not recorded", expected="record=True", where=where, hint=hint)
     return recording
 
 

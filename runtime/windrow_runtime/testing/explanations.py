@@ -16,6 +16,7 @@ from windrow.triggers.words import moment
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.state.model import NOTHING, with_one_nan
+from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.journal import (
     Arrival,
     Cause,
@@ -149,7 +150,10 @@ class Explainer:
         """
         if not callable(getattr(window, "max_timestamp", None)):
             raise InvalidArgumentError(
-                "it is no window", given=shortened(window), expected="a window, such as TimeWindow(0, 10_000)"
+                "it is no window",
+                given=shortened(window),
+                expected="a window, such as TimeWindow(0, 10_000)",
+                where=line_of_test(),
             )
         (key,) = with_one_nan([key])
         lives = self._lives(key)
@@ -369,7 +373,10 @@ class Explainer:
             return None
         if not -len(found) <= which < len(found):
             raise InvalidArgumentError(
-                "fewer elements that equal it have come", given=f"which={which}", expected=f"less than {len(found)}"
+                "fewer elements that equal it have come",
+                given=f"which={which}",
+                expected=f"less than {len(found)}",
+                where=line_of_test(),
             )
         return self._explained(found, range(len(found))[which])
 

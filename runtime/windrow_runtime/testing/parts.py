@@ -9,11 +9,13 @@ from typing import Any, Generic, TypeVar
 from windrow.errors import MissingTimestampError
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
+from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
+from windrow_runtime.testing.callers import line_of_test
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -81,7 +83,9 @@ class TriggerHarness(Generic[T, W]):
             TypeError: If the trigger cannot merge.
         """
         if not isinstance(self._trigger, MergingTrigger):
-            raise TypeError(f"{self._trigger.describe()} cannot merge")
+            guilty = " and ".join(part.describe() for part in parts_that_cannot_merge(self._trigger))
+            inside = "" if guilty == self._trigger.describe() else f", because of {guilty}"
+            raise TypeError(f"{self._trigger.describe()} cannot merge{inside}")
         sources = list(sources)
         context = self._driver.context(into)
         context.merged = [self._driver.entry(source) for source in sources]
@@ -158,6 +162,7 @@ def assign_windows(
             "an event-time assigner was given an element without a timestamp",
             given=f"{element!r:.200}",
             expected="timestamp=...",
+            where=line_of_test(),
         )
     stamp = MIN_TIMESTAMP if timestamp is None else timestamp
     return list(assigner.assign_windows(element, stamp, _Clock(processing_time)))

@@ -27,6 +27,7 @@ from windrow_runtime.operators.recording import Recording, recorded
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
 from windrow_runtime.testing.journal import Journal, JournalledOperator, journalled
 
@@ -181,12 +182,20 @@ class StreamHarness(Generic[In, Out]):
                     "the harness must know which source to push into",
                     given=f"{len(sources)} sources",
                     expected="source=...",
+                    where=line_of_test(),
+                    hint="StreamHarness(stream, source), with one of those that the stream reads",
                 )
             return Port(sources[0].id)
         for step in sources:
             if getattr(step.node, "source", None) is source:
                 return Port(step.id)
-        raise InvalidArgumentError("the source is not part of the stream", given=source.describe())
+        raise InvalidArgumentError(
+            "the source is not part of the stream",
+            given=f"a source {source.describe()}",
+            expected=f"one that the stream reads, in {' or '.join(step.where for step in sources)}",
+            where=line_of_test(),
+            hint="from_source(source) takes the same object as the harness",
+        )
 
     # In
 
@@ -258,7 +267,11 @@ class StreamHarness(Generic[In, Out]):
         """The elements that ``stream`` emitted since the last call; it is under test, or one given as ``also``."""
         if id(stream.node) not in self._sink_steps:
             raise InvalidArgumentError(
-                "the harness does not watch this stream", given=repr(stream), expected="also=(stream,)"
+                "the harness does not watch this stream",
+                given=repr(stream),
+                expected="the stream under test, or one of also=",
+                where=line_of_test(),
+                hint="StreamHarness(..., also=(stream,))",
             )
         return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
 
@@ -283,7 +296,7 @@ class StreamHarness(Generic[In, Out]):
             InvalidArgumentError: If the harness does not record.
         """
         recording = None if self._recorder is None else self._recorder.recording
-        return recorded(recording, "StreamHarness(stream, source, record=True)")
+        return recorded(recording, "StreamHarness(stream, source, record=True)", line_of_test())
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps, such as ``late_records_dropped``."""
@@ -375,11 +388,15 @@ class StreamHarness(Generic[In, Out]):
                 "it must be clear which step with windows to explain",
                 given="no step" if name is None else f"step={name!r}",
                 expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
+                where=line_of_test(),
             )
         operator = self._execution.operators[fitting[0].id]
         if not isinstance(operator, JournalledOperator):
             raise UnsupportedOperationError(
-                "the harness keeps no journals", given="explains=False", expected="StreamHarness(..., explains=True)"
+                "the harness keeps no journals",
+                given="explains=False",
+                expected="StreamHarness(..., explains=True)",
+                where=line_of_test(),
             )
         return Explainer(fitting[0], operator)
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
+from windrow.triggers.checks import check_trigger
+from windrow.triggers.code import call_text
 from windrow.triggers.composable.conditions import Never
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
 from windrow.triggers.composable.foreign import composable
@@ -85,7 +87,10 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
         return "".join([f"{self.describe()}: {text}", *lines])
 
     def _described(self, name: str) -> str:
-        return f"{name}({', '.join(trigger.describe() for trigger in self.triggers)})"
+        return call_text(name, *(trigger.describe() for trigger in self.triggers))
+
+    def _written(self, name: str) -> str:
+        return call_text(name, *map(repr, self.triggers))
 
 
 class AfterAny(PartsTrigger[T_contra, W_contra]):
@@ -115,6 +120,9 @@ class AfterAny(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("after_any")
+
+    def __repr__(self) -> str:
+        return self._written("after_any")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what its parts wait for."""
@@ -167,6 +175,9 @@ class AfterAll(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("after_all")
+
+    def __repr__(self) -> str:
+        return self._written("after_all")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says how many of its parts are ready, and what they wait for."""
@@ -237,6 +248,9 @@ class AfterEach(PartsTrigger[T_contra, W_contra]):
     def describe(self) -> str:
         return self._described("after_each")
 
+    def __repr__(self) -> str:
+        return self._written("after_each")
+
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says which of its parts is at work, and what that waits for."""
         finished = [part.is_finished(context) for part in self._parts]
@@ -302,7 +316,10 @@ class OrFinally(PartsTrigger[T_contra, W_contra]):
         return any(part.is_finished(context) for part in self._parts)
 
     def describe(self) -> str:
-        return f"or_finally({self.main.describe()}, {self.until.describe()})"
+        return self._described("or_finally")
+
+    def __repr__(self) -> str:
+        return self._written("or_finally")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what both triggers wait for."""
@@ -331,6 +348,8 @@ def or_finally(main: Trigger[T, W], until: Trigger[T, W]) -> OrFinally[T, W]:
 
 
 def _check_some(triggers: Sequence[object], name: str) -> None:
+    for trigger in triggers:
+        check_trigger(trigger, "a composite trigger is made of triggers", takes_several=name)
     if not triggers:
         raise InvalidArgumentError(f"{name} has no trigger", given=f"{name}()", expected="at least one trigger")
 

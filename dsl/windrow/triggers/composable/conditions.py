@@ -11,6 +11,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, duration_millis, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, PartContext, TriggerContext
 from windrow.triggers.words import wait_for_clock, wait_for_watermark
@@ -80,6 +81,9 @@ class AfterEndOfWindow(_AtEndOfWindow):
     def describe(self) -> str:
         return "after_watermark()"
 
+    def __repr__(self) -> str:
+        return self.describe()
+
 
 class DefaultTrigger(_AtEndOfWindow):
     """Ready whenever it is asked once the watermark has passed the window; never finished. See :func:`default`."""
@@ -100,6 +104,9 @@ class DefaultTrigger(_AtEndOfWindow):
 
     def describe(self) -> str:
         return "default()"
+
+    def __repr__(self) -> str:
+        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for, or that each element fires it."""
@@ -150,6 +157,9 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return f"after_count({self.count})"
+
+    def __repr__(self) -> str:
+        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says how many elements have come."""
@@ -236,6 +246,11 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         aligned = "" if self.aligned_to is None else f", aligned to {self.aligned_to} ms"
         return f"after_processing_time({self.delay} ms{aligned})"
 
+    def __repr__(self) -> str:
+        delay = (millis_text(self.delay),) if self.delay else ()
+        aligned = None if self.aligned_to is None else millis_text(self.aligned_to)
+        return call_text("after_processing_time", *delay, aligned_to=aligned)
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which time it waits for."""
         due = context.get_state(self._TARGET).get()
@@ -284,6 +299,9 @@ class Never(MergingComposableTrigger[object, "Window"]):
     def describe(self) -> str:
         return "never()"
 
+    def __repr__(self) -> str:
+        return self.describe()
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it does not fire."""
         return f"{self.describe()}: does not fire"
@@ -316,6 +334,9 @@ class Always(MergingComposableTrigger[object, "Window"]):
 
     def describe(self) -> str:
         return "always()"
+
+    def __repr__(self) -> str:
+        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it fires whenever it is asked."""

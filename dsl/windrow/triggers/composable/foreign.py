@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
+from windrow.triggers.checks import check_trigger
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerResult
 
@@ -81,11 +82,15 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
     def describe(self) -> str:
         return self.inner.describe()
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what the trigger waits for, and whether it has answered ``FIRE``."""
         first, *others = self.inner.explain(window, context.part(_OWN)).splitlines() or [self.describe()]
         if self.is_ready(window, context):
-            first += "; it has answered FIRE" if ": " in first else ": it has answered FIRE"
+            words = first.removeprefix(self.describe())
+            first += "; it has answered FIRE" if ": " in words else ": it has answered FIRE"
         return "\n".join([first, *others])
 
     def _take(self, answer: TriggerResult, context: PartContext) -> None:
@@ -126,11 +131,5 @@ def composable(trigger: Trigger[T, W]) -> ComposableTrigger[T, W]:
         return trigger
     if isinstance(trigger, MergingTrigger):
         return MergingFiringTrigger(trigger)
-    if not isinstance(trigger, Trigger):
-        raise InvalidArgumentError(
-            "a composite trigger is made of triggers",
-            given=trigger,
-            expected="a Trigger",
-            hint="call it, such as after_watermark()" if callable(trigger) else None,
-        )
+    check_trigger(trigger, "a composite trigger is made of triggers")
     return FiringTrigger(trigger)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError
 from windrow.state import ValueStateDescriptor
+from windrow.triggers.checks import check_trigger
+from windrow.triggers.code import call_text
 from windrow.triggers.composable.combinations import PartsTrigger
 from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
@@ -66,6 +67,9 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
 
     def describe(self) -> str:
         return self._described("repeatedly")
+
+    def __repr__(self) -> str:
+        return self._written("repeatedly")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what its part waits for."""
@@ -176,6 +180,10 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         given = (("early", self.early), ("late", self.late))
         return f"after_watermark({', '.join(f'{name}={each.describe()}' for name, each in given if each is not None)})"
 
+    def __repr__(self) -> str:
+        early, late = (None if each is None else repr(each) for each in (self.early, self.late))
+        return call_text("after_watermark", early=early, late=late)
+
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says which watermark it waits for, and what its early or its late trigger waits for."""
         early, late = self._parts
@@ -218,8 +226,8 @@ def after_watermark(
         InvalidArgumentError: If an argument is no trigger.
     """
     for name, trigger in (("early", early), ("late", late)):
-        if trigger is not None and not isinstance(trigger, Trigger):
-            raise InvalidArgumentError(f"{name} must be a trigger", given=trigger, expected="a Trigger, or None")
+        if trigger is not None:
+            check_trigger(trigger, f"{name} must be a trigger", expected="a Trigger, or None")
     if early is None and late is None:
         return AfterEndOfWindow()
     if all(trigger is None or isinstance(trigger, MergingTrigger) for trigger in (early, late)):

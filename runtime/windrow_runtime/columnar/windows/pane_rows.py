@@ -114,7 +114,7 @@ class PaneRows:
     states: list[pa.Array]  # of no meaning where the lane has finished, or discards and has nothing new
     index: Ints  # how many panes there were; this and the next two where somebody asks for panes
     nonspeculative: Ints  # how many of them were not early
-    in_time: Mask  # whether an element came before the time of the window was over
+    in_time: Mask  # whether one of those since the last pane came before the time of the window was over
     shown: pa.Array | None  # the results that the next panes withdraw, where ``has_shown``; None: nothing is withdrawn
     has_shown: Mask
     rows: Ints  # the row of state that each was; -1: it is new
@@ -199,7 +199,9 @@ class PaneRows:
         self.asked = np.where(lanes, UNSET, self.asked)
         self.since = np.where(lanes, 0, self.since)
 
-    def let_out(self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, are_last: Mask) -> LetOut:
+    def let_out(
+        self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
+    ) -> LetOut:
         """Lets out panes in order, and notes them.
 
         Args:
@@ -207,11 +209,12 @@ class PaneRows:
             own: The lane of each.
             results: What each holds.
             over: Marks the lanes whose time is over.
+            at_end: Marks the panes that come at the end of their window.
             are_last: Marks the panes that no other one of their window follows.
         """
         lanes, panes, kinds = Groups(own, len(self.starts)), None, None
         if rules.with_panes:
-            panes = self._placed(lanes, over, are_last)
+            panes = self._placed(lanes, over, at_end, are_last)
         if self.shown is not None:
             if panes is not None:
                 results = pa.StructArray.from_arrays([results, panes], fields=list(self.shown.type))
@@ -220,17 +223,18 @@ class PaneRows:
                 results, panes = results.flatten()
         return LetOut(own, results, panes, kinds)
 
-    def _placed(self, lanes: Groups, over: Mask, are_last: Mask) -> pa.Array:
+    def _placed(self, lanes: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
         """Where panes stand among those of their windows."""
         own = lanes.ids
         ranks = np.empty(len(own), np.int64)
         ranks[lanes.order] = np.arange(len(own)) - lanes.starts[own[lanes.order]]
         index, nonspeculative = self.index[own] + ranks, self.nonspeculative[own] + ranks
-        is_on_time = (nonspeculative == 0) & self.in_time[own]
+        is_on_time = (nonspeculative == 0) & (at_end | self.in_time[own])
         timing = np.where(over[own], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)
         nonspeculative = np.where(over[own], nonspeculative, -1)
         self.index = self.index + lanes.sizes
         self.nonspeculative = self.nonspeculative + lanes.sizes * over
+        self.in_time = self.in_time & (lanes.sizes == 0)
         return pa.StructArray.from_arrays(
             [pa.array(column) for column in (timing, index, nonspeculative, index == 0, are_last)], fields=list(_PANE)
         )

@@ -146,7 +146,9 @@ class PanedOperator(LaneOperator[Paned]):
         order = np.lexsort((held.numbers[own], times))
         over = np.ones(len(held.starts), np.bool_)
         filled = fresh[order] if self.windows.discards else None
-        return self._let_out(held, own[order], over=over, are_last=are_last[order], filled=filled)
+        own, times = own[order], times[order]
+        at_end = times == self.windows.tiles.last_times(held.starts)[own]
+        return self._let_out(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
@@ -158,7 +160,8 @@ class PanedOperator(LaneOperator[Paned]):
         asked, last = held.asked[due], held.due[due]
         due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
         over = self.windows.tiles.last_times(held.starts) <= times.watermark
-        fired = self._let_out(held, due, over=over, are_last=np.zeros(len(due), np.bool_))
+        none = np.zeros(len(due), np.bool_)
+        fired = self._let_out(held, due, over=over, at_end=none, are_last=none)
         held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
@@ -256,7 +259,6 @@ class PanedOperator(LaneOperator[Paned]):
         held = PaneRows.of(rows, rules).by_lane(lanes)
         arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
         is_over = rules.tiles.last_times(lanes.starts) <= times.watermark
-        held.in_time = held.in_time | (~is_over & (arrived.sizes > 0))
         ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = _ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
         # The place of each element among those for which its lane lets panes out.
@@ -285,8 +287,10 @@ class PanedOperator(LaneOperator[Paned]):
         if len(letting):
             results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
             own = pieces.lanes[letting]
-            fired = self._emitted(held, own, results, over=is_over, are_last=(ended & rules.finishes)[own])
+            are_last, none = (ended & rules.finishes)[own], np.zeros(len(own), np.bool_)
+            fired = self._emitted(held, own, results, over=is_over, at_end=none, are_last=are_last)
         self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
+        held.in_time = held.in_time | (held.fresh & ~is_over)
         if rules.may_close_filled:
             is_new = held.rows < 0
             held.numbers[is_new] = number + arrived.first_rows[is_new]
@@ -346,14 +350,16 @@ class PanedOperator(LaneOperator[Paned]):
 
     # Results
 
-    def _let_out(self, held: PaneRows, own: Ints, *, over: Mask, are_last: Mask, filled: Mask | None = None) -> Fired:
+    def _let_out(
+        self, held: PaneRows, own: Ints, *, over: Mask, at_end: Mask, are_last: Mask, filled: Mask | None = None
+    ) -> Fired:
         """The panes of rows of state; where these are not filled, of windows with nothing in them."""
         states, places = held.states, own
         if filled is not None and not filled.all():
             states, places = self._and_empty(states), np.where(filled, own, len(held.starts))
         taken = pa.array(places)
         results = self.kernel.results([column.take(taken) for column in states])
-        return self._emitted(held, own, results, over=over, are_last=are_last)
+        return self._emitted(held, own, results, over=over, at_end=at_end, are_last=are_last)
 
     def _stored(self, held: PaneRows) -> pa.RecordBatch:
         """Rows of state; of a lane that goes on from nothing they keep nothing that needs room."""
@@ -371,9 +377,12 @@ class PanedOperator(LaneOperator[Paned]):
         empty = self.kernel.merge(Groups(np.zeros(0, np.int64), 1), nothing)
         return [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
 
-    def _emitted(self, held: PaneRows, own: Ints, results: pa.Array, *, over: Mask, are_last: Mask) -> Fired:
+    def _emitted(
+        self, held: PaneRows, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
+    ) -> Fired:
         """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
-        tiles, found = self.windows.tiles, held.let_out(self.windows, own, results, over=over, are_last=are_last)
+        tiles = self.windows.tiles
+        found = held.let_out(self.windows, own, results, over=over, at_end=at_end, are_last=are_last)
         starts = held.starts[found.lanes]
         keys = held.keys.take(pa.array(found.lanes))
         ends, stamps = starts + tiles.size, tiles.last_times(starts)

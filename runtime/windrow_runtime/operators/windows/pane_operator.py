@@ -48,6 +48,8 @@ class PaneOperator(WindowOperator):
         self._combine = _COMBINE.get(said.timestamp) if said.timestamp is not None else None
         # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
         self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
+        # Whether the timer for the end of a window is at work.
+        self._at_end = False
 
     # Elements
 
@@ -105,10 +107,13 @@ class PaneOperator(WindowOperator):
         if key_state is None or entry is None:
             # The window merged away or was cleaned up, and the trigger left the timer behind.
             return
-        closes = event_time == self._by_watermark and time == self._closing_time(window)
+        by_own_time = event_time == self._by_watermark
+        closes = by_own_time and time == self._closing_time(window)
+        self._at_end = by_own_time and time == window.max_timestamp()
         context = self._trigger_context.at(key, window, entry)
         self._whole.observe_timer(time, window, context, event_time=event_time)
         self._ask(key, key_state, window, entry, closes=closes)
+        self._at_end = False
         if closes:
             self._clear(key, key_state, window, entry)
         else:
@@ -158,7 +163,7 @@ class PaneOperator(WindowOperator):
     def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
         """Lets out a pane, unless nothing is new and nobody waits for an empty one."""
         panes = PaneState.of(entry)
-        timing = panes.timing(is_over=self._is_over(window))
+        timing = panes.timing(is_over=self._is_over(window), at_end=self._at_end)
         awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)
         if not (panes.fresh or awaited):
             return
@@ -167,7 +172,7 @@ class PaneOperator(WindowOperator):
             if self.witness is not None:
                 self.witness.withdraws(key, window)
             self._emit(panes, (), window.max_timestamp())
-            panes.fresh = False
+            panes.settle()
             return
         self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
         if entry.contents is not NOTHING:
@@ -176,7 +181,8 @@ class PaneOperator(WindowOperator):
             elements = self._compute(())
             if elements is not None:
                 self._evaluate(key, key_state, window, entry, elements)
-        panes.fresh, panes.stamp = False, None
+        panes.settle()
+        panes.stamp = None
 
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]

@@ -21,7 +21,7 @@ class PaneState:
     index: int = 0  # that of the next pane
     nonspeculative_index: int = 0  # that of the next pane that is not early
     fresh: bool = False  # whether elements have come since the last pane
-    in_time: bool = False  # whether an element came before the time of the window was over
+    in_time: bool = False  # whether one of those came before the time of the window was over
     stamp: int | None = None  # the timestamps since the last pane, combined; None: there is none to combine
     # The results that the next pane withdraws, with their timestamps: those of the last pane, and those of windows that
     # merged into this one. None: nothing is ever withdrawn.
@@ -38,11 +38,21 @@ class PaneState:
         assert isinstance(found, cls)
         return found
 
-    def timing(self, *, is_over: bool) -> PaneTiming:
-        """The timing of the next pane; ``is_over`` says whether the time of the window is over."""
+    def timing(self, *, is_over: bool, at_end: bool) -> PaneTiming:
+        """The timing of the next pane.
+
+        Args:
+            is_over: Whether the time of the window is over.
+            at_end: Whether it is over at this very moment.
+        """
         if not is_over:
             return PaneTiming.EARLY
-        return PaneTiming.LATE if self.nonspeculative_index or not self.in_time else PaneTiming.ON_TIME
+        is_first = self.nonspeculative_index == 0
+        return PaneTiming.ON_TIME if is_first and (at_end or self.in_time) else PaneTiming.LATE
+
+    def settle(self) -> None:
+        """Takes note that nothing is new any more."""
+        self.fresh = self.in_time = False
 
     def take_next(self, timing: PaneTiming, *, is_last: bool) -> PaneInfo:
         """Counts a pane that is let out."""

@@ -19,6 +19,7 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.panes import AccumulationMode
 from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
 from windrow.plan.changing import takes_changes
 from windrow.plan.own_parts import declared_state, held_types
@@ -28,13 +29,15 @@ from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.topology import Topology, key_step
-from windrow_runtime.operators.windows.shape import lets_panes_out
+from windrow_runtime.operators.windows.shape import fires_once, lets_panes_out
 from windrow_runtime.storage.stored_classes import Way, default_makers, way_of
 
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
 _MISSING = object()
 _TYPES = ("key type", "record type", "accumulator type")
+_NOT_COUNTED = "not counted"
+_UNSAID = {"panes": _NOT_COUNTED, "elements": "records"}  # what a step has of which nothing is stored
 _HASHED = ("dict", "set", "frozenset")
 _SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # they differ in their results alone
 
@@ -74,9 +77,9 @@ def step_shape(topology: Topology, step: Step) -> Shape:
         # A reduced or aggregated window keeps all its elements with an evictor, and one value without.
         shape["evictor"] = None if node.evictor is None else "evicts"
         shape["allowed lateness"] = node.allowed_lateness or 0
-        if lets_panes_out(node):
-            # Whether contents go with a pane, and what is kept to be withdrawn.
-            shape["panes"] = ", ".join(node.panes.describe()) or "accumulating"
+        panes = _panes(node)
+        if panes is not None:
+            shape["panes"] = panes
         if takes_changes(node):
             shape["elements"] = "changes"
         shape.update(_window_function(node))
@@ -85,6 +88,15 @@ def step_shape(topology: Topology, step: Step) -> Shape:
         shape["function"] = _process_function(node.function)
         shape["state"] = _descriptors(node.function)
     return shape
+
+
+def _panes(node: WindowNode) -> str | None:
+    """Describes whether contents go with a pane, and what is kept to be withdrawn; None: panes are not counted."""
+    if lets_panes_out(node):
+        return ", ".join(node.panes.describe()) or AccumulationMode.ACCUMULATING.value
+    if node.panes.mode is AccumulationMode.DISCARDING and not fires_once(node):
+        return f"{node.panes.mode.value}, {_NOT_COUNTED}"
+    return None
 
 
 def _window_function(node: WindowNode) -> Shape:
@@ -250,6 +262,9 @@ def step_changes(before: Shape, now: Shape) -> Iterator[str]:
             yield from _type_changes(part, old, new, grows=part != "key type")
         elif part == "state":
             yield from _state_changes(old or {}, new or {})
+        elif part in _UNSAID:
+            if old != new:
+                yield _change(part, old or _UNSAID[part], new or _UNSAID[part])
         elif part == "evictor":
             if old != new:
                 yield _change(part, "none" if old is None else "one", "none" if new is None else "one")
