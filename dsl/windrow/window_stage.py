@@ -20,7 +20,7 @@ from windrow.functions import AggregateFunction, ProcessAllWindowFunction, Proce
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
-from windrow.panes.settings import NOTHING_SAID, PaneSettings
+from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, Node, ProcessSpec, ReduceSpec, WindowNode
@@ -55,7 +55,7 @@ class WindowSettings:
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
-    panes: PaneSettings = NOTHING_SAID
+    panes: PaneSettings = DEFAULT_PANES
     # Whether an evictor may leave no element in a window when it fires; that of a count window never does.
     may_evict_all: bool = False
 

@@ -85,10 +85,10 @@ _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 
 def paned(node: WindowNode, tiles: Tiles) -> Paned:
     """When the windows of a step let panes out; declined where the trigger has to be asked at each element."""
-    said, trigger = node.panes, node.effective_trigger
+    settings, trigger = node.panes, node.effective_trigger
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
-    if said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+    if settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         raise DeclinedError("the timestamps of results are those of elements")
     if tiles.by_clock:
         raise DeclinedError("panes of windows in processing time are let out element by element")
@@ -99,10 +99,10 @@ def paned(node: WindowNode, tiles: Tiles) -> Paned:
         late,
         at_end,
         finishes,
-        discards=said.mode is AccumulationMode.DISCARDING,
-        retracts=said.mode is AccumulationMode.RETRACTING,
-        always_on_time=said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
-        always_closes=said.closing is ClosingBehavior.FIRE_ALWAYS,
+        discards=settings.mode is AccumulationMode.DISCARDING,
+        retracts=settings.mode is AccumulationMode.RETRACTING,
+        always_on_time=settings.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
+        always_closes=settings.closing is ClosingBehavior.FIRE_ALWAYS,
         with_panes=isinstance(node.function.process, ResultWithPane),
     )
 
