@@ -62,10 +62,10 @@ def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     return _made(form, fired, *members[0]) if combined is None else _combined(form, fired, combined, members)
 
 
-def _with_panes(form: ColumnarForm, fired: Fired, places: pa.Array) -> list[Any]:
+def _with_panes(form: ColumnarForm, fired: Fired, pane_columns: pa.Array) -> list[Any]:
     """The results with their keys, windows and panes."""
     values = values_of(form, replace(fired, panes=None))
-    timings, *facts = places.flatten()
+    timings, *facts = pane_columns.flatten()
     panes = map(PaneInfo, map(_TIMINGS.__getitem__, timings.to_pylist()), *(column.to_pylist() for column in facts))
     windows: Iterable[TimeWindow | GlobalWindow] = map(TimeWindow, fired.starts.tolist(), fired.ends.tolist())
     if _is_global(form):
@@ -136,7 +136,7 @@ def _change_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
     return pa.RecordBatch.from_arrays([texts, column], schema=schema)
 
 
-def _pane_batch(form: ColumnarForm, fired: Fired, places: pa.Array, kind: RecordType) -> pa.RecordBatch | None:
+def _pane_batch(form: ColumnarForm, fired: Fired, pane_columns: pa.Array, kind: RecordType) -> pa.RecordBatch | None:
     """Results with their panes as a record batch: key, window, pane and result."""
     if kind.root.python_type is not WindowResult or get_args(kind.annotation)[1] is not TimeWindow:
         return None
@@ -147,7 +147,7 @@ def _pane_batch(form: ColumnarForm, fired: Fired, places: pa.Array, kind: Record
     keys = _fitted(fired.keys, schema.field("key").type, nullable=root_key.nullable or root_key.kind is Kind.NONE)
     if values is None or keys is None:
         return None
-    timings, *facts = places.flatten()
+    timings, *facts = pane_columns.flatten()
     timing = pa.array([each.value for each in _TIMINGS]).take(timings)
     window = _struct([pa.array(fired.starts), pa.array(fired.ends)], schema.field("window").type)
     pane = _struct([timing, *facts], schema.field("pane").type)

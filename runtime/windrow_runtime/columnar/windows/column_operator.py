@@ -28,12 +28,12 @@ class ColumnOperator(Generic[W]):
     kernel: Kernel
     key_type: pa.DataType
 
-    places: ClassVar[Sequence[str]]  # the columns of state between the key and the kernel's
+    window_columns: ClassVar[Sequence[str]]  # columns of state, between the key and those of the kernel
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of state: key, place in time, and the kernel's."""
-        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.places]]
+        """The columns of state: key, what is known of the window, and the kernel's."""
+        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.window_columns]]
         fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
 
@@ -44,7 +44,7 @@ class ColumnOperator(Generic[W]):
 
     def check(self, rows: pa.RecordBatch) -> None:
         """Raises a CheckpointError if rows that were stored are none of this step."""
-        if any(rows.column(name).null_count for name in self.places):
+        if any(rows.column(name).null_count for name in self.window_columns):
             raise damaged_state("a row of state has no place in time")
 
     def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:

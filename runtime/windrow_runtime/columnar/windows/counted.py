@@ -40,7 +40,7 @@ _MERGED_AT_ONCE: Final = 500_000
 class CountOperator(ColumnOperator[Counted]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = ("start", "until")
+    window_columns: ClassVar[Sequence[str]] = ("start", "until")
 
     def advance(self, rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows of the windows that are not cleaned up."""

@@ -69,7 +69,7 @@ class LaneOperator(ColumnOperator[W]):
     @cached_property
     def folded_schema(self) -> pa.Schema:
         """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
-        names = [name for name in self.schema.names if name not in self.places]
+        names = [name for name in self.schema.names if name not in self.window_columns]
         key, *states = [self.schema.field(name) for name in names[: 1 + len(self.kernel.state_types)]]
         return pa.schema([key, pa.field("at", pa.int64()), *states, pa.field("elements", pa.int64())])
 

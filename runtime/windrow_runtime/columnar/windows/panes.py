@@ -41,8 +41,8 @@ from windrow_runtime.columnar.windows.pane_rows import (
     ENDED,
     FINISHED,
     LATE,
-    PLACES,
     UNSET,
+    WINDOW_COLUMNS,
     PaneRows,
     fault_in,
     pane_fields,
@@ -81,7 +81,7 @@ class _Timers(NamedTuple):
 class PanedOperator(LaneOperator[Paned]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = PLACES
+    window_columns: ClassVar[Sequence[str]] = WINDOW_COLUMNS
 
     @cached_property
     def schema(self) -> pa.Schema:

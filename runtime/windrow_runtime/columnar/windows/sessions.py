@@ -81,7 +81,7 @@ def may_be_behind(keys: Keys, stamps: Ints, gap: int, bound: int) -> Mask:
 class SessionOperator(ColumnOperator[Sessions]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = ("start", "end")
+    window_columns: ClassVar[Sequence[str]] = ("start", "end")
 
     def advance(self, rows: pa.RecordBatch, previous: int, watermark: int) -> tuple[Fired | None, pa.RecordBatch]:
         """Fires sessions when the watermark or the clock advances, and gives the sessions that are kept."""

@@ -42,7 +42,7 @@ _Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
 class TileOperator(ColumnOperator[Tiles]):
     """Runs a step on one key group at a time."""
 
-    places: ClassVar[Sequence[str]] = ("tile",)
+    window_columns: ClassVar[Sequence[str]] = ("tile",)
 
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0

@@ -37,7 +37,7 @@ _ROWS_AT_ONCE: Final = 1 << 17
 class TimedOperator(LaneOperator[Timed]):
     """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
 
-    places: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
+    window_columns: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
 
     @property
     def _is_numbered(self) -> bool:
