@@ -13,7 +13,8 @@ import pyarrow as pa
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.results import RowAggregate, fire_late_rows, fire_late_sessions, record_batch, values_of
+from windrow_runtime.columnar.late_rows import RowAggregate, fire_late_rows, fire_late_sessions
+from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state import (
     Chunks,
     KeyedRows,
