@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +22,19 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 W = TypeVar("W", Tiles, Sessions, Counted, Timed, Paned)
 
 
+class Folding(enum.Enum):
+    """Which elements of a step are folded before the exchange."""
+
+    NONE = enum.auto()
+    ALL = enum.auto()  # nobody asks for late ones; those that are folded together keep their order
+    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
+
+
+BY_ARRIVAL: Final = Folding.NONE, "the result depends on the order of arrival"
+
+
 @dataclass(frozen=True)
-class ColumnOperator(Generic[W]):
+class ColumnOperator(ABC, Generic[W]):
     """Runs a step over columns, on some keys at a time."""
 
     windows: W
@@ -41,6 +54,34 @@ class ColumnOperator(Generic[W]):
     def folded_schema(self) -> pa.Schema:
         """The columns of elements that were folded before the exchange: those of state, and how many there were."""
         return pa.schema([*self.schema, pa.field("elements", pa.int64())])
+
+    @abstractmethod
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        """Which elements are folded before the exchange, and why none of the others.
+
+        Args:
+            late: Why late elements cross one by one; empty if they need not.
+            has_timers: Whether timers in front of the step may emit elements.
+        """
+
+    @property
+    def needs_arrival(self) -> bool:
+        """Returns whether results depend on the order in which elements arrive."""
+        return self.kernel.ordered or self.kernel.is_numbered
+
+    @property
+    def counts_windows(self) -> bool:
+        """Returns whether the state has a row for each window that is open."""
+        return True
+
+    @property
+    def adds_late_rows(self) -> bool:
+        """Returns whether late elements are added one by one: columns would copy the state of a window for each."""
+        return False
+
+    def describe(self) -> str:
+        """How its windows fire, for ``explain()``; nothing if at their end."""
+        return ""
 
     def check(self, rows: pa.RecordBatch) -> None:
         """Raises a CheckpointError if rows that were stored are none of this step."""

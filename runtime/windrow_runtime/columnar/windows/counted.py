@@ -24,7 +24,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired, Folding
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted
 from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, windows_for
@@ -41,6 +41,16 @@ class CountOperator(ColumnOperator[Counted]):
     """Runs a step on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "until")
+
+    @property
+    def counts_windows(self) -> bool:
+        return self.windows.pieces_each == 1
+
+    def describe(self) -> str:
+        return ", elements counted" + (", pieces shared by firings" if self.windows.pieces_each > 1 else "")
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        return Folding.NONE, "each element is counted"
 
     def advance(self, rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows of the windows that are not cleaned up."""

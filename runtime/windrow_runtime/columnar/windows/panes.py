@@ -33,7 +33,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
@@ -86,6 +86,26 @@ class PanedOperator(LaneOperator[Paned]):
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema(pane_fields(self.windows, list(super().schema), self.kernel.result_type))
+
+    def describe(self) -> str:
+        return ", panes"
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        windows = self.windows
+        if windows.elements_let_panes_out:
+            return Folding.NONE, "each element may let a pane out"
+        if self.needs_arrival:
+            return BY_ARRIVAL
+        if windows.lateness and windows.tiles.windows_each > 1:
+            return Folding.NONE, "elements may be late for some of their windows, and on time for others"
+        if windows.may_close_filled:
+            # Folded elements are added before late ones, so windows would be numbered in another order.
+            return Folding.NONE, "closing panes come in the order in which windows began"
+        if windows.early is not None and has_timers:
+            # What timers in front emit comes before the clock lets panes out, and the first element of a window that
+            # is due does so by itself.
+            return Folding.NONE, "what timers in front emit may let a pane out"
+        return Folding.ON_TIME, "late elements come one by one"
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)

@@ -28,7 +28,7 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, ColumnOperator, Fired, Folding
 from windrow_runtime.columnar.windows.geometry import FARTHEST, gone
 from windrow_runtime.columnar.windows.kinds import Sessions
 
@@ -82,6 +82,19 @@ class SessionOperator(ColumnOperator[Sessions]):
     """Runs a step on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "end")
+
+    @property
+    def adds_late_rows(self) -> bool:
+        return True
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        if self.needs_arrival:
+            return BY_ARRIVAL
+        if self.windows.lateness:
+            return Folding.NONE, late
+        if self.windows.by_clock:
+            return Folding.NONE, "elements of sessions by the clock have no timestamps"
+        return Folding.ON_TIME, late
 
     def advance(self, rows: pa.RecordBatch, previous: int, watermark: int) -> tuple[Fired | None, pa.RecordBatch]:
         """Fires sessions when the watermark or the clock advances, and gives the sessions that are kept."""

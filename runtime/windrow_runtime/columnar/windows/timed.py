@@ -24,7 +24,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
@@ -43,6 +43,21 @@ class TimedOperator(LaneOperator[Timed]):
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
         return self.windows.tiles.windows_each > 1 and self.windows.interval is not None
+
+    def describe(self) -> str:
+        return "" if self.windows.interval is None else ", firings at intervals"
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        tiles = self.windows.tiles
+        if self.kernel.is_numbered:
+            return BY_ARRIVAL
+        if late:
+            return Folding.NONE, late
+        if tiles.is_global and not tiles.by_clock:
+            return Folding.NONE, "each element fires at the end of the stream"
+        if self.kernel.ordered and tiles.windows_each > 1 and not tiles.by_clock:
+            return Folding.NONE, "the tiles of a window would not keep the order of arrival"
+        return Folding.ALL, ""
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)

@@ -85,11 +85,7 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        # Columns would copy the state of a window for each late element that fires it.
-        by_rows = isinstance(form.operator, SessionOperator) or (
-            isinstance(form.operator, TileOperator) and form.kernel.is_large
-        )
-        self._on_rows = RowAggregate(form) if form.windows.lateness and by_rows else None
+        self._on_rows = RowAggregate(form) if form.windows.lateness and form.operator.adds_late_rows else None
 
     def take_counts(self) -> list[Count]:
         counts = super().take_counts()
