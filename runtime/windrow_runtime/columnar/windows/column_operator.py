@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -120,3 +120,36 @@ class Fired:
         panes = None if self.panes is None else self.panes[some]
         columns = self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
         return Fired(*columns, kinds, panes)
+
+
+class Times(NamedTuple):
+    """The times of a batch, in milliseconds."""
+
+    watermark: int  # the clock for windows of processing time
+    now: int
+
+
+class KeyedRowsOperator(ColumnOperator[W]):
+    """The base of operators whose state is rows that lie in pages by key."""
+
+    @abstractmethod
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+        """Fires what is due when the time of the windows advances; gives it in order, and the rows that are kept."""
+
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+        """Fires what waits for the clock beside the watermark."""
+        return (), rows
+
+    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
+        """When some rows are due next by the watermark, and by the clock; None: never."""
+        if self.windows.by_clock:
+            return None, self.next_time(times.now, rows)
+        return self.next_time(times.watermark, rows), self.next_by_clock(rows)
+
+    @abstractmethod
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
+        """The time of the windows at which the first of some rows is due next; the end of time if that is never."""
+
+    def next_by_clock(self, rows: pa.RecordBatch) -> int | None:
+        """The same by the clock, for what waits for it beside the watermark; None: nothing does."""
+        return None

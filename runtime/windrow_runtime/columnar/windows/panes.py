@@ -20,7 +20,7 @@ it does so at ``due``. ``since`` orders timers of one time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -33,7 +33,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
@@ -60,13 +60,6 @@ _FAR: Final = 1 << 62
 _LEAST_AT_ONCE: Final = 4_096
 _LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
 _ROWS_AT_ONCE: Final = 1 << 18
-
-
-class Times(NamedTuple):
-    """The times of a batch, in milliseconds."""
-
-    watermark: int
-    now: int
 
 
 class _Timers(NamedTuple):
@@ -115,18 +108,18 @@ class PanedOperator(LaneOperator[Paned]):
 
     # Timers
 
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the watermark lets out where it advances, in order, and the rows that are kept."""
         watermark, now = times
         if watermark <= before:
-            return None, rows
+            return (), rows
         rules, held = self.windows, PaneRows.of(rows, self.windows)
         ends = rules.tiles.last_times(held.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
         ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
         if not ended.any() and not closes.any():
-            return None, rows
+            return (), rows
         with_end = closing == ends
         if rules.at_end:
             awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
@@ -147,7 +140,7 @@ class PanedOperator(LaneOperator[Paned]):
         held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
         held.wait_for_none(begins_anew)
-        return fired, self._stored(held).filter(pa.array(~closes))
+        return () if fired is None else (fired,), self._stored(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
         """The panes of lanes by the times of their timers."""
@@ -164,13 +157,13 @@ class PanedOperator(LaneOperator[Paned]):
         filled = fresh[order] if self.windows.discards else None
         return self._let_out(held, own[order], over=over, are_last=are_last[order], filled=filled)
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
         held = PaneRows.of(rows, self.windows)
         is_due = held.due <= times.now
         due = np.flatnonzero(is_due)
         if not len(due):
-            return None, rows
+            return (), rows
         asked, last = held.asked[due], held.due[due]
         due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
         over = self.windows.tiles.last_times(held.starts) <= times.watermark
@@ -178,14 +171,16 @@ class PanedOperator(LaneOperator[Paned]):
         held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
-        return fired, self._stored(held)
+        return (fired,), self._stored(held)
 
-    def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
-        """The watermark at which something is due next, and the time of the clock; the end of time if that is never."""
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         held = PaneRows.of(rows, self.windows)
         ends = self.windows.tiles.last_times(held.starts)
-        following = np.where((held.phases == EARLY) & (ends > watermark), ends, self._closing(ends))
-        return int(following.min()), int(held.due.min())
+        following = np.where((held.phases == EARLY) & (ends > time), ends, self._closing(ends))
+        return int(following.min())
+
+    def next_by_clock(self, rows: pa.RecordBatch) -> int:
+        return int(rows.column("due").to_numpy().min())
 
     def _closing(self, ends: Ints) -> Ints:
         """The times at which windows are cleaned up, by their last timestamps: at the latest, the end of the stream."""

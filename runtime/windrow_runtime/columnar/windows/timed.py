@@ -13,7 +13,7 @@ order. While one advance fires several times, a timer that is set anew at a firi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
@@ -83,14 +83,14 @@ class TimedOperator(LaneOperator[Timed]):
         # Windows come to be in the order in which their first elements come.
         return self.folded(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
 
-    def advance(self, rows: pa.RecordBatch, before: int, time: int) -> tuple[Iterator[Fired], pa.RecordBatch]:
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.
 
         A clock that stands still makes windows fire that elements of the batch before have set.
         """
-        windows, tiles = self.windows, self.windows.tiles
+        windows, tiles, time = self.windows, self.windows.tiles, times.watermark
         if time <= before and not tiles.by_clock:
-            return iter(()), rows
+            return (), rows
         starts, following, filled, numbers = (rows.column(place).to_numpy() for place in (1, 2, 3, 4))
         ends = tiles.last_times(starts)
         due, ended = following <= time, ends <= time
@@ -98,7 +98,7 @@ class TimedOperator(LaneOperator[Timed]):
             due &= ends > before
         behind = cleaned(tiles, starts, time)
         if not due.any() and not behind.any():
-            return iter(()), rows
+            return (), rows
         fired = self._firings(rows.filter(pa.array(due & (filled > 0))), time)
         following, filled, numbers = following.copy(), filled.copy(), numbers.copy()
         interval, goes_on = windows.interval, due & ~ended
