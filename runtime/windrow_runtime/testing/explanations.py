@@ -23,7 +23,6 @@ from windrow_runtime.testing.journal import (
     Event,
     Fate,
     Firing,
-    JournalledOperator,
     Late,
     Life,
     Merger,
@@ -33,6 +32,7 @@ from windrow_runtime.testing.journal import (
     Purge,
     Silence,
 )
+from windrow_runtime.testing.journalled_operator import JournalledOperator
 
 # Any in this module: windows and elements of every type.
 
