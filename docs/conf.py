@@ -47,7 +47,7 @@ nitpick_ignore = [
     ("py:class", "windrow.panes.settings.PaneSettings"),
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
-    ("py:class", "windrow.window_stage.WindowSettings"),
+    ("py:class", "windrow.window_settings.WindowSettings"),
     # What type checkers alone see: a stream that is wide enough, and a function that returns one value.
     ("py:class", "windrow.stream._Wider"),
     ("py:class", "windrow.plan.emitting.NotRecords"),

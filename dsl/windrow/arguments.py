@@ -11,7 +11,7 @@ from windrow.evictors import CountEvictor
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node
 from windrow.triggers import CountTrigger, PurgingTrigger
-from windrow.window_stage import WindowSettings
+from windrow.window_settings import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:

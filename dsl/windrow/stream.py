@@ -44,7 +44,7 @@ from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, ad
 from windrow.sinks import Sink
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
-from windrow.window_stage import WindowSettings
+from windrow.window_settings import WindowSettings
 from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 

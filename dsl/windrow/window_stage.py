@@ -1,9 +1,9 @@
-"""The base of all stages behind ``window``: settings, and the functions that do not depend on an evictor."""
+"""The base of all stages behind ``window``, and the functions that do not depend on an evictor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
 from types import GenericAlias
@@ -20,65 +20,27 @@ from windrow.functions import AggregateFunction, ProcessAllWindowFunction, Proce
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
-from windrow.panes.settings import NOTHING_SAID, PaneSettings
+from windrow.panes.settings import PaneSettings
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, Node, ProcessSpec, ReduceSpec, WindowNode
+from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 from windrow.triggers import Trigger
+from windrow.window_settings import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:
     from windrow.stream import DataStream
 
-__all__ = ["AllStage", "KeyedStage", "WindowSettings"]
+__all__ = ["AllStage", "KeyedStage"]
 
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")
 W = TypeVar("W", bound=Window)
 F = TypeVar("F")
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSettings:
-    """Holds what the calls of a windowed stage have set so far."""
-
-    input: Node
-    # The constructor of streams is handed in: their module imports this one.
-    make_stream: Callable[[Node], DataStream[Any]]
-    # Any: the stages are generic and have proved that the parts fit.
-    assigner: WindowAssigner[Any, Any]
-    trigger: Trigger[Any, Any] | None = None
-    evictor: Evictor[Any, Any] | None = None
-    allowed_lateness: int | None = None
-    late_tag: OutputTag[Any] | None = None
-    panes: PaneSettings = NOTHING_SAID
-    # Whether an evictor may leave no element in a window when it fires; that of a count window never does.
-    may_evict_all: bool = False
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether a window may fire with no element in it."""
-        return self.may_evict_all or self.panes.may_be_empty
-
-    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
-        """The step with these settings that computes ``function``."""
-        return WindowNode(
-            input=self.input,
-            assigner=self.assigner,
-            trigger=self.trigger,
-            evictor=self.evictor,
-            allowed_lateness=self.allowed_lateness,
-            late_tag=self.late_tag,
-            panes=self.panes,
-            function=function,
-            element_type=element_type,
-            name=name,
-            location=caller_location(),
-        )
 
 
 class WindowStage(Generic[T, W]):

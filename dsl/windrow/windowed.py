@@ -8,7 +8,8 @@ from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult
 from windrow.triggers import MergingTrigger, Trigger
-from windrow.window_stage import AllStage, KeyedStage, WindowSettings
+from windrow.window_settings import WindowSettings
+from windrow.window_stage import AllStage, KeyedStage
 from windrow.windows import Window
 
 if TYPE_CHECKING:

@@ -40,7 +40,8 @@ from windrow.windows import (
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
 from windrow_runtime.columnar.windows import panes
-from windrow_runtime.columnar.windows.panes import PanedOperator, Times
+from windrow_runtime.columnar.windows.column_operator import Times
+from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.pane_operator import CLOSED
@@ -344,8 +345,7 @@ def test_rows_that_contradict_themselves_are_refused(damage: dict[str, Any]) -> 
     assert isinstance(operator, PanedOperator)
     contents = RowContents(schema, lambda rows: (0, None), operator.check)
     stored = pa.RecordBatch.from_pylist([row], schema)
-    fired, _ = operator.advance(contents.load(dump_rows(stored)).rows, 0, Times(500, 1))
-    assert fired is not None
+    (fired,), _ = operator.advance(contents.load(dump_rows(stored)).rows, 0, Times(500, 1))
     assert fired.results.to_pylist() == [{"_1": 1, "_2": 6, "_3": 0.5}, {"_1": 1, "_2": 7, "_3": 0.5}]
     with pytest.raises(CheckpointError, match="stored state"):
         contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], schema)))

@@ -48,7 +48,7 @@ def test_classes_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("kafak", r"no installed package brings a source(.|\n)*given: +kafak\n +expected: both, mine, none, other\n"),
         ("both", r"several packages(.|\n)*sources:CollectionSource of first, windrow.sources:RateSource of second"),
@@ -56,8 +56,8 @@ def test_classes_by_their_names() -> None:
         ("other", r"names something else(.|\n)*MalformedRecord(.|\n)*windrow's Source(.|\n)*derived from CustomSource"),
     ],
 )
-def test_a_name_that_gives_no_source_is_refused(name: str, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_a_name_that_gives_no_source_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         source_class(name)
 
 

@@ -35,12 +35,12 @@ def panes(stream: DataStream[Reading], mode: AccumulationMode, *, placed: bool =
         .trigger(after_watermark(early=after_count(3), late=after_count(1)))
         .allowed_lateness(millis(40))
     )
-    said = {
+    by_mode = {
         AccumulationMode.ACCUMULATING: windows.accumulating,
         AccumulationMode.DISCARDING: windows.discarding,
         AccumulationMode.RETRACTING: windows.retracting,
     }
-    windows = said[mode]()
+    windows = by_mode[mode]()
     found: DataStream[Any] = windows.aggregate(summary())
     if placed:
         found = windows.aggregate(agg.combine(agg.count(), agg.max(lambda r: r.celsius)), with_pane())

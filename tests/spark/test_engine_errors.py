@@ -174,8 +174,8 @@ def assert_hidden(error: BaseException) -> None:
 
 @pytest.mark.parametrize("cut", range(300, 320))
 def test_what_a_source_says_while_it_runs_is_told_without_secrets(cut: int) -> None:
-    said = f"LoginException: {'x' * (cut - 22)} hunter22"
-    failure = engine_failure(JavaError("java.lang.Exception: Job aborted", f"java.io.{said}"), "pipeline", SECRETS)
+    message = f"LoginException: {'x' * (cut - 22)} hunter22"
+    failure = engine_failure(JavaError("java.lang.Exception: Job aborted", f"java.io.{message}"), "pipeline", SECRETS)
     assert "hunt" not in "".join(traceback.format_exception(failure))
 
 

@@ -46,8 +46,8 @@ BROKEN = """
 """
 
 
-def said(*parts: str, arguments: list[str], path: Path | None = None) -> list[str]:
-    """What a program prints that imports the runner."""
+def lines_printed(*parts: str, arguments: list[str], path: Path | None = None) -> list[str]:
+    """Runs a program that imports the runner, and returns the lines that it prints."""
     program = "".join(map(textwrap.dedent, parts))
     if path is not None:
         program = f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"
@@ -58,7 +58,7 @@ def said(*parts: str, arguments: list[str], path: Path | None = None) -> list[st
 @pytest.mark.parametrize("package", ["pyspark", "pandas", "numpy", "pyarrow", "msgspec"])
 def test_a_package_is_missing(package: str) -> None:
     title = "PySpark is not installed" if package == "pyspark" else "packages that SparkRunner needs are not installed"
-    assert said(BLOCKED, IMPORT, arguments=[package]) == [
+    assert lines_printed(BLOCKED, IMPORT, arguments=[package]) == [
         title,
         f"  given:    without {package}",
         "  expected: PySpark 4.1 or newer",
@@ -67,7 +67,7 @@ def test_a_package_is_missing(package: str) -> None:
 
 
 def test_all_packages_are_missing() -> None:
-    lines = said(BLOCKED, IMPORT, arguments=["pyspark", "pandas", "pyarrow", "numpy", "google", "msgspec"])
+    lines = lines_printed(BLOCKED, IMPORT, arguments=["pyspark", "pandas", "pyarrow", "numpy", "google", "msgspec"])
     assert lines[0] == "PySpark is not installed"
     assert lines[1] == "  given:    without pyspark, pandas, pyarrow, numpy, protobuf, msgspec"
 
@@ -76,7 +76,7 @@ def test_all_packages_are_missing() -> None:
 def test_an_older_pyspark(tmp_path: Path, version: str) -> None:
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text(f'__version__ = "{version}"\n')
-    assert said(IMPORT, arguments=[], path=tmp_path) == [
+    assert lines_printed(IMPORT, arguments=[], path=tmp_path) == [
         "this PySpark is too old",
         f"  given:    PySpark {version}",
         "  expected: PySpark 4.1 or newer",
@@ -85,10 +85,10 @@ def test_an_older_pyspark(tmp_path: Path, version: str) -> None:
 
 
 def test_a_package_that_cannot_be_imported() -> None:
-    lines = said(BLOCKED, BROKEN, IMPORT, arguments=[])
+    lines = lines_printed(BLOCKED, BROKEN, IMPORT, arguments=[])
     assert lines[0] == "a package that SparkRunner needs cannot be imported"
     assert "libarrow.so" in lines[1]
 
 
 def test_this_installation() -> None:
-    assert said(IMPORT, arguments=[]) == []
+    assert lines_printed(IMPORT, arguments=[]) == []

@@ -49,16 +49,17 @@ def expected_messages(text: str) -> Messages:
 def expected_of_mypy(text: str) -> Messages:
     """The messages of mypy in the comments of a case."""
     kept = {
-        line: [each for each in said if not each.startswith("rule: ")] for line, said in expected_messages(text).items()
+        line: [each for each in messages if not each.startswith("rule: ")]
+        for line, messages in expected_messages(text).items()
     }
-    return {line: said for line, said in kept.items() if said}
+    return {line: messages for line, messages in kept.items() if messages}
 
 
 def expected_rules(text: str) -> dict[int, set[str]]:
     """The rules of pyright in the comments of a case."""
     kept = {
-        line: {rule for each in said if each.startswith("rule: ") for rule in each[6:].split(", ")}
-        for line, said in expected_messages(text).items()
+        line: {rule for each in messages if each.startswith("rule: ") for rule in each[6:].split(", ")}
+        for line, messages in expected_messages(text).items()
     }
     return {line: rules for line, rules in kept.items() if rules}
 

@@ -39,7 +39,7 @@ class ProcessWindowContext(Protocol[W_co]):
 
         Raises:
             UnsupportedOperationError: For a trigger of Flink's kind that may fire more than once, where no accumulation
-                mode was said: its firings are not counted.
+                mode was set: its firings are not counted.
         """
         ...
 

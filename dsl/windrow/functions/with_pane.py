@@ -24,7 +24,7 @@ def with_pane() -> WithPane:
 
     It goes behind the function: ``windows.aggregate(sum(lambda play: play.score), with_pane())`` is a stream of
     :class:`~windrow.panes.WindowResult`. Without keys the key is None. Panes are counted where an accumulation mode was
-    said or the trigger composes, and where a window fires once.
+    set or the trigger composes, and where a window fires once.
     """
     return WithPane()
 

@@ -1,4 +1,4 @@
-"""What can be said about panes: how they relate, which are let out, and the timestamps of their results."""
+"""The settings of panes: how they relate, which are let out, and the timestamps of their results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = ["NOTHING_SAID", "AccumulationMode", "ClosingBehavior", "OnTimeBehavior", "PaneSettings", "TimestampCombiner"]
+__all__ = [
+    "DEFAULT_PANES",
+    "AccumulationMode",
+    "ClosingBehavior",
+    "OnTimeBehavior",
+    "PaneSettings",
+    "TimestampCombiner",
+]
 
 
 class AccumulationMode(Enum):
@@ -60,7 +67,7 @@ class TimestampCombiner(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneSettings:
-    """What the calls of a windowed stage have said about panes.
+    """The settings that the calls of a windowed stage have made for panes.
 
     Attributes:
         mode: How panes relate; None: as the trigger says, by purging or not.
@@ -78,7 +85,7 @@ class PaneSettings:
 
     @property
     def describes_panes(self) -> bool:
-        """Whether anything was said about panes themselves."""
+        """Whether a call has set anything about panes themselves."""
         return any(each is not None for each in (self.mode, self.on_time, self.closing, self.timestamp))
 
     @property
@@ -90,7 +97,7 @@ class PaneSettings:
         return self.mode is AccumulationMode.DISCARDING and not only_filled
 
     def describe(self) -> list[str]:
-        """What was said, in a few words for ``explain()``."""
+        """What was set, in a few words for ``explain()``."""
         found = [] if self.mode is None else [self.mode.value]
         found += [] if self.on_time is None else [f"on-time pane {self.on_time.value}"]
         found += [] if self.closing is None else [f"closing pane {self.closing.value}"]
@@ -98,5 +105,5 @@ class PaneSettings:
         return found
 
 
-NOTHING_SAID: Final = PaneSettings()
-"""The settings of windows about whose panes nothing was said."""
+DEFAULT_PANES: Final = PaneSettings()
+"""The settings of windows whose stage has no call about panes."""

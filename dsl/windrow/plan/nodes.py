@@ -15,7 +15,7 @@ from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from windrow.functions.names import function_name
 from windrow.panes import ChangeKind
-from windrow.panes.settings import NOTHING_SAID, PaneSettings
+from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -262,7 +262,7 @@ class WindowNode(OneInputNode):
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
-    panes: PaneSettings = NOTHING_SAID
+    panes: PaneSettings = DEFAULT_PANES
     function: FunctionSpec
 
     @property

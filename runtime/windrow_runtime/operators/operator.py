@@ -246,7 +246,7 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
             raise UnsupportedOperationError(
                 "the panes of these windows are not counted",
                 given="pane, where a trigger of Flink's kind may fire a window more than once",
-                expected="windows whose accumulation mode was said, or a trigger such as after_watermark()",
+                expected="windows whose accumulation mode was set, or a trigger such as after_watermark()",
                 hint="call accumulating() or discarding() on the windows",
             )
         return self.pane_info

@@ -24,7 +24,6 @@ from windrow_runtime.testing.journal import (
     Event,
     Fate,
     Firing,
-    JournalledOperator,
     Late,
     Life,
     Merger,
@@ -34,6 +33,7 @@ from windrow_runtime.testing.journal import (
     Purge,
     Silence,
 )
+from windrow_runtime.testing.journalled_operator import JournalledOperator
 
 # Any in this module: windows and elements of every type.
 

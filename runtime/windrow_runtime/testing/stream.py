@@ -29,7 +29,8 @@ from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
-from windrow_runtime.testing.journal import Journal, JournalledOperator, journalled
+from windrow_runtime.testing.journal import Journal
+from windrow_runtime.testing.journalled_operator import JournalledOperator, journalled
 
 T = TypeVar("T")
 S = TypeVar("S")

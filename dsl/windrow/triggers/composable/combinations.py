@@ -71,16 +71,6 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
         for part in self._parts:
             part.begin_anew(window, context)
 
-    def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Merges all parts."""
-        for part in self._parts:
-            part.merge(window, context)
-        return self._is_over(context)
-
-    @abstractmethod
-    def _is_over(self, context: TriggerContext) -> bool:
-        """Returns whether the trigger is finished, given which parts are."""
-
     def _explained(self, text: str, window: W_contra, context: PartContext) -> str:
         """The trigger with ``text`` about it, and its parts below."""
         lines = [indented("", part.explain(window, context)) for part in self._parts]
@@ -93,7 +83,21 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
         return call_text(name, *map(repr, self.triggers))
 
 
-class AfterAny(PartsTrigger[T_contra, W_contra]):
+class _FinishesWithParts(PartsTrigger[T_contra, W_contra]):
+    """The base of triggers that are finished when one of their parts is, or all of them."""
+
+    def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Merges all parts."""
+        for part in self._parts:
+            part.merge(window, context)
+        return self._is_over(context)
+
+    @abstractmethod
+    def _is_over(self, context: TriggerContext) -> bool:
+        """Returns whether the trigger is finished, given which parts are."""
+
+
+class AfterAny(_FinishesWithParts[T_contra, W_contra]):
     """Ready when one of its parts is. See :func:`after_any`."""
 
     @property
@@ -151,7 +155,7 @@ def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]:
     return AfterAny(*triggers)
 
 
-class AfterAll(PartsTrigger[T_contra, W_contra]):
+class AfterAll(_FinishesWithParts[T_contra, W_contra]):
     """Ready when all of its parts are. See :func:`after_all`."""
 
     @property
@@ -205,7 +209,7 @@ def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]:
     return AfterAll(*triggers)
 
 
-class AfterEach(PartsTrigger[T_contra, W_contra]):
+class AfterEach(_FinishesWithParts[T_contra, W_contra]):
     """Does what its parts do, one after the other. See :func:`after_each`."""
 
     @property
@@ -281,7 +285,7 @@ def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]:
     return AfterEach(*triggers)
 
 
-class OrFinally(PartsTrigger[T_contra, W_contra]):
+class OrFinally(_FinishesWithParts[T_contra, W_contra]):
     """Does what one trigger does until another one fires. See :func:`or_finally`."""
 
     def __init__(self, main: Trigger[T_contra, W_contra], until: Trigger[T_contra, W_contra]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "default",
     "end_is_reached",
     "never",
+    "wait_for_end",
 ]
 
 
@@ -40,12 +41,18 @@ def end_is_reached(window: Window, context: TriggerContext) -> bool:
     return window.max_timestamp() <= context.current_watermark
 
 
+def wait_for_end(window: Window, context: TriggerContext) -> None:
+    """Sets a timer for the last timestamp of a window, unless the watermark has reached that."""
+    if not end_is_reached(window, context):
+        context.register_event_time_timer(window.max_timestamp())
+
+
 class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
     """The base of triggers that are ready once the watermark has passed the window."""
 
     def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
         """Waits for the end of the window."""
-        self._wait(window, context)
+        wait_for_end(window, context)
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
         """Returns whether the watermark has passed the window."""
@@ -54,11 +61,6 @@ class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for."""
         return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
-
-    @staticmethod
-    def _wait(window: Window, context: TriggerContext) -> None:
-        if not end_is_reached(window, context):
-            context.register_event_time_timer(window.max_timestamp())
 
 
 class AfterEndOfWindow(_AtEndOfWindow):
@@ -75,7 +77,7 @@ class AfterEndOfWindow(_AtEndOfWindow):
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
         """Is finished where it was in all windows and the watermark has passed the new one; else it waits again."""
-        self._wait(window, context)
+        wait_for_end(window, context)
         return all(finished) and end_is_reached(window, context)
 
     def describe(self) -> str:
@@ -99,7 +101,7 @@ class DefaultTrigger(_AtEndOfWindow):
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
         """Waits for the end of the new window."""
-        self._wait(window, context)
+        wait_for_end(window, context)
         return False
 
     def describe(self) -> str:
@@ -276,17 +278,13 @@ def after_processing_time(
     return AfterProcessingTime(delay, aligned_to)
 
 
-class Never(MergingComposableTrigger[object, "Window"]):
-    """Never ready. See :func:`never`."""
+class _Unchanging(MergingComposableTrigger[object, "Window"]):
+    """The base of triggers that give the same answer at all times, and so keep no state and are never finished."""
 
     @property
     def finish(self) -> Finish:
         """Never."""
         return Finish.NEVER
-
-    def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns False."""
-        return False
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
         """Goes on."""
@@ -294,6 +292,14 @@ class Never(MergingComposableTrigger[object, "Window"]):
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
         """Has nothing to merge."""
+        return False
+
+
+class Never(_Unchanging):
+    """Never ready. See :func:`never`."""
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns False."""
         return False
 
     def describe(self) -> str:
@@ -312,25 +318,12 @@ def never() -> Never:
     return Never()
 
 
-class Always(MergingComposableTrigger[object, "Window"]):
+class Always(_Unchanging):
     """Ready whenever it is asked. See :func:`always`."""
-
-    @property
-    def finish(self) -> Finish:
-        """Never."""
-        return Finish.NEVER
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
         """Returns True."""
         return True
-
-    def on_fire(self, window: Window, context: PartContext) -> bool:
-        """Goes on."""
-        return False
-
-    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Has nothing to merge."""
-        return False
 
     def describe(self) -> str:
         return "always()"

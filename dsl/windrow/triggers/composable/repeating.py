@@ -9,9 +9,9 @@ from windrow.state import ValueStateDescriptor
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text
 from windrow.triggers.composable.combinations import PartsTrigger
-from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never
+from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never, wait_for_end
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
-from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
+from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger
 from windrow.triggers.words import indented, moment, wait_for_watermark
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
         (part,) = self._parts
         if part.merge(window, context):
             part.begin_anew(window, context)
-        return False
-
-    def _is_over(self, context: TriggerContext) -> bool:
         return False
 
     def describe(self) -> str:
@@ -115,7 +112,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
         """Shows both triggers the element, and waits for the end of the window."""
         super().observe(element, timestamp, window, context)
-        self._wait(window, context)
+        wait_for_end(window, context)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether the early trigger is ready, or the watermark has passed the window; then, the late one."""
@@ -154,7 +151,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         (early if over else late).begin_anew(window, context)
         if not over:
             ended.clear()
-            self._wait(window, context)
+            wait_for_end(window, context)
         elif self.late is not None:
             ended.update(True)
         return over and self.late is None
@@ -167,14 +164,6 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         """Begins anew."""
         super().forget(window, context)
         context.get_state(self._ENDED).clear()
-
-    def _is_over(self, context: TriggerContext) -> bool:
-        return False
-
-    @staticmethod
-    def _wait(window: Window, context: TriggerContext) -> None:
-        if not end_is_reached(window, context):
-            context.register_event_time_timer(window.max_timestamp())
 
     def describe(self) -> str:
         given = (("early", self.early), ("late", self.late))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
@@ -33,8 +32,9 @@ from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
+from windrow_runtime.columnar.windows.column_operator import Folding
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, TiledWindows, Tiles
 from windrow_runtime.columnar.windows.kinds import (
     Counted,
     Sessions,
@@ -59,13 +59,15 @@ from windrow_runtime.operators.topology import Topology
 _WORTH_IT: Final = 2
 """From this many elements for each key or session on, folding saves more before the exchange than it costs."""
 
+_Operator: TypeAlias = TileOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator
 
-class Folding(enum.Enum):
-    """Which elements of a step are folded before the exchange."""
-
-    NONE = enum.auto()
-    ALL = enum.auto()  # nobody asks for late ones; those that are folded together keep their order
-    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
+_OPERATORS: Final[Mapping[type[Windows], Callable[[Any, Kernel, pa.DataType], _Operator]]] = {
+    Tiles: TileOperator,
+    Sessions: SessionOperator,
+    Counted: CountOperator,
+    Timed: TimedOperator,
+    Paned: PanedOperator,
+}
 
 
 @dataclass(frozen=True)
@@ -89,49 +91,10 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def _folded(self) -> tuple[Folding, str]:
         """Which elements are folded before the exchange, and why none of the others."""
-        windows, kernel = self.windows, self.kernel
         late = "late elements leave one by one" if self.late_tag is not None else ""
-        if windows.lateness:
+        if self.windows.lateness:
             late = "each late element fires its window"
-        if isinstance(windows, Counted):
-            return Folding.NONE, "each element is counted"
-        if isinstance(windows, Paned) and windows.elements_let_panes_out:
-            return Folding.NONE, "each element may let a pane out"
-        # Tiles fold all elements in their order, unless late ones cross beside them.
-        keeps_order = isinstance(windows, Timed) or (isinstance(windows, Tiles) and not late)
-        if kernel.is_numbered or (kernel.ordered and not keeps_order):
-            return Folding.NONE, "the result depends on the order of arrival"
-        if isinstance(windows, Timed):
-            tiles = windows.tiles
-            if late:
-                return Folding.NONE, late
-            if tiles.is_global and not tiles.by_clock:
-                return Folding.NONE, "each element fires at the end of the stream"
-            if kernel.ordered and tiles.windows_each > 1 and not tiles.by_clock:
-                return Folding.NONE, "the tiles of a window would not keep the order of arrival"
-            return Folding.ALL, ""
-        if isinstance(windows, Tiles):
-            return (Folding.ON_TIME if late else Folding.ALL), late
-        if isinstance(windows, Paned):
-            return self._folded_panes(windows)
-        if windows.lateness:
-            return Folding.NONE, late
-        if windows.by_clock:
-            return Folding.NONE, "elements of sessions by the clock have no timestamps"
-        return Folding.ON_TIME, late
-
-    def _folded_panes(self, windows: Paned) -> tuple[Folding, str]:
-        """The same for windows that let panes out."""
-        if windows.lateness and windows.tiles.windows_each > 1:
-            return Folding.NONE, "elements may be late for some of their windows, and on time for others"
-        if windows.may_close_filled:
-            # Folded elements are added before late ones, so windows would be numbered in another order.
-            return Folding.NONE, "closing panes come in the order in which windows began"
-        if windows.early is not None and any(route.has_stamps for route in self.routes):
-            # What timers in front emit comes before the clock lets panes out, and the first element of a window that
-            # is due does so by itself.
-            return Folding.NONE, "what timers in front emit may let a pane out"
-        return Folding.ON_TIME, "late elements come one by one"
+        return self.operator.folding(late, has_timers=any(route.has_stamps for route in self.routes))
 
     @property
     def folds_first(self) -> bool:
@@ -141,10 +104,7 @@ class ColumnarForm(ScanTarget):
     @property
     def counts_windows(self) -> bool:
         """Returns whether the state has a row for each window that is open."""
-        windows = self.windows
-        return isinstance(windows, (Sessions, Timed, Paned)) or (
-            isinstance(windows, Counted) and windows.pieces_each == 1
-        )
+        return self.operator.counts_windows
 
     @property
     def combined(self) -> Combined[Any, Any, Any, Any] | None:
@@ -153,17 +113,9 @@ class ColumnarForm(ScanTarget):
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
-    def operator(self) -> TileOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator:
+    def operator(self) -> _Operator:
         """Runs the step on a key group."""
-        if isinstance(self.windows, Paned):
-            return PanedOperator(self.windows, self.kernel, self.key_type)
-        if isinstance(self.windows, Timed):
-            return TimedOperator(self.windows, self.kernel, self.key_type)
-        if isinstance(self.windows, Counted):
-            return CountOperator(self.windows, self.kernel, self.key_type)
-        if isinstance(self.windows, Sessions):
-            return SessionOperator(self.windows, self.kernel, self.key_type)
-        return TileOperator(self.windows, self.kernel, self.key_type)
+        return _OPERATORS[type(self.windows)](self.windows, self.kernel, self.key_type)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -293,22 +245,14 @@ class ColumnarForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        windows = self.windows
-        shared = ", tiles shared by windows" if isinstance(windows, Tiles) and windows.windows_each > 1 else ""
-        if isinstance(windows, Counted):
-            shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
-        elif isinstance(windows, Timed) and windows.interval is not None:
-            shared = ", firings at intervals"
-        elif isinstance(windows, Paned):
-            shared = ", panes"
-        clock = ", by the clock" if windows.by_clock else ""
+        clock = ", by the clock" if self.windows.by_clock else ""
         folding, why = self._folded
         folded = {
             Folding.NONE: f"; not folded before the exchange: {why}",
             Folding.ALL: ", folded before the exchange",
             Folding.ON_TIME: ", folded before the exchange where on time and worth it",
         }[folding]
-        return f"columns{clock}{shared}{folded}"
+        return f"columns{clock}{self.operator.describe()}{folded}"
 
 
 Form: TypeAlias = ColumnarForm | DeclinedError
@@ -338,10 +282,7 @@ def columnar_form(
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
-    keeps_all = (isinstance(windows, Counted) and windows.size is None) or (
-        isinstance(windows, Paned) and windows.conditions and not windows.discards
-    )
-    if kernel.outgrows_result and keeps_all:
+    if kernel.outgrows_result and isinstance(windows, TiledWindows) and windows.accumulates:
         raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered and isinstance(windows, Tiles) and windows.windows_each > 1:
         # The tiles of a window are merged in order of time, which is not that of arrival.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -20,20 +22,31 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 W = TypeVar("W", Tiles, Sessions, Counted, Timed, Paned)
 
 
+class Folding(enum.Enum):
+    """Which elements of a step are folded before the exchange."""
+
+    NONE = enum.auto()
+    ALL = enum.auto()  # nobody asks for late ones; those that are folded together keep their order
+    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
+
+
+BY_ARRIVAL: Final = Folding.NONE, "the result depends on the order of arrival"
+
+
 @dataclass(frozen=True)
-class ColumnOperator(Generic[W]):
+class ColumnOperator(ABC, Generic[W]):
     """Runs a step over columns, on some keys at a time."""
 
     windows: W
     kernel: Kernel
     key_type: pa.DataType
 
-    places: ClassVar[Sequence[str]]  # the columns of state between the key and the kernel's
+    window_columns: ClassVar[Sequence[str]]  # columns of state, between the key and those of the kernel
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of state: key, place in time, and the kernel's."""
-        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.places]]
+        """The columns of state: key, what is known of the window, and the kernel's."""
+        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.window_columns]]
         fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
 
@@ -42,9 +55,37 @@ class ColumnOperator(Generic[W]):
         """The columns of elements that were folded before the exchange: those of state, and how many there were."""
         return pa.schema([*self.schema, pa.field("elements", pa.int64())])
 
+    @abstractmethod
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        """Which elements are folded before the exchange, and why none of the others.
+
+        Args:
+            late: Why late elements cross one by one; empty if they need not.
+            has_timers: Whether timers in front of the step may emit elements.
+        """
+
+    @property
+    def needs_arrival(self) -> bool:
+        """Returns whether results depend on the order in which elements arrive."""
+        return self.kernel.ordered or self.kernel.is_numbered
+
+    @property
+    def counts_windows(self) -> bool:
+        """Returns whether the state has a row for each window that is open."""
+        return True
+
+    @property
+    def adds_late_rows(self) -> bool:
+        """Returns whether late elements are added one by one: columns would copy the state of a window for each."""
+        return False
+
+    def describe(self) -> str:
+        """How its windows fire, for ``explain()``; nothing if at their end."""
+        return ""
+
     def check(self, rows: pa.RecordBatch) -> None:
         """Raises a CheckpointError if rows that were stored are none of this step."""
-        if any(rows.column(name).null_count for name in self.places):
+        if any(rows.column(name).null_count for name in self.window_columns):
             raise damaged_state("a row of state has no place in time")
 
     def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -79,3 +120,36 @@ class Fired:
         panes = None if self.panes is None else self.panes[some]
         columns = self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
         return Fired(*columns, kinds, panes)
+
+
+class Times(NamedTuple):
+    """The times of a batch, in milliseconds."""
+
+    watermark: int  # the clock for windows of processing time
+    now: int
+
+
+class KeyedRowsOperator(ColumnOperator[W]):
+    """The base of operators whose state is rows that lie in pages by key."""
+
+    @abstractmethod
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+        """Fires what is due when the time of the windows advances; gives it in order, and the rows that are kept."""
+
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+        """Fires what waits for the clock beside the watermark."""
+        return (), rows
+
+    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
+        """When some rows are due next by the watermark, and by the clock; None: never."""
+        if self.windows.by_clock:
+            return None, self.next_time(times.now, rows)
+        return self.next_time(times.watermark, rows), self.next_by_clock(rows)
+
+    @abstractmethod
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
+        """The time of the windows at which the first of some rows is due next; the end of time if that is never."""
+
+    def next_by_clock(self, rows: pa.RecordBatch) -> int | None:
+        """The same by the clock, for what waits for it beside the watermark; None: nothing does."""
+        return None

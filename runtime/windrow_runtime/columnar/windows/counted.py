@@ -14,7 +14,7 @@ A firing that takes all elements of its lane makes one row of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import Fired, Folding, KeyedRowsOperator, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted
 from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, windows_for
@@ -37,15 +37,25 @@ _MERGED_AT_ONCE: Final = 500_000
 """About as many pieces are merged at a time for firings that have some in common."""
 
 
-class CountOperator(ColumnOperator[Counted]):
+class CountOperator(KeyedRowsOperator[Counted]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = ("start", "until")
+    window_columns: ClassVar[Sequence[str]] = ("start", "until")
 
-    def advance(self, rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
+    @property
+    def counts_windows(self) -> bool:
+        return self.windows.pieces_each == 1
+
+    def describe(self) -> str:
+        return ", elements counted" + (", pieces shared by firings" if self.windows.pieces_each > 1 else "")
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        return Folding.NONE, "each element is counted"
+
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The rows of the windows that are not cleaned up."""
-        behind = cleaned(self.windows.tiles, rows.column(1).to_numpy(), time)
-        return rows.filter(pa.array(~behind)) if behind.any() else rows
+        behind = cleaned(self.windows.tiles, rows.column(1).to_numpy(), times.watermark)
+        return (), rows.filter(pa.array(~behind)) if behind.any() else rows
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)

@@ -172,3 +172,25 @@ class Tiles:
         low, high = (min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until))
         low += 1
         return low + (self.offset - low) % self.slide, high - (high - self.offset) % self.slide
+
+
+@dataclass(frozen=True, slots=True)
+class TiledWindows:
+    """The base of windows that hold elements as tiles do, and do not fire at their end alone."""
+
+    tiles: Tiles  # the windows that the elements are in
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.tiles.lateness
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether they go by processing time."""
+        return self.tiles.by_clock
+
+    @property
+    def accumulates(self) -> bool:
+        """Returns whether one batch may fire a window several times, each time with all elements up to then."""
+        return False

@@ -19,7 +19,7 @@ from windrow.triggers import (
     PurgingTrigger,
     Trigger,
 )
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, TiledWindows, Tiles
 from windrow_runtime.columnar.windows.pane_rules import Paned, paned
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.shape import (
@@ -47,22 +47,11 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Windows that fire whenever a fixed number of elements has come to them."""
+class Counted(TiledWindows):
+    """Windows that fire whenever a fixed number of elements has come to them; those of all time make count windows."""
 
-    tiles: Tiles  # the windows that the elements are in; those of all time make count windows
     every: int  # how many elements come to a window between two firings
     size: int | None  # how many of its last elements a firing takes; None: all
-
-    @property
-    def lateness(self) -> int:
-        """How long windows are kept behind their end."""
-        return self.tiles.lateness
-
-    @property
-    def by_clock(self) -> bool:
-        """Returns whether they go by processing time."""
-        return self.tiles.by_clock
 
     @property
     def piece(self) -> int:
@@ -74,24 +63,17 @@ class Counted:
         """The number of pieces that a firing takes; one that takes all elements has them in one."""
         return 1 if self.size is None else self.size // self.piece
 
+    @property
+    def accumulates(self) -> bool:
+        return self.size is None
+
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(TiledWindows):
     """Windows that fire at their end, and at every interval before it."""
 
-    tiles: Tiles  # the windows that the elements are in
     interval: int | None  # in milliseconds; None: they fire at their end alone
     purges: bool  # whether a firing drops the contents
-
-    @property
-    def lateness(self) -> int:
-        """How long windows are kept behind their end."""
-        return self.tiles.lateness
-
-    @property
-    def by_clock(self) -> bool:
-        """Returns whether they go by processing time."""
-        return self.tiles.by_clock
 
 
 Windows: TypeAlias = Tiles | Sessions | Counted | Timed | Paned

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, W
+from windrow_runtime.columnar.windows.column_operator import KeyedRowsOperator, W
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles, gone
 
 
@@ -63,13 +63,13 @@ def cleaned(tiles: Tiles, starts: Ints, time: int) -> Mask:
     return gone(tiles.last_times(starts), tiles.lateness, time)
 
 
-class LaneOperator(ColumnOperator[W]):
+class LaneOperator(KeyedRowsOperator[W]):
     """The base of operators whose state has a row for each lane."""
 
     @cached_property
     def folded_schema(self) -> pa.Schema:
         """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
-        names = [name for name in self.schema.names if name not in self.places]
+        names = [name for name in self.schema.names if name not in self.window_columns]
         key, *states = [self.schema.field(name) for name in names[: 1 + len(self.kernel.state_types)]]
         return pa.schema([key, pa.field("at", pa.int64()), *states, pa.field("elements", pa.int64())])
 

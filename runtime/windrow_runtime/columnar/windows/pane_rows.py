@@ -17,7 +17,7 @@ from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import Lanes
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
-PLACES: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
+WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
 """The columns between the key and those of the kernel."""
 
 EARLY: Final = 0  # the end of the window has let no pane out
@@ -124,7 +124,7 @@ class PaneRows:
         """The columns of rows of state; numpy must not write them, as their memory is Arrow's."""
         columns = iter(rows.columns)
         key = next(columns)
-        starts, numbers, phases, fresh, counts, due, asked, since = (next(columns).to_numpy() for _ in PLACES)
+        starts, numbers, phases, fresh, counts, due, asked, since = (next(columns).to_numpy() for _ in WINDOW_COLUMNS)
         rest = list(columns)
         none, no = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.bool_)
         shown, has_shown, index, nonspeculative, in_time = None, no, none, none, no

@@ -21,7 +21,7 @@ from windrow.triggers.composable import (
     Never,
     Repeatedly,
 )
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import TiledWindows, Tiles
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: triggers of elements and windows of every type.
@@ -31,10 +31,9 @@ Condition: TypeAlias = AfterCount | AfterProcessingTime
 
 
 @dataclass(frozen=True, slots=True)
-class Paned:
+class Paned(TiledWindows):
     """Windows that let panes out."""
 
-    tiles: Tiles  # the windows that the elements are in
     early: (
         Condition | None
     )  # before the end of a window; at all times where the end lets no pane out. None: nothing does
@@ -48,19 +47,13 @@ class Paned:
     with_panes: bool  # whether each result says where it stands among the panes of its window
 
     @property
-    def lateness(self) -> int:
-        """How long windows are kept behind their end."""
-        return self.tiles.lateness
-
-    @property
-    def by_clock(self) -> bool:
-        """Returns whether the windows are of processing time."""
-        return self.tiles.by_clock
-
-    @property
     def conditions(self) -> tuple[Condition, ...]:
         """What lets panes out beside the end of windows."""
         return tuple([each for each in (self.early, self.late) if each is not None])
+
+    @property
+    def accumulates(self) -> bool:
+        return bool(self.conditions) and not self.discards
 
     @property
     def elements_let_panes_out(self) -> bool:
@@ -85,10 +78,10 @@ _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 
 def paned(node: WindowNode, tiles: Tiles) -> Paned:
     """When the windows of a step let panes out; declined where the trigger has to be asked at each element."""
-    said, trigger = node.panes, node.effective_trigger
+    settings, trigger = node.panes, node.effective_trigger
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
-    if said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+    if settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         raise DeclinedError("the timestamps of results are those of elements")
     if tiles.by_clock:
         raise DeclinedError("panes of windows in processing time are let out element by element")
@@ -99,10 +92,10 @@ def paned(node: WindowNode, tiles: Tiles) -> Paned:
         late,
         at_end,
         finishes,
-        discards=said.mode is AccumulationMode.DISCARDING,
-        retracts=said.mode is AccumulationMode.RETRACTING,
-        always_on_time=said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
-        always_closes=said.closing is ClosingBehavior.FIRE_ALWAYS,
+        discards=settings.mode is AccumulationMode.DISCARDING,
+        retracts=settings.mode is AccumulationMode.RETRACTING,
+        always_on_time=settings.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY,
+        always_closes=settings.closing is ClosingBehavior.FIRE_ALWAYS,
         with_panes=isinstance(node.function.process, ResultWithPane),
     )
 

@@ -20,7 +20,7 @@ it does so at ``due``. ``since`` orders timers of one time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -34,7 +34,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
@@ -42,8 +42,8 @@ from windrow_runtime.columnar.windows.pane_rows import (
     ENDED,
     FINISHED,
     LATE,
-    PLACES,
     UNSET,
+    WINDOW_COLUMNS,
     PaneRows,
     fault_in,
     pane_fields,
@@ -66,13 +66,6 @@ _LARGE_AT_ONCE: Final = 1_024  # where a pane copies a state of many values
 _ROWS_AT_ONCE: Final = 1 << 18
 
 
-class Times(NamedTuple):
-    """The times of a batch, in milliseconds."""
-
-    watermark: int
-    now: int
-
-
 class _Timers(NamedTuple):
     """The timers of one kind, of all lanes."""
 
@@ -85,11 +78,31 @@ class _Timers(NamedTuple):
 class PanedOperator(LaneOperator[Paned]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = PLACES
+    window_columns: ClassVar[Sequence[str]] = WINDOW_COLUMNS
 
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema(pane_fields(self.windows, list(super().schema), self.kernel.result_type))
+
+    def describe(self) -> str:
+        return ", panes"
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        windows = self.windows
+        if windows.elements_let_panes_out:
+            return Folding.NONE, "each element may let a pane out"
+        if self.needs_arrival:
+            return BY_ARRIVAL
+        if windows.lateness and windows.tiles.windows_each > 1:
+            return Folding.NONE, "elements may be late for some of their windows, and on time for others"
+        if windows.may_close_filled:
+            # Folded elements are added before late ones, so windows would be numbered in another order.
+            return Folding.NONE, "closing panes come in the order in which windows began"
+        if windows.early is not None and has_timers:
+            # What timers in front emit comes before the clock lets panes out, and the first element of a window that
+            # is due does so by itself.
+            return Folding.NONE, "what timers in front emit may let a pane out"
+        return Folding.ON_TIME, "late elements come one by one"
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -99,18 +112,18 @@ class PanedOperator(LaneOperator[Paned]):
 
     # Timers
 
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the watermark lets out where it advances, in order, and the rows that are kept."""
         watermark, now = times
         if watermark <= before:
-            return None, rows
+            return (), rows
         rules, held = self.windows, PaneRows.of(rows, self.windows)
         ends = rules.tiles.last_times(held.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
         ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
         if not ended.any() and not closes.any():
-            return None, rows
+            return (), rows
         with_end = closing == ends
         if rules.at_end:
             awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
@@ -131,7 +144,7 @@ class PanedOperator(LaneOperator[Paned]):
         held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
         held.wait_for_none(begins_anew)
-        return fired, self._stored(held).filter(pa.array(~closes))
+        return () if fired is None else (fired,), self._stored(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
         """The panes of lanes by the times of their timers."""
@@ -150,13 +163,13 @@ class PanedOperator(LaneOperator[Paned]):
         at_end = times == self.windows.tiles.last_times(held.starts)[own]
         return self._let_out(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Fired | None, pa.RecordBatch]:
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
         held = PaneRows.of(rows, self.windows)
         is_due = held.due <= times.now
         due = np.flatnonzero(is_due)
         if not len(due):
-            return None, rows
+            return (), rows
         asked, last = held.asked[due], held.due[due]
         due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
         over = self.windows.tiles.last_times(held.starts) <= times.watermark
@@ -165,14 +178,16 @@ class PanedOperator(LaneOperator[Paned]):
         held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
-        return fired, self._stored(held)
+        return (fired,), self._stored(held)
 
-    def next_times(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int]:
-        """The watermark at which something is due next, and the time of the clock; the end of time if that is never."""
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         held = PaneRows.of(rows, self.windows)
         ends = self.windows.tiles.last_times(held.starts)
-        following = np.where((held.phases == EARLY) & (ends > watermark), ends, self._closing(ends))
-        return int(following.min()), int(held.due.min())
+        following = np.where((held.phases == EARLY) & (ends > time), ends, self._closing(ends))
+        return int(following.min())
+
+    def next_by_clock(self, rows: pa.RecordBatch) -> int:
+        return int(rows.column("due").to_numpy().min())
 
     def _closing(self, ends: Ints) -> Ints:
         """The times at which windows are cleaned up, by their last timestamps: at the latest, the end of the stream."""
@@ -239,19 +254,10 @@ class PanedOperator(LaneOperator[Paned]):
         times: Times,
         dropped: Callable[[int], None],
     ) -> tuple[Fired | None, pa.RecordBatch]:
-        rules, rest = self.windows, no_rows(self.schema)
+        rules = self.windows
         number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
         places, starts = windows_for(rules.tiles, stamps, times.watermark)
-        over = rules.tiles.last_times(starts) <= times.watermark
-        if over.all() or not over.any():
-            # Lanes on the other side of the watermark get no elements, so they need not be laid out anew.
-            others = rules.tiles.last_times(rows.column(1).to_numpy()) <= times.watermark
-            others ^= over[:1].any()
-            if over.all() and _FEW * len(keys) < rows.num_rows and not pa.types.is_null(keys.type):
-                # Nor those of other keys. Their order is not that of timers any more, which those set by the end of
-                # the window no longer need: the clock and cleanups go by ``since`` and ``number``.
-                others |= ~np.asarray(pc.is_in(rows.column(0), value_set=keys))
-            rest, rows = rows.filter(pa.array(others)), rows.filter(pa.array(~others))
+        rest, rows = self._set_aside(rows, keys, starts, times.watermark)
         known = rows.num_rows
         # A window each, and the elements are in order.
         taken = None if len(places) == len(keys) and rules.tiles.windows_each == 1 else places
@@ -299,6 +305,23 @@ class PanedOperator(LaneOperator[Paned]):
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
         return fired, concatenated([rest, self._stored(held)])
+
+    def _set_aside(
+        self, rows: pa.RecordBatch, keys: pa.Array, starts: Ints, watermark: int
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows that elements of some keys, for windows with these starts, leave as they are; and the others."""
+        last_times = self.windows.tiles.last_times
+        over = last_times(starts) <= watermark
+        if over.any() and not over.all():
+            return no_rows(self.schema), rows
+        # Lanes on the other side of the watermark get no elements, so they need not be laid out anew.
+        others = last_times(rows.column(1).to_numpy()) <= watermark
+        others ^= over[:1].any()
+        if over.all() and _FEW * len(keys) < rows.num_rows and not pa.types.is_null(keys.type):
+            # Nor those of other keys. Their order is not that of timers any more, which those set by the end of
+            # the window no longer need: the clock and cleanups go by ``since`` and ``number``.
+            others |= ~np.asarray(pc.is_in(rows.column(0), value_set=keys))
+        return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
     def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
         """The states of pieces with what they go on from, and their places; ``filled`` lanes hold something."""

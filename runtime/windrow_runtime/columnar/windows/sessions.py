@@ -18,7 +18,7 @@ end of their session, if they are on time for certain. None of them is late, so 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, KeyedRowsOperator, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST, gone
 from windrow_runtime.columnar.windows.kinds import Sessions
 
@@ -78,25 +78,38 @@ def may_be_behind(keys: Keys, stamps: Ints, gap: int, bound: int) -> Mask:
     return found[keys.codes]
 
 
-class SessionOperator(ColumnOperator[Sessions]):
+class SessionOperator(KeyedRowsOperator[Sessions]):
     """Runs a step on some keys at a time."""
 
-    places: ClassVar[Sequence[str]] = ("start", "end")
+    window_columns: ClassVar[Sequence[str]] = ("start", "end")
 
-    def advance(self, rows: pa.RecordBatch, previous: int, watermark: int) -> tuple[Fired | None, pa.RecordBatch]:
+    @property
+    def adds_late_rows(self) -> bool:
+        return True
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        if self.needs_arrival:
+            return BY_ARRIVAL
+        if self.windows.lateness:
+            return Folding.NONE, late
+        if self.windows.by_clock:
+            return Folding.NONE, "elements of sessions by the clock have no timestamps"
+        return Folding.ON_TIME, late
+
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """Fires sessions when the watermark or the clock advances, and gives the sessions that are kept."""
-        last = rows.column(2).to_numpy() - 1
+        last, watermark = rows.column(2).to_numpy() - 1, times.watermark
         # By the clock, a session may begin at the last millisecond that has come.
-        due = (last <= watermark) & (self.windows.by_clock | (last > previous))
+        due = (last <= watermark) & (self.windows.by_clock | (last > before))
         cleaned = gone(last, self.windows.lateness, watermark)
         kept = rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
         if not due.any():
-            return None, kept
+            return (), kept
         chosen = np.flatnonzero(due)
         chosen = chosen[np.argsort(last[chosen], kind="stable")]
         keys, starts, ends, *states = rows.take(pa.array(chosen)).columns
         results = self.kernel.results(states)
-        return Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results), kept
+        return (Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results),), kept
 
     def fold(self, keys: Keys, found: TaskSessions, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """One row for the elements of each session of a task."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, ColumnOperator, Fired, Folding
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.storage.tuning import ChunkTuning
 
@@ -42,7 +42,24 @@ _Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
 class TileOperator(ColumnOperator[Tiles]):
     """Runs a step on one key group at a time."""
 
-    places: ClassVar[Sequence[str]] = ("tile",)
+    window_columns: ClassVar[Sequence[str]] = ("tile",)
+
+    @property
+    def counts_windows(self) -> bool:
+        return False
+
+    @property
+    def adds_late_rows(self) -> bool:
+        return self.kernel.is_large
+
+    def describe(self) -> str:
+        return ", tiles shared by windows" if self.windows.windows_each > 1 else ""
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        # All elements are folded in their order, unless late ones cross beside them.
+        if self.kernel.is_numbered or (self.kernel.ordered and late):
+            return BY_ARRIVAL
+        return (Folding.ON_TIME if late else Folding.ALL), late
 
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0

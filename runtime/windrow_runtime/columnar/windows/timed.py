@@ -13,7 +13,7 @@ order. While one advance fires several times, a timer that is set anew at a firi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
@@ -37,12 +37,27 @@ _ROWS_AT_ONCE: Final = 1 << 17
 class TimedOperator(LaneOperator[Timed]):
     """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
 
-    places: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
+    window_columns: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
 
     @property
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
         return self.windows.tiles.windows_each > 1 and self.windows.interval is not None
+
+    def describe(self) -> str:
+        return "" if self.windows.interval is None else ", firings at intervals"
+
+    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+        tiles = self.windows.tiles
+        if self.kernel.is_numbered:
+            return BY_ARRIVAL
+        if late:
+            return Folding.NONE, late
+        if tiles.is_global and not tiles.by_clock:
+            return Folding.NONE, "each element fires at the end of the stream"
+        if self.kernel.ordered and tiles.windows_each > 1 and not tiles.by_clock:
+            return Folding.NONE, "the tiles of a window would not keep the order of arrival"
+        return Folding.ALL, ""
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -68,14 +83,14 @@ class TimedOperator(LaneOperator[Timed]):
         # Windows come to be in the order in which their first elements come.
         return self.folded(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
 
-    def advance(self, rows: pa.RecordBatch, before: int, time: int) -> tuple[Iterator[Fired], pa.RecordBatch]:
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.
 
         A clock that stands still makes windows fire that elements of the batch before have set.
         """
-        windows, tiles = self.windows, self.windows.tiles
+        windows, tiles, time = self.windows, self.windows.tiles, times.watermark
         if time <= before and not tiles.by_clock:
-            return iter(()), rows
+            return (), rows
         starts, following, filled, numbers = (rows.column(place).to_numpy() for place in (1, 2, 3, 4))
         ends = tiles.last_times(starts)
         due, ended = following <= time, ends <= time
@@ -83,7 +98,7 @@ class TimedOperator(LaneOperator[Timed]):
             due &= ends > before
         behind = cleaned(tiles, starts, time)
         if not due.any() and not behind.any():
-            return iter(()), rows
+            return (), rows
         fired = self._firings(rows.filter(pa.array(due & (filled > 0))), time)
         following, filled, numbers = following.copy(), filled.copy(), numbers.copy()
         interval, goes_on = windows.interval, due & ~ended

@@ -40,12 +40,12 @@ class PaneOperator(WindowOperator):
         super().__init__(step, node)
         self.trigger = composable(self.trigger)
         self._whole = Part(self.trigger, WHOLE)
-        said = node.panes
-        self._retracts = said.mode is AccumulationMode.RETRACTING
-        self._discards = said.mode is AccumulationMode.DISCARDING
-        self._always_on_time = said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY
-        self._always_closes = said.closing is ClosingBehavior.FIRE_ALWAYS
-        self._combine = _COMBINE.get(said.timestamp) if said.timestamp is not None else None
+        settings = node.panes
+        self._retracts = settings.mode is AccumulationMode.RETRACTING
+        self._discards = settings.mode is AccumulationMode.DISCARDING
+        self._always_on_time = settings.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY
+        self._always_closes = settings.closing is ClosingBehavior.FIRE_ALWAYS
+        self._combine = _COMBINE.get(settings.timestamp) if settings.timestamp is not None else None
         # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
         self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
         # Whether the timer for the end of a window is at work.

@@ -95,8 +95,8 @@ def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
 
 def _without_panes(node: WindowNode) -> Trigger[Any, Any] | None:
     """The trigger of Flink's by which windows give the results that they give with panes; None: there is none."""
-    said, trigger = node.panes, node.effective_trigger
-    if node.evictor is not None or said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+    settings, trigger = node.panes, node.effective_trigger
+    if node.evictor is not None or settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         return None
     if fires_once(node):
         return trigger if isinstance(trigger, PurgingTrigger) else EventTimeTrigger()
@@ -104,9 +104,9 @@ def _without_panes(node: WindowNode) -> Trigger[Any, Any] | None:
         return None
     # What is late fires the window again. A function that may look at the pane has to find it.
     sees_panes = node.function.process is not None and not isinstance(node.function.process, FilledWindow)
-    if sees_panes or said.closing is ClosingBehavior.FIRE_ALWAYS or said.mode is AccumulationMode.RETRACTING:
+    if sees_panes or settings.closing is ClosingBehavior.FIRE_ALWAYS or settings.mode is AccumulationMode.RETRACTING:
         return None
-    return PurgingTrigger.of(EventTimeTrigger()) if said.mode is AccumulationMode.DISCARDING else EventTimeTrigger()
+    return PurgingTrigger.of(EventTimeTrigger()) if settings.mode is AccumulationMode.DISCARDING else EventTimeTrigger()
 
 
 def _fires_at_end(node: WindowNode, trigger: Trigger[Any, Any]) -> bool:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.results import RowAggregate, fire_late_rows, fire_late_sessions, record_batch, values_of
+from windrow_runtime.columnar.late_rows import RowAggregate, fire_late_rows, fire_late_sessions
+from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state import (
     Chunks,
     KeyedRows,
@@ -24,12 +25,12 @@ from windrow_runtime.columnar.state import (
     load_rows,
     no_rows,
 )
-from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
+from windrow_runtime.columnar.windows.column_operator import KINDS, Fired, Times
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.late import fire_late
-from windrow_runtime.columnar.windows.panes import PanedOperator, Times
+from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.tiles import TileOperator, tiles_in
 from windrow_runtime.columnar.windows.timed import TimedOperator
@@ -84,11 +85,7 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        # Columns would copy the state of a window for each late element that fires it.
-        by_rows = isinstance(form.operator, SessionOperator) or (
-            isinstance(form.operator, TileOperator) and form.kernel.is_large
-        )
-        self._on_rows = RowAggregate(form) if form.windows.lateness and by_rows else None
+        self._on_rows = RowAggregate(form) if form.windows.lateness and form.operator.adds_late_rows else None
 
     def take_counts(self) -> list[Count]:
         counts = super().take_counts()
@@ -155,7 +152,7 @@ class ColumnRunner(StepRunner):
     ) -> Iterator[PackedRow]:
         by_clock = operator.windows.by_clock
         last = phases[-1].watermark
-        contents = RowContents(operator.schema, partial(_next_times, operator, last, now), operator.check)
+        contents = RowContents(operator.schema, partial(operator.next_times, times=Times(last, now)), operator.check)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
         keys = pa.concat_arrays([column for phase in phases for column in phase.keys])
         for part, mask in pages.shares(keys, last, now):
@@ -164,13 +161,11 @@ class ColumnRunner(StepRunner):
             before, start = (record.now if by_clock else record.watermark), 0
             for phase in phases:
                 time = now if by_clock else phase.watermark
+                is_last = phase is phases[-1]
                 # The clock fires behind what timers upstream emitted.
-                if isinstance(operator, PanedOperator):
-                    clock = record.now if phase is phases[-1] else None
-                    rows = yield from self._let_panes_out(operator, rows, before, Times(time, now), clock, fires)
-                    before = time
-                elif not by_clock or phase is phases[-1]:
-                    rows = yield from self._advance(operator, rows, before, time, fires)
+                if is_last or not by_clock:
+                    clock = record.now if is_last else None
+                    rows = yield from self._advance(operator, rows, before, Times(time, now), clock, fires)
                     before = time
                 end = start + len(phase.arrival)
                 inside = phase if mask is None else phase.where(mask[start:end])
@@ -182,24 +177,16 @@ class ColumnRunner(StepRunner):
         pages.end_batch()
 
     def _advance(
-        self,
-        operator: SessionOperator | CountOperator | TimedOperator,
-        rows: Any,
-        before: int,
-        time: int,
-        packer: Packer,
+        self, operator: _OnPages, rows: Any, before: int, times: Times, clock: int | None, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
-        """Fires what is due; returns the rows of state that are kept."""
-        if isinstance(operator, CountOperator):
-            return operator.advance(rows, time)
-        if isinstance(operator, TimedOperator):
-            firings, rows = operator.advance(rows, before, time)
-            for some in firings:
+        """Fires what is due, also by the clock since ``clock`` unless that is None; returns the rows that are kept."""
+        fired, rows = operator.advance(rows, before, times)
+        for some in fired:
+            yield from self._emit(some, packer)
+        if clock is not None:
+            fired, rows = operator.advance_clock(rows, clock, times)
+            for some in fired:
                 yield from self._emit(some, packer)
-            return rows
-        fired, rows = operator.advance(rows, before, time)
-        if fired is not None:
-            yield from self._emit(fired, packer)
         return rows
 
     def _add(self, operator: _OnPages, rows: Any, arrived: _Phase, times: Times) -> Generator[PackedRow, None, Any]:
@@ -214,19 +201,6 @@ class ColumnRunner(StepRunner):
             return (yield from self._add_timed(operator, rows, some, time, arrived.packer))
         rows = yield from self._add_to_sessions(operator, rows, arrived, time)
         yield from self._drain(arrived.packer)
-        return rows
-
-    def _let_panes_out(
-        self, operator: PanedOperator, rows: Any, before: int, times: Times, clock: int | None, packer: Packer
-    ) -> Generator[PackedRow, None, Any]:
-        """Lets panes out that wait for the watermark, and for the clock behind ``clock``, unless that is None."""
-        fired, rows = operator.advance(rows, before, times)
-        if fired is not None:
-            yield from self._emit(fired, packer)
-        if clock is not None:
-            fired, rows = operator.advance_clock(rows, clock, times)
-            if fired is not None:
-                yield from self._emit(fired, packer)
         return rows
 
     def _add_to_panes(
@@ -442,15 +416,6 @@ class ColumnRunner(StepRunner):
                     yield from packer.write_columns(sink, part)
                 else:
                     yield packer.row_of_columns(sink, dump_rows(part, compress=False))
-
-
-def _next_times(operator: _OnPages, watermark: int, now: int, rows: Any) -> tuple[int | None, int | None]:
-    """When something in rows of state is due next by the watermark, and by the clock; None: never."""
-    if isinstance(operator, PanedOperator):
-        return operator.next_times(watermark, rows)
-    if operator.windows.by_clock:
-        return None, operator.next_time(now, rows)
-    return operator.next_time(watermark, rows), None
 
 
 def _mask(chosen: Any) -> Any:
