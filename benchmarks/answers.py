@@ -10,8 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.data import CLOSING_SENSOR, Dataset
-from benchmarks.problems import BOUND_MS, COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, TOP, WINDOW_MS, Problem
+from benchmarks.data import CLOSING_SENSOR, MIDDLE_CELSIUS, Dataset
+from benchmarks.problems import (
+    BOUND_MS,
+    COUNT,
+    GAP_MS,
+    JOIN_MS,
+    LATENESS_MS,
+    LONG_WINDOW_MS,
+    SLIDE_MS,
+    TOP,
+    WINDOW_MS,
+    Problem,
+)
 
 __all__ = ["Answer", "answer", "window_means"]
 
@@ -28,8 +39,8 @@ class Answer:
     Attributes:
         sensors: The names of the sensors; results have their places.
         columns: A column each: ``sensor`` (a place), ``window_end`` (epoch ms, exclusive), ``first_at`` and ``last_at``
-            (of the readings, epoch ms), ``n``, ``mean``, ``peak``, ``top0`` to ``top2`` (NaN where there are fewer), as
-            far as the problem has them. Windows of the closing sensor are left out.
+            (of the readings, epoch ms), ``n``, ``mean``, ``peak``, ``top0`` to ``top2`` (NaN where there are fewer),
+            ``cold`` and ``warm``, as far as the problem has them. Windows of the closing sensor are left out.
         late: How many readings are too late for their window; None for problems that do not ask.
     """
 
@@ -197,6 +208,28 @@ def _chained(rows: _Rows) -> dict[str, npt.NDArray[Any]]:
     return {names.get(name, name): found[name].to_numpy() for name in found.column_names}
 
 
+def _join(rows: _Rows) -> dict[str, npt.NDArray[Any]]:
+    is_cold = rows.celsius < MIDDLE_CELSIUS
+    cold, warm = rows.take(is_cold), rows.take(~is_cold)
+    warm = warm.take(np.lexsort((warm.at, warm.sensor)))
+    # A sensor's readings are far from those of the next one on this line.
+    origin, span = int(rows.at.min()), int(rows.at.max() - rows.at.min()) + 2 * JOIN_MS
+    line = warm.sensor * span + (warm.at - origin)
+    begin = cold.sensor * span + (cold.at - origin)
+    first = np.searchsorted(line, begin)
+    counts = np.searchsorted(line, begin + JOIN_MS, side="right") - first
+    found = cold.take(np.repeat(np.arange(len(begin)), counts))
+    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    partners = warm.take(places)
+    return {
+        "sensor": found.sensor,
+        "first_at": found.at,
+        "last_at": partners.at,
+        "cold": found.celsius,
+        "warm": partners.celsius,
+    }
+
+
 _ANSWERS: dict[Problem, Callable[[_Rows], dict[str, npt.NDArray[Any]]]] = {
     "tumbling": _tumbling,
     "sliding": _sliding,
@@ -204,4 +237,5 @@ _ANSWERS: dict[Problem, Callable[[_Rows], dict[str, npt.NDArray[Any]]]] = {
     "count": _count,
     "top": _top,
     "chained": _chained,
+    "join": _join,
 }

@@ -20,7 +20,7 @@ __all__ = ["RELATIVE_TOLERANCE", "Outcome", "check"]
 # Any in this module: pyarrow ships no types.
 
 RELATIVE_TOLERANCE = 1e-9
-EXACT = ("sensor", "window_end", "first_at", "last_at", "n")
+EXACT = ("sensor", "window_end", "first_at", "last_at", "n", "cold", "warm")
 ROUNDED = ("mean", "peak", *(f"top{rank}" for rank in range(TOP)))
 
 Columns = dict[str, npt.NDArray[Any]]

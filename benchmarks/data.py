@@ -18,7 +18,18 @@ import pyarrow.parquet as pq
 
 from benchmarks.problems import BOUND_MS, LATENESS_MS, WINDOW_MS
 
-__all__ = ["CLOSING_SENSOR", "SCHEMA", "Dataset", "DatasetSpec", "Format", "Shape", "prepare"]
+__all__ = [
+    "CLOSING_SENSOR",
+    "COLD",
+    "MIDDLE_CELSIUS",
+    "SCHEMA",
+    "WARM",
+    "Dataset",
+    "DatasetSpec",
+    "Format",
+    "Shape",
+    "prepare",
+]
 
 ROOT = Path(__file__).parent / "data"
 # Raised when the generator changes, so that files of an older one are not used.
@@ -45,15 +56,21 @@ TOO_LATE_SPREAD_MS = 10_000
 # The sensors that send half of the readings where they are skewed.
 BUSY_SENSORS = 100
 
+# The streams where there are two.
+COLD = "cold"
+WARM = "warm"
+MIDDLE_CELSIUS = 20.0
+
 Format = Literal["parquet", "json", "csv"]
 """How readings are written: Parquet files, files with a JSON object on each line, or CSV files with a header."""
 
-Shape = Literal["steady", "turns", "late", "skewed"]
+Shape = Literal["steady", "turns", "late", "skewed", "two"]
 """How readings fall.
 
 ``steady``: every sensor at any time. ``turns``: sensors speak in turns, so that sessions end. ``late``: 4 % come 5 to
 25 seconds late, 1 % when their window is gone by any rule. ``skewed``: a hundred sensors send half of the readings,
-and the readings that a sensor has in a batch are in one file, so that their order is known.
+and the readings that a sensor has in a batch are in one file, so that their order is known. ``two``: as ``steady``, in
+two streams, each in a folder of its own: readings below 20 degrees, and the others.
 """
 
 Numbers = npt.NDArray[np.int64]
@@ -104,7 +121,7 @@ class Dataset:
 
     def files(self, batch: int) -> list[Path]:
         """The files of a batch, in the order in which Spark takes them."""
-        return sorted(self.path.glob(f"batch{batch:03d}-*.{self.spec.format}"))
+        return sorted(self.path.rglob(f"batch{batch:03d}-*.{self.spec.format}"))
 
     # Any: pyarrow ships no types.
     def tables(self, batch: int) -> list[Any]:
@@ -151,11 +168,27 @@ def _generate(spec: DatasetSpec, path: Path) -> None:
             if spec.shape == "late":
                 at -= _delays(spec, batch, rows, random)
             celsius = np.round(20 + 5 * random.standard_normal(rows), 2)
-            _write(path, batch, file, names.take(pa.array(sensors)), at, celsius, spec.format)
+            of_sensors = names.take(pa.array(sensors))
+            for folder, mine in _streams(spec, path, celsius):
+                _write(folder, batch, file, of_sensors.filter(pa.array(mine)), at[mine], celsius[mine], spec.format)
             written += rows
     end = START_MS + written * 1_000 // spec.rows_per_second + CLOSING_GAP_MS
     closing = pa.array([CLOSING_SENSOR]), np.array([end]), np.array([0.0])
-    _write(path, spec.batches, 0, *closing, spec.format)
+    for folder, _ in _streams(spec, path, closing[2]):
+        _write(folder, spec.batches, 0, *closing, spec.format)
+
+
+def _streams(
+    spec: DatasetSpec, path: Path, celsius: npt.NDArray[np.float64]
+) -> list[tuple[Path, npt.NDArray[np.bool_]]]:
+    """The folders of the streams, and which readings are in each."""
+    if spec.shape != "two":
+        return [(path, np.ones(len(celsius), np.bool_))]
+    is_cold = celsius < MIDDLE_CELSIUS
+    found = [(path / COLD, is_cold), (path / WARM, ~is_cold)]
+    for folder, _ in found:
+        folder.mkdir(exist_ok=True)
+    return found
 
 
 def _sensors(spec: DatasetSpec, file: int, progress: Numbers, random: np.random.Generator) -> Numbers:

@@ -10,6 +10,7 @@ __all__ = [
     "EARLY_COUNT",
     "EARLY_MS",
     "GAP_MS",
+    "JOIN_MS",
     "LATENESS_MS",
     "LONG_WINDOW_MS",
     "SECOND_MS",
@@ -19,7 +20,7 @@ __all__ = [
     "Problem",
 ]
 
-Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count", "top", "chained"]
+Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count", "top", "chained", "join"]
 """What is computed.
 
 - ``tumbling``: the mean of each sensor over 5 s.
@@ -30,6 +31,7 @@ Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count
 - ``count``: count and mean of each hundred readings of a sensor.
 - ``top``: the three highest values over 5 s.
 - ``chained``: the mean over 5 s, and the highest of these over 60 s.
+- ``join``: each reading of a stream with those of its sensor in another one that follow within 10 s.
 """
 
 WINDOW_MS = 5_000
@@ -38,6 +40,7 @@ LONG_WINDOW_MS = 60_000  # of sliding windows, and of the second ones of a chain
 SLIDE_MS = 5_000
 GAP_MS = 30_000
 LATENESS_MS = 30_000
+JOIN_MS = 10_000
 BOUND_MS = 1_000  # how far the watermark stays behind the highest timestamp
 COUNT = 100
 EARLY_COUNT = 10

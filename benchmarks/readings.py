@@ -20,6 +20,7 @@ __all__ = [
     "Stats",
     "StatsWithSensor",
     "TopValues",
+    "Warming",
     "WindowCount",
     "WindowMean",
     "WindowPeak",
@@ -47,6 +48,16 @@ class WindowMean(NamedTuple):
     sensor: str
     window_end: int
     mean: float
+
+
+class Warming(NamedTuple):
+    """A cold reading of a sensor, and a warm one that follows."""
+
+    sensor: str
+    first_at: int
+    last_at: int
+    cold: float
+    warm: float
 
 
 class Mean(AggregateFunction[Reading, tuple[float, int], float]):

@@ -224,6 +224,23 @@ SPARK_WORKLOADS = (
         (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK),
         rows_per_second=5_000,
     ),
+    # A cold reading has five partners where there are few sensors, and half a one where there are many.
+    *[
+        SparkWorkload(
+            name=f"join-{suffix}",
+            title=f"interval join of two streams, 10 s, {keys:,} sensors",
+            problem="join",
+            inputs=(InputSize(keys, rows, batches),),
+            contenders=(NATIVE, TUNED, DECLARED, PYTHON),
+            shape="two",
+            rows_per_second=rows_per_second,
+        )
+        for suffix, keys, rows, batches, rows_per_second in (
+            # More rows a batch would take Spark minutes: for each it looks at all readings of the sensor.
+            ("1k", 1_000, 50_000, 5, 1_000),
+            ("100k", 100_000, 250_000, 4, 10_000),
+        )
+    ],
     SparkWorkload(
         name="records",
         title="tumbling mean, 5 s, 1,000 sensors: cost of a record as the stream gets longer",

@@ -39,12 +39,18 @@ nitpick_ignore_regex = [
     ),
     # The classes of declared aggregates and of triggers: what the public functions give, and nobody else makes.
     (r"py:class", r"windrow\.triggers\.composable\.(combinations|conditions|repeating)\..*"),
+    (r"py:class", r"windrow\.joins\.declared_join\..*"),
     (r"py:class", r"windrow\.aggregates\.(arithmetic|arrival|combined|distinct|facts|order|sketches)\..*"),
 ]
 
 # Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.
 nitpick_ignore = [
     ("py:class", "windrow.panes.settings.PaneSettings"),
+    ("py:class", "windrow.connected.interval_join._AsOf"),
+    ("py:class", "windrow.connected.interval_join._Bounds"),
+    ("py:class", "windrow.connected.window_join.TwoStreams"),
+    ("py:class", "windrow.connected.window_join._Settings"),
+    ("py:class", "_AsOf"),
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
     ("py:class", "windrow.window_settings.WindowSettings"),

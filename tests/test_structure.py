@@ -180,6 +180,7 @@ def test_the_architecture_names_each_module_that_uses_private_parts_of_spark() -
 
 
 SHARED_NAMES = {
+    ("connected", "functions"): {"broadcast"},  # the streams, and the functions that they take
     ("local", "spark"): {"runner"},  # each engine has one
     ("spark/sinks", "spark/sources"): {"table"},  # who reads each source, and who writes each sink
 }
@@ -197,7 +198,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
     assert shared == SHARED_NAMES
 
 
-MOST_LINES = 33_350
+MOST_LINES = 36_000
 """The lines of the runtime, docstrings and blank lines included; only what users get from them raises this."""
 
 

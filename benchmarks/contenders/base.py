@@ -86,13 +86,13 @@ class SparkQuery(Contender):
         return self._finish(tables)
 
 
-def read_input(job: Job) -> DataFrame:
-    """The dataset as a stream, a batch of the dataset being a micro-batch."""
+def read_input(job: Job, folder: str = "") -> DataFrame:
+    """The dataset, or the stream in a folder of it, as a stream, a batch of the dataset being a micro-batch."""
     spec = job.dataset.spec
     reader = job.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", spec.files_per_batch)
     if spec.format == "csv":
         reader = reader.option("header", "true")
-    return reader.format(spec.format).load(str(job.dataset.path))
+    return reader.format(spec.format).load(str(job.dataset.path / folder))
 
 
 def run_query(results: DataFrame, job: Job) -> Any:

@@ -11,13 +11,14 @@ from benchmarks.contenders import (
     handwritten,
     handwritten_spans,
     handwritten_windows,
+    joining,
     native,
     windrow_declared,
     windrow_panes,
     windrow_python,
 )
 from benchmarks.contenders.base import Contender, SparkQuery
-from benchmarks.contenders.windrow_run import WindrowPlan
+from benchmarks.contenders.windrow_run import WindrowJoin, WindrowPlan
 from benchmarks.problems import Problem
 from benchmarks.workloads import (
     BY_CLOCK,
@@ -89,6 +90,12 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         PYTHON: WindrowPlan(windrow_python.top),
         FOLDING: SparkQuery(handwritten_windows.top),
     },
+    "join": {
+        NATIVE: joining.NativeJoin(has_settings=False),
+        TUNED: joining.NativeJoin(has_settings=True),
+        DECLARED: WindrowJoin(joining.declared),
+        PYTHON: WindrowJoin(joining.python),
+    },
     "chained": {
         DECLARED: WindrowPlan(windrow_declared.chained),
         PYTHON: WindrowPlan(windrow_python.chained),
@@ -100,6 +107,6 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
 
 def contender(problem: Problem, name: str) -> Contender:
     """The contender."""
-    if name in {NATIVE, TUNED}:
+    if name in {NATIVE, TUNED} and problem in _NATIVE:
         return SparkQuery(_NATIVE[problem], has_settings=name == TUNED)
     return _CONTENDERS[problem][name]

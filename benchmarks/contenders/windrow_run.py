@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from benchmarks.check import Outcome
 from benchmarks.contenders.base import Contender, Job, read_results
+from benchmarks.data import COLD, WARM
 from benchmarks.problems import BOUND_MS
 from benchmarks.readings import Reading
-from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, DataStreamSink, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import FunctionSink, ParquetFileSink, Sink
 from windrow.sources import CsvFileSource, JsonFileSource, ParquetFileSource
 from windrow_runtime.spark import SparkRunner
 
-__all__ = ["Build", "Sinks", "WindrowPlan"]
+__all__ = ["Build", "Join", "Sinks", "WindrowJoin", "WindrowPlan"]
 
 # Any in this module: Arrow tables and records of any kind; pyarrow ships no types.
 
@@ -40,6 +41,9 @@ class Sinks:
 Build = Callable[[DataStream[Reading], Sinks], Sequence[DataStreamSink]]
 """Makes a plan of readings that have timestamps."""
 
+Join = Callable[[KeyedStream[Reading, str], KeyedStream[Reading, str]], DataStream[Any]]
+"""Makes a stream of two streams of readings, by sensor."""
+
 
 _SOURCES: Final = {"parquet": ParquetFileSource, "json": JsonFileSource, "csv": CsvFileSource}
 
@@ -58,12 +62,7 @@ class WindrowPlan(Contender):
 
     def run(self, job: Job) -> Outcome:
         results, late = _Taken(job, job.results), _Taken(job, job.late)
-        spec = job.dataset.spec
-        source = _SOURCES[spec.format](job.dataset.path, Reading, files_per_batch=spec.files_per_batch)
-        readings = from_source(source).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
-        )
-        ends = self._build(readings, Sinks(results.sink, late.sink))
+        ends = self._ends(job, Sinks(results.sink, late.sink))
         # Not drained: the closing reading closes the windows, as it does for the other contenders.
         SparkRunner(job.spark).run(Pipeline("benchmark", *ends), drain=False)
         table = results.table()
@@ -71,6 +70,34 @@ class WindrowPlan(Contender):
             table = self._finish(table)
         # A plan that has a sink for late readings has another beside it.
         return Outcome(table, late.count() if len(ends) > 1 else None)
+
+    def _ends(self, job: Job, sinks: Sinks) -> Sequence[DataStreamSink]:
+        return self._build(readings_in(job), sinks)
+
+
+class WindrowJoin(WindrowPlan):
+    """A plan of two streams on :class:`SparkRunner`.
+
+    Args:
+        join: Makes results of the cold readings and of the warm ones, by sensor.
+    """
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(lambda _, sinks: ())
+        self._join = join
+
+    def _ends(self, job: Job, sinks: Sinks) -> Sequence[DataStreamSink]:
+        cold, warm = (readings_in(job, folder).key_by(lambda r: r.sensor) for folder in (COLD, WARM))
+        return [self._join(cold, warm).sink_to(sinks.results)]
+
+
+def readings_in(job: Job, folder: str = "") -> DataStream[Reading]:
+    """The dataset, or the stream in a folder of it, with timestamps."""
+    spec = job.dataset.spec
+    source = _SOURCES[spec.format](job.dataset.path / folder, Reading, files_per_batch=spec.files_per_batch)
+    return from_source(source).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
+    )
 
 
 @dataclass(slots=True)

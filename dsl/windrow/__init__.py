@@ -1,5 +1,20 @@
 """windrow: a typed, Dataflow-style language for windowed streams."""
 
+from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStream
+from windrow.connected.connect import ConnectedStreams, KeyedConnectedStreams
+from windrow.connected.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin
+from windrow.connected.window_join import (
+    CoGroupedStreams,
+    CoGroupEqualTo,
+    CoGroupWhere,
+    JoinedStreams,
+    JoinEqualTo,
+    JoinWhere,
+    MergingWindowCoGroup,
+    MergingWindowJoin,
+    WindowCoGroup,
+    WindowJoin,
+)
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.stream import DataStream, KeyedStream
@@ -21,18 +36,36 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllWindowedStream",
+    "AsOfJoin",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CoGroupEqualTo",
+    "CoGroupWhere",
+    "CoGroupedStreams",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinEqualTo",
+    "JoinWhere",
+    "JoinedStreams",
+    "KeyedConnectedStreams",
     "KeyedStream",
+    "LeftAsOfJoin",
     "MaybeEmptyAllWindowedStream",
     "MaybeEmptyMergingAllWindowedStream",
     "MaybeEmptyMergingWindowedStream",
     "MaybeEmptyWindowedStream",
     "MergingAllWindowedStream",
+    "MergingWindowCoGroup",
+    "MergingWindowJoin",
     "MergingWindowedStream",
     "OutputTag",
     "Pipeline",
     "WatermarkStrategy",
+    "WindowCoGroup",
+    "WindowJoin",
     "WindowedStream",
     "WindrowError",
     "from_collection",

@@ -18,12 +18,14 @@ from windrow.time import positive_millis
 __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "BroadcastState",
     "KeyedStateStore",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingStateDescriptor",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "StateDescriptor",
@@ -37,6 +39,7 @@ K = TypeVar("K")
 A = TypeVar("A")
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
+V_co = TypeVar("V_co", covariant=True)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,7 +52,7 @@ class ValueState(Protocol[V]):
         ...
 
     def update(self, value: V) -> None:
-        """Set the value."""
+        """Set the value; None forgets it."""
         ...
 
     def clear(self) -> None:
@@ -118,6 +121,50 @@ class MapState(Protocol[K, V]):
 
     def clear(self) -> None:
         """Forget everything."""
+        ...
+
+
+class ReadOnlyBroadcastState(Protocol[K, V_co]):
+    """Rules by key, to be read, in the order in which the keys were first put. What is handed out is a copy."""
+
+    def get(self, key: K) -> V_co | None:
+        """The rule under ``key``, or None."""
+        ...
+
+    def contains(self, key: K) -> bool:
+        """Whether there is a rule under ``key``."""
+        ...
+
+    def keys(self) -> Iterator[K]:
+        """The keys."""
+        ...
+
+    def values(self) -> Iterator[V_co]:
+        """The rules."""
+        ...
+
+    def items(self) -> Iterator[tuple[K, V_co]]:
+        """Keys and rules."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Whether there are no rules."""
+        ...
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V], Protocol[K, V]):
+    """Rules by key, to be changed by the elements of a broadcast stream."""
+
+    def put(self, key: K, value: V) -> None:
+        """Set the rule under ``key``."""
+        ...
+
+    def remove(self, key: K) -> None:
+        """Forget the rule under ``key``; no error where it is not there."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all rules."""
         ...
 
 

@@ -6,7 +6,7 @@ may be used many times and is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from types import GenericAlias
@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from typing_extensions import TypeForm, deprecated
 
 from windrow.arguments import check_assigner, check_function, count_window
+from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStream, broadcast_node
+from windrow.connected.connect import ConnectedStreams, KeyedConnectedStreams
+from windrow.connected.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
+from windrow.connected.sides import keyed_by_both
+from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError
-from windrow.functions import KeyedProcessFunction
+from windrow.functions import KeyedProcessFunction, ProcessFunction
+from windrow.functions.marked import JoinKind
 from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
@@ -33,6 +39,7 @@ from windrow.plan.nodes import (
     ReturnsNode,
     SideOutputNode,
     SinkNode,
+    TimedJoinNode,
     TimestampsNode,
     UnionNode,
     WindowNode,
@@ -42,6 +49,8 @@ from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
 from windrow.sinks import Sink
+from windrow.stages.lookups import map_async_node, map_batches_node, process_node
+from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.window_settings import WindowSettings
@@ -58,6 +67,7 @@ R = TypeVar("R")
 K = TypeVar("K")
 H = TypeVar("H", bound=Hashable)
 S = TypeVar("S")
+U = TypeVar("U")
 W = TypeVar("W", bound=Window)
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
@@ -320,6 +330,108 @@ class DataStream(Generic[T_co]):
         """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
         return AllWindowedStream(count_window(self._node, DataStream, size, slide))
 
+    def process(self, function: ProcessFunction[T_co, R], *, name: str | None = None) -> DataStream[R]:
+        """Make records from each element, and split the stream into side outputs, which ``get_side_output`` takes.
+
+        Args:
+            function: Gets the elements.
+            name: Names the step.
+        """
+        return DataStream(process_node(self._node, function, name))
+
+    def map_batches(
+        self, function: Callable[[Sequence[T_co]], Sequence[R]], *, size: int, name: str | None = None
+    ) -> DataStream[R]:
+        """Make one element from each, several at a time, for models and databases.
+
+        Args:
+            function: Takes a sequence of elements in order, and returns a sequence of as many results. A call has at
+                most ``size`` elements, and fewer at the end of what has arrived: it waits for no more.
+            size: The most elements of a call.
+            name: Names the step.
+        """
+        return DataStream(map_batches_node(self._node, function, size, name))
+
+    def map_async(
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        capacity: int,
+        timeout: timedelta | None = None,
+        retries: int = 0,
+        ordered: bool = True,
+        timed_out: OutputTag[T_co] | None = None,
+        name: str | None = None,
+    ) -> DataStream[R]:
+        """Make one element from each by a coroutine, many side by side on one event loop for each worker.
+
+        All that are under way are done when the batch ends, so no result is lost or doubled.
+
+        Args:
+            function: ``async def f(element)``, or an :class:`~windrow.functions.AsyncFunction`.
+            capacity: How many are under way at most; further elements wait.
+            timeout: How long a try may take; None: any time.
+            retries: How many tries follow one that has raised an exception or taken too long.
+            ordered: Whether results keep the order of the elements. Else they come in the order in which they are done.
+            timed_out: The side output for elements whose last try took too long; without it that ends the run. An
+                exception of the last try ends the run in any case.
+            name: Names the step.
+        """
+        return DataStream(
+            map_async_node(
+                self._node,
+                function,
+                capacity=capacity,
+                timeout=timeout,
+                retries=retries,
+                ordered=ordered,
+                timed_out=timed_out,
+                name=name,
+            )
+        )
+
+    def connect(self, other: DataStream[U]) -> ConnectedStreams[T_co, U]:
+        """This stream and another one, of any type, to be processed together.
+
+        Args:
+            other: The second stream.
+        """
+        return ConnectedStreams(self, _stream(other, "connect"))
+
+    # Any: a stream may change maps of any types.
+    def broadcast(self, *descriptors: MapStateDescriptor[Any, Any]) -> BroadcastStream[T_co]:
+        """This stream as one of rules: each element reaches all keys of a keyed stream that is connected to it.
+
+        Args:
+            descriptors: Those of the maps that hold the rules, each with a name of its own.
+
+        Raises:
+            InvalidArgumentError: If a descriptor is not one of a map, has the name of another, or lets rules expire.
+        """
+        return BroadcastStream(broadcast_node(self._node, descriptors))
+
+    def join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co, U]:
+        """Join this stream and another one by key and window: ``join(b).where(f).equal_to(g).window(w).apply(h)``.
+
+        Each pair of a left and a right element that share a key and a window makes a record when the window fires.
+        """
+        return JoinedStreams(self._with(other, JoinKind.INNER))
+
+    def left_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co, U | None]:
+        """As :meth:`join`; a left element of a window without right ones comes with None."""
+        return JoinedStreams(self._with(other, JoinKind.LEFT))
+
+    def full_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co | None, U | None]:
+        """As :meth:`join`; an element of a window without elements of the other stream comes with None."""
+        return JoinedStreams(self._with(other, JoinKind.FULL))
+
+    def co_group(self, other: DataStream[U]) -> CoGroupedStreams[T_co, U]:
+        """Group this stream and another one by key and window: both lists of elements make records together."""
+        return CoGroupedStreams(self._with(other, None))
+
+    def _with(self, other: object, kind: JoinKind | None) -> TwoStreams:
+        return TwoStreams(self._node, _stream(other, "join" if kind else "co_group").node, DataStream, kind)
+
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.
 
@@ -330,9 +442,12 @@ class DataStream(Generic[T_co]):
                 "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
             )
         kind: object | None = tag.element_type
-        if kind is None and isinstance(self._node, WindowNode) and self._node.late_tag == tag:
-            kind = self._node.input.element_type
-        return DataStream(SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location()))
+        node = self._node
+        if kind is None and isinstance(node, WindowNode) and node.late_tag == tag:
+            kind = node.input.element_type
+        elif kind is None and isinstance(node, (WindowNode, TimedJoinNode)):
+            kind = node.late_tags.element_type(tag, node.input.element_type)
+        return DataStream(SideOutputNode(input=node, tag=tag, element_type=kind, location=caller_location()))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
@@ -357,6 +472,19 @@ class DataStream(Generic[T_co]):
 
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
+
+
+def _stream(other: object, call: str) -> DataStream[Any]:
+    """The other stream of a call, or an error where it is none."""
+    if not isinstance(other, DataStream):
+        raise InvalidArgumentError(
+            f"{call} needs another stream",
+            given=other,
+            expected="a DataStream",
+            where=caller_location(),
+            hint=_HINTS.get(type(other)),
+        )
+    return other
 
 
 class KeyedStream(Generic[T, K]):
@@ -401,6 +529,103 @@ class KeyedStream(Generic[T, K]):
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
         """
         return WindowedStream(count_window(self._node, DataStream, size, slide))
+
+    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one element from each; the result has no keys. See :meth:`DataStream.map`."""
+        return self._without_keys().map(function, name=name)
+
+    # As for streams without keys: the first overload is for functions that return Any.
+    @overload
+    def flat_map(self, function: Callable[[T], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def flat_map(  # type: ignore[overload-overlap]
+        self, function: Callable[[T], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def flat_map(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def flat_map(
+        self, function: Callable[[T], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """Make any number of elements from each; the result has no keys. See :meth:`DataStream.flat_map`."""
+        return self._without_keys().flat_map(function, name=name)
+
+    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
+        """Keep the elements for which the function is true; the result has no keys."""
+        return self._without_keys().filter(function, name=name)
+
+    def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
+        """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs."""
+        plain = [other._without_keys() if isinstance(other, KeyedStream) else other for other in others]
+        return self._without_keys().union(*plain)
+
+    def _without_keys(self) -> DataStream[T]:
+        return DataStream(self._node.input)
+
+    @overload
+    def connect(self, other: KeyedStream[U, K]) -> KeyedConnectedStreams[T, U, K]: ...
+    @overload
+    def connect(self, other: BroadcastStream[U]) -> BroadcastConnectedStream[T, U, K]: ...
+    def connect(
+        self, other: KeyedStream[U, K] | BroadcastStream[U]
+    ) -> KeyedConnectedStreams[T, U, K] | BroadcastConnectedStream[T, U, K]:
+        """This stream and another one, to be processed together by key.
+
+        Args:
+            other: A keyed stream with keys of the same type, or a stream of rules that :meth:`DataStream.broadcast`
+                made.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self._node, other.node, DataStream)
+        return KeyedConnectedStreams(self._keyed_with(other, "connect"), DataStream)
+
+    def interval_join(self, other: KeyedStream[U, K]) -> IntervalJoin[T, U, K]:
+        """Join elements of this stream and of another one that share a key and are near in time.
+
+        Args:
+            other: The right stream.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        return IntervalJoin(self._keyed_with(other, "interval_join"), DataStream)
+
+    def as_of_join(self, other: KeyedStream[U, K]) -> AsOfJoin[T, U, K]:
+        """Join each element with the last one of another stream, of the same key, at or before its timestamp.
+
+        Args:
+            other: The right stream, of versions.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        return AsOfJoin(self._keyed_with(other, "as_of_join"), DataStream)
+
+    def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
+        """As :meth:`as_of_join`; elements come out without a version, too, with None in its place."""
+        return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"), DataStream)
+
+    def _keyed_with(self, other: object, call: str) -> KeyByNode:
+        if not isinstance(other, KeyedStream):
+            raise InvalidArgumentError(
+                f"{call} on a keyed stream needs another keyed stream",
+                given=other,
+                expected="a KeyedStream with keys of the same type",
+                where=caller_location(),
+                hint="call key_by on both streams",
+            )
+        left, right = self._node, other._node
+        return keyed_by_both(
+            (left.input, left.selector),
+            (right.input, right.selector),
+            (left.key_type, right.key_type),
+            counts_at_once=True,
+        )
 
     def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of a key, with state and timers.
@@ -477,3 +702,10 @@ class KeyedStream(Generic[T, K]):
 
     def __repr__(self) -> str:
         return node_line("KeyedStream", self._node)
+
+
+_HINTS: Mapping[type[object], str] = {
+    KeyedStream: "call key_by on both streams, or on the connected ones",
+    BroadcastStream: "call key_by on the stream that the rules are for",
+}
+"""What to write instead where a call takes a stream, and was given another stage."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from windrow.aggregates.declared import DeclaredAggregate
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult
+from windrow.stages.ready_made import ReadyMade, ReadyMadeOrNone
 from windrow.triggers import MergingTrigger, Trigger
 from windrow.window_settings import WindowSettings
 from windrow.window_stage import AllStage, KeyedStage
@@ -39,7 +41,7 @@ W = TypeVar("W", bound=Window)
 # Any below: the overloads of aggregate say what its results are.
 
 
-class _Keyed(KeyedStage[T, K, W]):
+class _Keyed(ReadyMade[T], KeyedStage[T, K, W]):
     """Windows of a keyed stream that have elements when they fire."""
 
     __slots__ = ()
@@ -73,6 +75,10 @@ class _Keyed(KeyedStage[T, K, W]):
             name: Names the step.
         """
         return self._aggregate_keyed(function, window_function, name)
+
+    # Any: the calls say of which type their results are.
+    def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
+        return self._aggregate_keyed(function, None, name)
 
 
 class WindowedStream(_Keyed[T, K, W]):
@@ -142,7 +148,7 @@ class MergingWindowedStream(_Keyed[T, K, W]):
         return MaybeEmptyMergingWindowedStream(self._evicted(evictor))
 
 
-class _All(AllStage[T, W]):
+class _All(ReadyMade[T], AllStage[T, W]):
     """Windows of a stream without keys that have elements when they fire."""
 
     __slots__ = ()
@@ -170,6 +176,10 @@ class _All(AllStage[T, W]):
     ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
         return self._aggregate_all(function, window_function, name)
+
+    # Any: the calls say of which type their results are.
+    def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
+        return self._aggregate_all(function, None, name)
 
 
 class AllWindowedStream(_All[T, W]):
@@ -224,7 +234,7 @@ class MergingAllWindowedStream(_All[T, W]):
         return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class MaybeEmptyWindowedStream(WindowedStream[T, K, W]):
+class MaybeEmptyWindowedStream(ReadyMadeOrNone[T], WindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
@@ -261,7 +271,7 @@ class MaybeEmptyWindowedStream(WindowedStream[T, K, W]):
         return self._aggregate_keyed(function, window_function, name)
 
 
-class MaybeEmptyMergingWindowedStream(MergingWindowedStream[T, K, W]):
+class MaybeEmptyMergingWindowedStream(ReadyMadeOrNone[T], MergingWindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
@@ -298,7 +308,7 @@ class MaybeEmptyMergingWindowedStream(MergingWindowedStream[T, K, W]):
         return self._aggregate_keyed(function, window_function, name)
 
 
-class MaybeEmptyAllWindowedStream(AllWindowedStream[T, W]):
+class MaybeEmptyAllWindowedStream(ReadyMadeOrNone[T], AllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
@@ -331,7 +341,7 @@ class MaybeEmptyAllWindowedStream(AllWindowedStream[T, W]):
         return self._aggregate_all(function, window_function, name)
 
 
-class MaybeEmptyMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
+class MaybeEmptyMergingAllWindowedStream(ReadyMadeOrNone[T], MergingAllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -17,13 +17,13 @@ import pytest
 from benchmarks import data
 from benchmarks.answers import Answer, answer
 from benchmarks.check import Outcome, check
-from benchmarks.contenders import windrow_declared, windrow_panes, windrow_python
-from benchmarks.contenders.windrow_run import Build, Sinks
+from benchmarks.contenders import joining, windrow_declared, windrow_panes, windrow_python
+from benchmarks.contenders.windrow_run import Build, Join, Sinks
 from benchmarks.data import Dataset, DatasetSpec, Shape, prepare
 from benchmarks.errors import WrongResultError
 from benchmarks.problems import BOUND_MS, Problem
 from benchmarks.readings import Reading
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import FunctionSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
@@ -32,6 +32,17 @@ from windrow_runtime.local import LocalRunner
 
 # A batch is half a minute: windows of a minute fire, sessions end, readings are too late.
 KEYS, ROWS, BATCHES, ROWS_PER_SECOND = 20, 600, 5, 20
+
+
+def joined(join: Join) -> Build:
+    """A plan that makes two streams of one."""
+
+    def build(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+        cold, warm = readings.filter(lambda r: r.celsius < 20.0), readings.filter(lambda r: r.celsius >= 20.0)
+        return [join(cold.key_by(lambda r: r.sensor), warm.key_by(lambda r: r.sensor)).sink_to(sinks.results)]
+
+    return build
+
 
 SHAPES: dict[Problem, Shape] = {"sessions": "turns", "lateness": "late", "panes": "late", "count": "skewed"}
 BUILDS: dict[Problem, list[Build]] = {
@@ -42,6 +53,7 @@ BUILDS: dict[Problem, list[Build]] = {
     "panes": [windrow_panes.on_time, windrow_panes.by_clock, windrow_panes.by_count],
     "count": [windrow_declared.count, windrow_python.count],
     "top": [windrow_declared.top, windrow_python.top],
+    "join": [joined(joining.declared), joined(joining.python)],
     "chained": [windrow_declared.chained, windrow_python.chained, partial(windrow_python.chained, general=True)],
 }
 

@@ -20,6 +20,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.row_form import RowForm
+from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
@@ -87,9 +88,7 @@ def bound_in(task: int, watermark: int, step: str) -> int | None:
 class Engine:
     """Scans records as columns, and calls the groups of one step as Spark does."""
 
-    def __init__(
-        self, topology: Topology, form: ColumnarForm | RowForm, record: type[Any], tuning: StateTuning
-    ) -> None:
+    def __init__(self, topology: Topology, form: OnColumns | RowForm, record: type[Any], tuning: StateTuning) -> None:
         (step,) = topology.keyed
         side = {"late": Forward((ToSink(LATE_SINK),))} if len(topology.sinks) > 1 else {}
         keyed = KeyedStep(
@@ -99,7 +98,7 @@ class Engine:
             partial(operator_for, step),
             Forward((ToSink(RESULTS),)),
             side,
-            form=form if isinstance(form, ColumnarForm) else None,
+            form=form if isinstance(form, OnColumns) else None,
             arrival=form if isinstance(form, RowForm) else None,
         )
         self.form = form
@@ -183,7 +182,8 @@ class Engine:
         data = self.records[label]
         sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
-        first = 0 if not isinstance(self.form.windows, Tiles) and len(sizes) > 1 else 1
+        in_chunks = isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Tiles)
+        first = 0 if not in_chunks and len(sizes) > 1 else 1
         stored = [number for number, size in enumerate(sizes) if size and number >= first]
         assert sorted(self.stores[label]) == stored
 

@@ -19,8 +19,9 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.forms.result_type import results_of
+from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.errors import DeclinedError

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.cases import load
 from tests.conformance.engines import ENGINES, EngineUnavailableError
-from tests.conformance.runner import PARTS, run_files
+from tests.conformance.runner import PARTS, report, run_cases, run_files
 from tests.conformance.skips import SKIPS
 
 
@@ -31,22 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     skips.check({"operator", *PARTS}, cases)
     try:
         with ENGINES[options.engine]() as engine:
-            outcomes = run_files(options.files, engine, skips)
+            outcomes = run_files(options.files, lambda cases: run_cases(cases, engine, skips))
     except EngineUnavailableError as error:
         print(error, file=sys.stderr)
         return 2
-    failed = [outcome for outcome in outcomes if outcome.differences]
-    skipped: defaultdict[str, int] = defaultdict(int)
-    for outcome in failed:
-        print(f"FAILED {outcome.file}: {outcome.name}", *outcome.differences, "", sep="\n")
-    for outcome in outcomes:
-        if outcome.skipped is not None:
-            skipped[outcome.skipped] += 1
-    for reason, count in skipped.items():
-        print(f"skipped {count}: {reason}")
-    passed = sum(outcome.passed for outcome in outcomes)
-    print(f"{passed} passed, {len(failed)} failed, {sum(skipped.values())} skipped")
-    return 1 if failed else 0
+    return report(outcomes)
 
 
 if __name__ == "__main__":

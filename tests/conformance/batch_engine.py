@@ -58,7 +58,7 @@ class BatchEngine:
             told |= self._run(query)
         return [told[place] for place in range(len(scripts))]
 
-    def _run(self, query: list[Placed]) -> dict[int, Told]:
+    def _run(self, query: list[Placed[Script]]) -> dict[int, Told]:
         run = _Run(self._start, query)
         error = run.run()
         if error is None or len(query) == 1:
@@ -71,7 +71,7 @@ class BatchEngine:
 class _Run:
     """A query, and what it gave."""
 
-    def __init__(self, start: StartRunner, query: Sequence[Placed]) -> None:
+    def __init__(self, start: StartRunner, query: Sequence[Placed[Script]]) -> None:
         self._start = start
         self._query = query
         self._end = max(placed.end for placed in query)

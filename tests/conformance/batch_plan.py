@@ -24,9 +24,24 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 
-__all__ = ["EMITS", "LATE_ELEMENTS", "SIDE_OUTPUT", "WATERMARK", "Chunk", "Part", "Seen", "case_of", "pipeline_of"]
+__all__ = [
+    "EMITS",
+    "LATE_ELEMENTS",
+    "SIDE_OUTPUT",
+    "START",
+    "WATERMARK",
+    "Arriving",
+    "Chunk",
+    "Part",
+    "Seen",
+    "Watch",
+    "case_of",
+    "name_of",
+    "no_key",
+    "pipeline_of",
+]
 
-_START = "start"
+START = "start"
 EMITS, LATE_ELEMENTS, SIDE_OUTPUT, WATERMARK = "emits", "late", "side", "watermark"
 
 
@@ -108,15 +123,20 @@ def case_of(step_id: str) -> int | None:
 _UNDER_TEST = f"{STEP}, case "
 
 
+def name_of(case: int) -> str:
+    """The name of the step under test of a case."""
+    return f"{_UNDER_TEST}{case}"
+
+
 def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Seen]:
     mine = parts.filter(partial(_belongs, number))
-    computed = script.pipeline.compute(_stamped(mine, script).map(_element), f"{_UNDER_TEST}{number}")
-    arriving = computed.records.map(_record).union(mine.filter(_is_start).map(_start))
+    computed = script.pipeline.compute(_stamped(mine, script).map(_element), name_of(number))
+    arriving = computed.records.map(_record).union(mine.filter(_is_start).map(_starting))
     if computed.side is not None:
         arriving = arriving.union(computed.side.map(_side))
     if script.pipeline.has_late_output:
         arriving = arriving.union(computed.step.get_side_output(LATE).map(_late))
-    return arriving.key_by(_no_key).process(_Watch(number), name=f"watch {number}")
+    return arriving.key_by(no_key).process(Watch(number), name=f"watch {number}")
 
 
 def _stamped(parts: DataStream[Part], script: Script) -> DataStream[Part]:
@@ -171,31 +191,34 @@ def _is_start(part: Part) -> bool:
     return part == Part(part.case)
 
 
-class _Arriving(NamedTuple):
+class Arriving(NamedTuple):
+    """What arrives at a :class:`Watch`: a record, a late element, something of a side output, or what wakes it."""
+
     kind: str
     key: str = ""
     value: str = ""
     window: str = ""
 
 
-def _start(part: Part) -> _Arriving:
-    return _Arriving(_START)
+def _starting(part: Part) -> Arriving:
+    return Arriving(START)
 
 
-def _record(record: Record) -> _Arriving:
-    return _Arriving(EMITS, record.key, record.value, record.window)
+def _record(record: Record) -> Arriving:
+    return Arriving(EMITS, record.key, record.value, record.window)
 
 
-def _late(element: Element) -> _Arriving:
-    return _Arriving(LATE_ELEMENTS, element.key, element.value, element.script)
+def _late(element: Element) -> Arriving:
+    return Arriving(LATE_ELEMENTS, element.key, element.value, element.script)
 
 
-def _side(value: str) -> _Arriving:
-    return _Arriving(SIDE_OUTPUT, "", value, "")
+def _side(value: str) -> Arriving:
+    return Arriving(SIDE_OUTPUT, "", value, "")
 
 
-def _no_key(arriving: _Arriving) -> None:
-    return None
+def no_key(arriving: Arriving) -> None:
+    """The key of all that arrives."""
+    return
 
 
 class _Markers(WatermarkGenerator[Part]):
@@ -208,15 +231,15 @@ class _Markers(WatermarkGenerator[Part]):
         """Says nothing."""
 
 
-class _Watch(KeyedProcessFunction[None, _Arriving, Seen]):
+class Watch(KeyedProcessFunction[None, Arriving, Seen]):
     """Notes what arrives, and each watermark from the start on, since it always waits for the next one."""
 
     def __init__(self, case: int) -> None:
         self._case = case
 
-    def process_element(self, value: _Arriving, context: KeyedProcessContext[None]) -> Iterator[Seen]:
+    def process_element(self, value: Arriving, context: KeyedProcessContext[None]) -> Iterator[Seen]:
         watermark = self._await(context)
-        if value.kind != _START:
+        if value.kind != START:
             yield Seen(self._case, *value, context.timestamp, watermark)
 
     def on_timer(self, timestamp: int, context: OnTimerContext[None]) -> Iterator[Seen]:

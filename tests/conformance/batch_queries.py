@@ -13,15 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
-from tests.conformance.engines import ClockStep, RestoreStep, Script, Step
+from tests.conformance.engines import ClockStep, RestoreStep
 from windrow.time import MIN_TIMESTAMP
 
-__all__ = ["Placed", "queries_of"]
+__all__ = ["AnyScript", "Placed", "queries_of"]
+
+
+class AnyScript(Protocol):
+    """The steps of a case, of one input or of two."""
+
+    @property
+    def steps(self) -> Sequence[object]:
+        """What happens, in order."""
+        ...
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a step is expected to fail."""
+        ...
+
+
+S = TypeVar("S", bound=AnyScript)
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placed(Generic[S]):
     """A script in a query.
 
     Attributes:
@@ -30,7 +48,7 @@ class Placed:
         begin: The chunk of its first step. The chunk before has the marker for it.
     """
 
-    script: Script
+    script: S
     place: int
     begin: int = 1
 
@@ -39,7 +57,7 @@ class Placed:
         """The chunk behind its last step."""
         return self.begin + len(self.script.steps)
 
-    def step_at(self, chunk: int) -> Step | None:
+    def step_at(self, chunk: int) -> object:
         place = chunk - self.begin
         return self.script.steps[place] if 0 <= place < len(self.script.steps) else None
 
@@ -59,12 +77,12 @@ class Placed:
         return [chunk for chunk in range(self.end) if isinstance(self.step_at(chunk), RestoreStep)]
 
 
-def queries_of(scripts: Sequence[Placed]) -> list[list[Placed]]:
+def queries_of(scripts: Sequence[Placed[S]]) -> list[list[Placed[S]]]:
     """Sort scripts into queries. The order of queries, and of scripts within one, is free."""
-    alone: list[list[Placed]] = []
-    plain: list[Placed] = []
-    restoring: list[Placed] = []
-    by_clock: list[list[Placed]] = []
+    alone: list[list[Placed[S]]] = []
+    plain: list[Placed[S]] = []
+    restoring: list[Placed[S]] = []
+    by_clock: list[list[Placed[S]]] = []
     # The longest first, so that the clocks of a query are those of its first script.
     for placed in sorted(scripts, key=lambda placed: -placed.end):
         clocks, restores = placed.clocks(), placed.restores()

@@ -15,7 +15,7 @@ from windrow.triggers import Trigger, TriggerContext, TriggerResult
 from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
 
-__all__ = ["LocalEngine"]
+__all__ = ["LocalEngine", "Probe"]
 
 
 class LocalEngine:
@@ -57,7 +57,7 @@ class LocalRun:
     def __init__(self, pipeline: Pipeline, *, explains: bool) -> None:
         self._calls = pipeline.calls
         self._explains = explains
-        self._probe = _Probe()
+        self._probe = Probe()
         self._dropped = 0
         source = PushSource(Element)
         start = PushSource(Record)
@@ -128,13 +128,18 @@ def _nothing(window: GlobalWindow, records: object) -> list[None]:
     return []
 
 
-class _Probe(Trigger[Record, GlobalWindow]):
+class Probe(Trigger[Record, GlobalWindow]):
     """Sees each record and each watermark that arrives, since it always waits for the next watermark."""
 
     def __init__(self) -> None:
         self.watermark = MIN_TIMESTAMP
         self._advanced = False
         self._overtaken = 0
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether the watermark has come on since the last call of :meth:`take`."""
+        return self._advanced
 
     def take(self) -> int:
         """How many records came behind a watermark since the last call."""

@@ -17,7 +17,7 @@ from windrow.triggers import Trigger
 from windrow.windowed import AllWindowedStream, WindowedStream
 from windrow.windows import WindowAssigner
 
-__all__ = ["LATE", "Pipeline"]
+__all__ = ["LATE", "Pipeline", "build_evictor"]
 
 LATE = OutputTag("late", Element)
 
@@ -67,7 +67,7 @@ class Pipeline:
             keyed=fields.flag("keyed"),
             assigner=build_assigner(fields.fields("assigner")),
             trigger=None if trigger is None else build_trigger(trigger),
-            evictor=None if evictor is None else _build_evictor(evictor),
+            evictor=None if evictor is None else build_evictor(evictor),
             lateness=millis(fields, "allowed_lateness_ms", 0),
             late=fields.flag("side_output_late", False),
             function=fields.fields("function"),
@@ -108,7 +108,13 @@ def _key(element: Element) -> str:
     return element.key
 
 
-def _build_evictor(fields: Fields) -> Evictor[Element, Any]:
+def build_evictor(fields: Fields) -> Evictor[Element, Any]:
+    """The evictor that ``fields`` describe.
+
+    Raises:
+        CaseError: If there is no such evictor.
+        InvalidArgumentError: If a parameter is refused.
+    """
     evictor = _evictor(fields)
     fields.done()
     return evictor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tests.conformance.window_cases import (
     run_window_start,
 )
 
-__all__ = ["PARTS", "Outcome", "run_cases", "run_files"]
+__all__ = ["PARTS", "Outcome", "Running", "report", "run_cases", "run_files"]
 
 # The kinds that need no engine: they look at the public parts alone.
 PARTS: Mapping[str, Callable[[Case, Differences], None]] = {
@@ -65,10 +66,10 @@ def run_cases(cases: Sequence[Case], engine: Engine, skips: Skips = NO_SKIPS) ->
 
     The engine gets all pipelines at once, so that it may run some of them together.
     """
-    running: list[tuple[_Running, OperatorCase]] = []
-    outcomes: list[_Running] = []
+    running: list[tuple[Running, OperatorCase]] = []
+    outcomes: list[Running] = []
     for case in cases:
-        outcome = _Running(case, skips.reason(case))
+        outcome = Running(case, skips.reason(case))
         outcomes.append(outcome)
         if outcome.skipped is not None:
             continue
@@ -86,8 +87,8 @@ def run_cases(cases: Sequence[Case], engine: Engine, skips: Skips = NO_SKIPS) ->
     return [outcome.done() for outcome in outcomes]
 
 
-class _Running:
-    """A case that is being run."""
+class Running:
+    """A case that is being run; ``skipped`` says why it is not."""
 
     def __init__(self, case: Case, skipped: str | None) -> None:
         self.skipped = skipped
@@ -110,8 +111,8 @@ class _Running:
         return Outcome(self._case.file, self._case.name, tuple(self.differences.lines), self.skipped)
 
 
-def run_files(paths: Sequence[str], engine: Engine, skips: Skips = NO_SKIPS) -> list[Outcome]:
-    """Run the cases of files. A file that cannot be read is one failure."""
+def run_files(paths: Sequence[str], run: Callable[[Sequence[Case]], list[Outcome]]) -> list[Outcome]:
+    """Run the cases of files by ``run``. A file that cannot be read is one failure."""
     unreadable: list[Outcome] = []
     cases: list[Case] = []
     for path in paths:
@@ -119,4 +120,24 @@ def run_files(paths: Sequence[str], engine: Engine, skips: Skips = NO_SKIPS) -> 
             cases += load(path)
         except CaseError as error:
             unreadable.append(Outcome(path, "the file itself", (f"  {error}",)))
-    return unreadable + run_cases(cases, engine, skips)
+    return unreadable + run(cases)
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print what failed and why, what was skipped and why, and how many cases there are of each.
+
+    Returns:
+        1 if a case failed, else 0.
+    """
+    failed = [outcome for outcome in outcomes if outcome.differences]
+    skipped: Counter[str] = Counter()
+    for outcome in failed:
+        print(f"FAILED {outcome.file}: {outcome.name}", *outcome.differences, "", sep="\n")
+    for outcome in outcomes:
+        if outcome.skipped is not None:
+            skipped[outcome.skipped] += 1
+    for reason, count in skipped.items():
+        print(f"skipped {count}: {reason}")
+    passed = sum(outcome.passed for outcome in outcomes)
+    print(f"{passed} passed, {len(failed)} failed, {skipped.total()} skipped")
+    return 1 if failed else 0

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from tests.crash.batches import give_next, given, taken, write_taken
-from tests.crash.pipeline import MODES, PLANS, SPANS, Event, Pane, Span, Total, build, write_input
+from tests.crash.pipeline import MODES, PLANS, SPANS, TWO_SOURCES, Event, Pane, Span, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.panes import Change
 from windrow.sinks import CollectSink
@@ -92,7 +92,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
             within += ", the next file given"
         print(f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new", flush=True)
     # The last start needs not do all that lies ahead, but for what Spark has noted already.
-    spark, sources = folder / "checkpoint" / "spark", range(2 if plan == "watermarks" else 1)
+    spark, sources = folder / "checkpoint" / "spark", range(2 if plan in TWO_SOURCES else 1)
     ahead = max((number for source in sources for number in given(spark, source)), default=-1) + 1
     for file in sorted((folder / "in").iterdir())[ahead + _FILES_AT_END :]:
         file.unlink()
@@ -187,6 +187,16 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
         return _panes(output)
     if plan in MODES:
         return _totals(output)
+    if plan == "interval":
+        found = _rows(output, "pairs")
+        found.update(("files of pairs", total) for total in _read(output / "pairs", Total))
+        found.update(("files of late events", event) for event in _read(output / "late", Event))
+        found.update(("files of seconds", total) for total in _read(output / "seconds", Total, JsonFileSource))
+        return found
+    if plan == "broadcast":
+        found = _rows(output, "found")
+        found.update(("files", total) for total in _read(output / "found", Total))
+        return found
     sessions, seconds, late = CollectSink[Total](), CollectSink[Total](), CollectSink[Event]()
     all_parquet = plan == "parquet"
     kind = ParquetFileSource if all_parquet else JsonFileSource
@@ -197,14 +207,19 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
     if all_parquet:
         sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
     result = LocalRunner().run(Pipeline("written", *sinks))
-    found: Counter[tuple[str, Record]] = Counter()
+    found = Counter() if all_parquet else _rows(output, "sessions", "latest")
     found.update(("files of sessions", total) for total in result.collected(sessions))
     found.update(("files of seconds", total) for total in result.collected(seconds))
     if all_parquet:
         found.update(("files of late events", event) for event in result.collected(late))
-        return found
+    return found
+
+
+def _rows(output: Path, *tables: str) -> Counter[tuple[str, Record]]:
+    """What is in the tables of the database."""
+    found: Counter[tuple[str, Record]] = Counter()
     with closing(sqlite3.connect(output / "totals.db")) as connection:
-        for table in ("sessions", "latest"):
+        for table in tables:
             rows = connection.execute(f"SELECT kind, key, value FROM {table}")
             found.update((f"table {table}", Total(*row)) for row in rows)
     return found
@@ -253,9 +268,11 @@ def _signed(folder: Path, *, is_log: bool) -> Iterator[tuple[int, Pane]]:
             yield 1, pane
 
 
-def _read(folder: Path, element: type[_T]) -> Sequence[_T]:
+def _read(
+    folder: Path, element: type[_T], kind: type[ParquetFileSource[_T] | JsonFileSource[_T]] = ParquetFileSource
+) -> Sequence[_T]:
     sink = CollectSink[_T]()
-    pipeline = Pipeline("written", from_source(ParquetFileSource(folder, element)).sink_to(sink))
+    pipeline = Pipeline("written", from_source(kind(folder, element)).sink_to(sink))
     return LocalRunner().run(pipeline).collected(sink)
 
 

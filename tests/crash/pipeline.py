@@ -1,4 +1,4 @@
-"""The pipelines that are killed: sessions, lateness, timers, and sinks of files and of a database."""
+"""The pipelines that are killed: sessions, lateness, timers, two inputs, and sinks of files and of a database."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline
 from windrow import aggregates as agg
 from windrow.functions import (
     AggregateFunction,
+    BroadcastContext,
+    KeyedBroadcastProcessFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
     OnTimerContext,
     ProcessWindowContext,
     ProcessWindowFunction,
+    ReadOnlyContext,
+    ReadOnlyOnTimerContext,
 )
 from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
-from windrow.state import ReducingStateDescriptor
+from windrow.state import MapStateDescriptor, ReducingStateDescriptor
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     MergePartContext,
@@ -42,11 +46,13 @@ from windrow.windows import (
     Window,
 )
 
-__all__ = ["MODES", "PLANS", "SPANS", "Event", "Pane", "Span", "Total", "build", "write_input"]
+__all__ = ["MODES", "PLANS", "SPANS", "TWO_SOURCES", "Event", "Pane", "Span", "Total", "build", "write_input"]
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
-PLANS = ("one", "watermarks", "parquet", "columns", "panes", *MODES)
+PLANS = ("one", "watermarks", "parquet", "columns", "panes", *MODES, "interval", "broadcast")
+TWO_SOURCES = ("watermarks", "interval", "broadcast")
+"""The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
 
@@ -129,14 +135,20 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
             that are all "parquet", so that workers write the files; or one, and steps that all run on "columns"; or
             one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
-            in an accumulation mode.
+            in an accumulation mode; or two, which an "interval" join and a join by window bring together, or the second
+            one of which is "broadcast" as rules.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
-    if plan == "watermarks":
+    if plan in TWO_SOURCES:
         second = from_source(JsonFileSource(other or folder, Event, files_per_batch=1), name="other")
         even = _stamped(events.filter(lambda event: event.value % 2 == 0), 500)
-        stamped = even.union(_stamped(second.filter(lambda event: event.value % 2 == 1), 900))
+        odd = _stamped(second.filter(lambda event: event.value % 2 == 1), 900)
+        if plan == "interval":
+            return _joined(even, odd, output)
+        if plan == "broadcast":
+            return _ruled(even, odd, output)
+        stamped = even.union(odd)
     else:
         stamped = _stamped(events, 500)
     keyed = stamped.key_by(lambda event: event.key)
@@ -173,6 +185,75 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         sessions.sink_to(DatabaseSink(url, "sessions")),
         seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
     )
+
+
+def _joined(left: DataStream[Event], right: DataStream[Event], output: Path) -> Pipeline:
+    """Joins, by interval with late elements of both sides, and by window. What they come to needs no order."""
+    output.mkdir(parents=True, exist_ok=True)
+    late = OutputTag("late", Event)
+    pairs = (
+        left.key_by(key_of)
+        .interval_join(right.key_by(key_of))
+        .between(timedelta(milliseconds=-700), timedelta(milliseconds=400))
+        .side_output_left_late_data(late)
+        .side_output_right_late_data(late)
+        .apply(pair)
+    )
+    # Without lateness: how often late elements fire a window again depends on the order of files.
+    seconds = left.join(right).where(key_of).equal_to(key_of).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    return Pipeline(
+        "crash",
+        pairs.sink_to(ParquetFileSink(output / "pairs")),
+        # Without a key, so that a row that is doubled shows.
+        pairs.sink_to(DatabaseSink(f"sqlite:///{output}/totals.db", "pairs")),
+        pairs.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
+        seconds.apply(pair).sink_to(JsonFileSink(output / "seconds")),
+    )
+
+
+def key_of(event: Event) -> str:
+    return event.key
+
+
+def pair(left: Event, right: Event) -> Total:
+    return Total(f"{left.at}={left.value} {right.at}", left.key, right.value)
+
+
+def _ruled(stream: DataStream[Event], rules: DataStream[Event], output: Path) -> Pipeline:
+    """A keyed stream with rules that do not depend on the order in which those of a batch come."""
+    output.mkdir(parents=True, exist_ok=True)
+    found = stream.key_by(key_of).connect(rules.broadcast(Highest.RULES)).process(Highest())
+    return Pipeline(
+        "crash",
+        found.sink_to(ParquetFileSink(output / "found")),
+        found.sink_to(DatabaseSink(f"sqlite:///{output}/totals.db", "found")),
+    )
+
+
+class Highest(KeyedBroadcastProcessFunction[str, Event, Event, Total]):
+    """Adds up the highest rule of a key at each of its events; some rules ask for the sums of all keys."""
+
+    RULES = MapStateDescriptor("highest", str, int)
+    _SUM = ReducingStateDescriptor("sum", add)
+
+    def process_element(self, value: Event, context: ReadOnlyContext[str]) -> Iterable[Total]:
+        rule = context.get_broadcast_state(self.RULES).get(value.key) or 0
+        context.get_state(self._SUM).add(rule)
+        context.timer_service.register_event_time_timer(value.at - value.at % 1000 + 1000)
+        return [Total(f"element {value.at} {value.value}", value.key, rule)]
+
+    def process_broadcast_element(self, value: Event, context: BroadcastContext[str, Total]) -> Iterable[Total]:
+        rules = context.get_broadcast_state(self.RULES)
+        rules.put(value.key, max(rules.get(value.key) or 0, value.value))
+        if value.value % 5 == 0:
+            context.apply_to_keyed_state(
+                self._SUM, lambda key, held: [Total(f"asked {value.at} {value.value}", key, held.get() or 0)]
+            )
+        return [Total(f"rule {value.at}", value.key, value.value)]
+
+    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterable[Total]:
+        rule = context.get_broadcast_state(self.RULES).get(context.key) or 0
+        return [Total(f"second {timestamp} {rule}", context.key, context.get_state(self._SUM).get() or 0)]
 
 
 def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:

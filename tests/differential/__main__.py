@@ -14,6 +14,9 @@ With ``--columns`` elements come from files of Parquet, JSON or CSV, a batch a f
 columns. Many cases then begin with a window step that has a declared aggregate, see :mod:`tests.differential.declared`,
 and so runs on columns. The cases of a number are others than without.
 
+With ``--two-inputs`` each case begins with a step of two inputs, see :mod:`tests.differential.two_inputs`, which reads
+two sources. The cases of a number are others than without.
+
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
 """
@@ -63,13 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="elements from files, so that Spark has their columns, and declared aggregates",
     )
+    parser.add_argument(
+        "--two-inputs", action="store_true", help="cases begin with a join, a co-group, connected streams or rules"
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
     if options.against is not None or options.write is not None:
-        if options.batch:
-            parser.error("files of expected outputs are of cases in several batches")
-        if options.columns:
-            parser.error("files of expected outputs are of cases without columns")
+        for given, what in (
+            (options.batch, "in several batches"),
+            (options.columns, "without columns"),
+            (options.two_inputs, "of one input"),
+        ):
+            if given:
+                parser.error(f"files of expected outputs are of cases {what}")
+    if options.columns and options.two_inputs:
+        parser.error("cases of two inputs have no declared aggregates")
     expected: dict[int, Found] | None = None
     seed: int = 1 if options.seed is None else options.seed
     if options.against is not None:
@@ -94,7 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = None
         if options.columns:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
-        return run(seed, numbers, engines, expected=expected, write=options.write, one_batch=options.batch, files=files)
+        return run(
+            seed,
+            numbers,
+            engines,
+            expected=expected,
+            write=options.write,
+            one_batch=options.batch,
+            files=files,
+            two_inputs=options.two_inputs,
+        )
 
 
 def _count(text: str) -> int:
@@ -120,6 +140,7 @@ def run(
     write: Path | None = None,
     one_batch: bool = False,
     files: Path | None = None,
+    two_inputs: bool = False,
 ) -> int:
     """Check cases, group by group, and print how it went.
 
@@ -130,7 +151,8 @@ def run(
     failed: set[int] = set()
     for group in grouped(numbers):
         begin = time.monotonic()
-        checked = check(Prepared(seed, group, one_batch=one_batch, files=files), engines, expected)
+        prepared = Prepared(seed, group, one_batch=one_batch, files=files, two_inputs=two_inputs)
+        checked = check(prepared, engines, expected)
         reference |= checked.reference
         for failure in checked.failures:
             print(failure.report, end="\n\n")

@@ -104,8 +104,8 @@ class Branch:
         self._outputs = outputs
         self._name = prefix
 
-    def grow(self, stream: DataStream[Event]) -> None:
-        """Put a chain of steps behind ``stream``."""
+    def grow(self, stream: DataStream[Event], *, behind_keyed: bool = False) -> None:
+        """Put a chain of steps behind ``stream``, which comes of a keyed step itself with ``behind_keyed``."""
         chance, declared = self._chance, self._declared
         declares = declared is not None and declared.wanted(first=True)
         begin = declared.head(stream) if declared is not None and declares else self._head(stream)
@@ -129,7 +129,7 @@ class Branch:
             self._mutates = not mixed and self._mutate.random() < 0.3
             if self._mutates:
                 current = current.map(m.loosened)
-            current = self._mixed(current) if mixed else self._step(current, first=level == 0)
+            current = self._mixed(current) if mixed else self._step(current, first=level == 0 and not behind_keyed)
 
     def _head(self, stream: DataStream[Event]) -> DataStream[Event]:
         chance = self._chance

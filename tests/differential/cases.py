@@ -18,6 +18,7 @@ from tests.differential.declared import DeclaredSteps
 from tests.differential.functions import Summary
 from tests.differential.inputs import random_input
 from tests.differential.mutating import Loose, Noted
+from tests.differential.two_inputs import TwoInputs
 from tests.spark.comparison import Event, Outputs
 from windrow import Pipeline
 from windrow.errors import WindrowWarning
@@ -63,23 +64,32 @@ class Prepared:
         one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
         files: A folder for files that elements come from, which have columns; None: they come from collections. With
             columns some steps have declared aggregates.
+        two_inputs: Whether cases begin with a step of two inputs, see :mod:`tests.differential.two_inputs`.
     """
 
     def __init__(
-        self, seed: int, numbers: Sequence[int], *, one_batch: bool = False, files: Path | None = None
+        self,
+        seed: int,
+        numbers: Sequence[int],
+        *,
+        one_batch: bool = False,
+        files: Path | None = None,
+        two_inputs: bool = False,
     ) -> None:
         group = numbers[0] // _GROUP
         self.seed = seed
         self.numbers = numbers
         self.one_batch = one_batch
         self.files = files
-        self.input = random_input(random.Random(f"{seed}, input {group}"))
+        self.two_inputs = two_inputs
+        self.input = random_input(random.Random(f"{seed}, input {group}"), two=two_inputs)
         if one_batch:
             self.input = self.input.in_one_batch()
         self._outputs = {number: Outputs() for number in numbers}
         self._batches: set[int] = set()
         sources = self.input.sources(None if files is None else files / f"{seed}-{group}")
-        stream = self.input.stream(sources)
+        both = self.input.streams(sources) if two_inputs else []
+        stream = None if two_inputs else self.input.stream(sources)
         clocked = self.input.clock_step is not None
         for number, outputs in self._outputs.items():
             chance = random.Random(f"{seed}, case {number}")
@@ -98,7 +108,13 @@ class Prepared:
                 panes=random.Random(f"{seed}, panes {number}"),
                 declared=declared,
             )
-            branch.grow(stream)
+            if stream is not None:
+                branch.grow(stream)
+                continue
+            left, right = both
+            branch.grow(
+                TwoInputs(chance, f"{number}.both", outputs, clocked=clocked).step(left, right), behind_keyed=True
+            )
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
             ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]
@@ -106,7 +122,7 @@ class Prepared:
 
     def alone(self, number: int) -> Prepared:
         """One of the cases by itself."""
-        return Prepared(self.seed, [number], one_batch=self.one_batch, files=self.files)
+        return Prepared(self.seed, [number], one_batch=self.one_batch, files=self.files, two_inputs=self.two_inputs)
 
     def run(self, engine: Engine) -> dict[int, Found]:
         """What an engine gives, by case."""

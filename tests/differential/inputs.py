@@ -1,4 +1,4 @@
-"""Random input: elements in batches, from one source or two, with a watermark strategy, and perhaps with a clock.
+"""Random input: elements in batches, from one source or two, with watermark strategies, and perhaps with a clock.
 
 Timestamps lie before 1970, around it, or far behind it. Elements come out of order, some much too late, and some share
 a timestamp. A clock stands still while a batch runs, and goes on by one step behind each batch that read something.
@@ -59,9 +59,13 @@ class Input:
     def stream(self, streams: list[DataStream[Event]]) -> DataStream[Event]:
         """The elements of ``streams``, which are the sources, with timestamps."""
         if len(self.strategies) == len(streams):
-            streams = [self._timed(stream, strategy) for stream, strategy in zip(streams, self.strategies, strict=True)]
+            streams = self.streams(streams)
             return streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
         return self._timed(streams[0].union(*streams[1:]), self.strategies[0])
+
+    def streams(self, streams: list[DataStream[Event]]) -> list[DataStream[Event]]:
+        """The elements of each of ``streams``, which are the sources, with timestamps and a watermark of its own."""
+        return [self._timed(stream, strategy) for stream, strategy in zip(streams, self.strategies, strict=True)]
 
     def in_one_batch(self) -> Input:
         """The same elements all in one batch, without watermarks and clock: what a batch job sees."""
@@ -127,11 +131,11 @@ _FORMATS: Final = (
 )
 
 
-def random_input(chance: random.Random) -> Input:
-    """Draw an input."""
+def random_input(chance: random.Random, *, two: bool = False) -> Input:
+    """Draw an input; with ``two`` it has two sources, each with watermarks of its own."""
     start = chance.choice(_STARTS)
     pace = chance.choice([1, 7, 20])
-    sources = chance.choice([1, 1, 2])
+    sources = 2 if two else chance.choice([1, 1, 2])
     collections: list[tuple[Event, ...]] = []
     batch_sizes: list[int] = []
     for number in range(sources):
@@ -139,7 +143,7 @@ def random_input(chance: random.Random) -> Input:
         elements = _events(chance, count, start + chance.randrange(-50, 50), pace * sources, 1000 * number)
         collections.append(tuple(elements))
         batch_sizes.append(-(-count // chance.randrange(3, 6)))
-    apart = sources > 1 and chance.random() < 0.5
+    apart = two or (sources > 1 and chance.random() < 0.5)
     strategies = [_strategy(chance, pace) for _ in range(sources if apart else 1)]
     return Input(
         tuple(collections),

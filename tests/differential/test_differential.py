@@ -21,7 +21,16 @@ from tests.differential.checking import check
 from tests.differential.mutating import tidied
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
-from windrow.plan import AggregateSpec, WindowNode
+from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
+from windrow.plan import (
+    AggregateSpec,
+    AsOfJoinNode,
+    BroadcastProcessNode,
+    IntervalJoinNode,
+    KeyedProcessNode,
+    ProcessSpec,
+    WindowNode,
+)
 from windrow.sources import FileSource, Source
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow.windows import (
@@ -34,8 +43,9 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.forms.result_type import results_of
+from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
@@ -65,6 +75,16 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     checked = check(cases, {**INTERPRETER, "Spark": on_spark})
     assert [failure.report for failure in checked.failures] == []
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
+
+
+def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession) -> None:
+    from windrow_runtime.spark import SparkRunner
+
+    def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+        return SparkRunner(spark, clock=clock).run(pipeline)
+
+    checked = check(Prepared(20, range(12), two_inputs=True), {**INTERPRETER, "Spark": on_spark})
+    assert [failure.report for failure in checked.failures] == []
 
 
 def _has_columns(source: Source[Any]) -> None:
@@ -148,6 +168,24 @@ def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--local", "--cases", "200", "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(": 200 equal, 0 different\n")
+
+
+def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--local", "--two-inputs", "--cases", "60", "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(": 60 equal, 0 different\n")
+
+
+def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:
+    found: set[object] = set()
+    for first in range(0, 60, 20):
+        for step in Topology(Prepared(7, range(first, first + 20), two_inputs=True).pipeline.steps).keyed:
+            if (step.node.name or "").endswith(".both"):
+                found.add(type(step.node))
+                if isinstance(step.node, WindowNode) and isinstance(step.node.function, ProcessSpec):
+                    process = step.node.function.process
+                    found.add(process.kind if isinstance(process, JoinPairs) else type(process))
+    steps = {WindowNode, IntervalJoinNode, AsOfJoinNode, KeyedProcessNode, BroadcastProcessNode}
+    assert found == {*steps, *JoinKind, CoGroup}
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
@@ -310,7 +348,7 @@ def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "no file of expected outputs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["--batch", "--columns"])
+@pytest.mark.parametrize("kind", ["--batch", "--columns", "--two-inputs"])
 @pytest.mark.parametrize("use", ["--against", "--write"])
 def test_files_of_outputs_are_of_cases_of_one_kind(kind: str, use: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -17,7 +17,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.spark.clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
-from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
+from windrow_runtime.spark.exchange.packer import Packer, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.exchange.rows import (
     PackedRow,
     Phase,
@@ -26,6 +26,7 @@ from windrow_runtime.spark.exchange.rows import (
     pack_values,
     phase_of,
     sequence_number,
+    unpack_broadcast,
     unpack_keyed,
     unpack_values,
 )
@@ -230,6 +231,41 @@ def test_a_row_carries_elements_for_one_level() -> None:
     assert found == {1: [0, 2], 2: [1]}
 
 
+def test_elements_for_all_keys_reach_each_group_once_and_in_order() -> None:
+    groups = KeyGroups.balanced(3, 2)
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
+    packer.start(7, -99)
+    rows: list[PackedRow] = []
+    for start in range(0, 1000, 100):
+        chunk = list(range(start, start + 100))
+        packer.add(ToAllKeys(3, 1), chunk, [value * 10 for value in chunk])
+        packer.add(ToAllKeys(4, 2), chunk[:1], [None])
+        packer.add(ToStep(3, 1, chunk), chunk, [None] * 100)
+        rows += packer.full()
+    assert rows, "elements for all keys wait for fewer of their kind than others"
+    rows += packer.flush()
+    assert list(packer.flush()) == []
+    found = sorted((row for row in rows if row.kind == RowKind.BROADCAST), key=lambda row: row.number)
+    for label in groups.labels:
+        of_group = [(row.target, part) for row in found if row.group == label for part in unpack_broadcast(row.payload)]
+        of_first = [part for level, part in of_group if level == 1]
+        assert {part.step for part in of_first} == {3}
+        assert [value for part in of_first for value in part.values] == list(range(1000))
+        assert [at for part in of_first for at in part.timestamps] == [value * 10 for value in range(1000)]
+        assert [list(part.values) for level, part in of_group if level == 2] == [list(range(0, 1000, 100))]
+
+
+def test_large_elements_for_all_keys_take_no_more_than_others_together() -> None:
+    groups = KeyGroups.balanced(4, 2)
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
+    packer.start(0, -1)
+    sizes: list[int] = []
+    for batch in range(60):
+        packer.add(ToAllKeys(0, 1), [f"{batch}-{n}" + "x" * 100_000 for n in range(5)], [None] * 5)
+        sizes.append(sum(len(row.payload) for row in packer.full()))
+    assert max(sizes[30:]) <= 6 << 20
+
+
 def test_payloads_of_large_elements_stay_small() -> None:
     groups = KeyGroups.balanced(1, 1)
     packer = Packer(groups, Phase.AFTER_WATERMARK)
@@ -252,7 +288,12 @@ def test_a_key_without_a_hash_is_told() -> None:
 
 def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
     generator = (number for number in range(3))
-    for target in (ToStep(0, 1, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(0, "p.3.sink, main.py:8")):
+    targets = (
+        ToStep(0, 1, ["a", "a"], "p.2.key_by, main.py:7"),
+        ToAllKeys(0, 1, "p.4.broadcast_process, main.py:9"),
+        ToSink(0, "p.3.sink, main.py:8"),
+    )
+    for target in targets:
         packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
         packer.start(0, -1)
         packer.add(target, [1, generator], [None, None])

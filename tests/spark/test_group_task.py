@@ -42,6 +42,7 @@ from windrow_runtime.spark.exchange.rows import (
     RowKind,
     exchange_batch,
     load_values,
+    pack_broadcast,
     pack_keyed,
     phase_of,
 )
@@ -226,7 +227,8 @@ class Engine:
         (step,) = topology.keyed
         output = Forward((ToSink(0),))
         create = partial(operator_for, step)
-        keyed = KeyedStep(0, step.id, step.id, create, output, where=step.where)
+        sides = {port.tag: output for port in topology.ports(step) if port.tag is not None}
+        keyed = KeyedStep(0, step.id, step.id, create, output, sides, where=step.where)
         self.by_clock = by_clock
         self.step = step.id
         classes = known_classes(topology.steps)
@@ -238,34 +240,41 @@ class Engine:
         self.timers = dict.fromkeys(GROUPS.labels, 0)
         self.found: defaultdict[Hashable, list[Any]] = defaultdict(list)
 
-    def batch(self, elements: list[Element], times: BatchTimes, *, crash: bool) -> None:
+    def batch(
+        self, elements: list[Element], times: BatchTimes, *, crash: bool, rules: Sequence[tuple[Any, int]] = ()
+    ) -> None:
         task = GroupTask(self.level)
         for number, label in enumerate(GROUPS.labels):
             mine = of_group(number, elements)
             timer = self.timers[label]
             current = times.current
             due = timer and timer <= (current.now if self.by_clock else encode_timer(current.watermark))
-            if not mine and not due:
+            if not mine and not rules and not due:
                 continue
             before = self.records[label], Store(self.stores[label])
-            first = self._run(task, label, times, mine)
+            first = self._run(task, label, times, mine, rules)
             if crash:
                 # Nothing of it was committed: it runs again, in another process.
                 after = self.records[label], self.stores[label]
                 self.records[label], self.stores[label] = before
-                assert self._run(GroupTask(self.level), label, times, mine) == first
+                assert self._run(GroupTask(self.level), label, times, mine, rules) == first
                 assert (self.records[label], self.stores[label]) == after
             for value in first:
                 self.found[value[0]].append(value)
             self.check(label)
 
-    def _run(self, task: GroupTask, label: int, times: BatchTimes, elements: list[Element]) -> list[Any]:
+    def _run(
+        self, task: GroupTask, label: int, times: BatchTimes, elements: list[Element], rules: Sequence[tuple[Any, int]]
+    ) -> list[Any]:
         arrived = []
         for start in range(0, len(elements), 40):
             chunk = elements[start : start + 40]
             stamps: list[int | None] = [at for _, at, _ in chunk]
             payload = pack_keyed([(0, [key for key, _, _ in chunk], list(chunk), stamps)])
             arrived.append(PackedRow(label, RowKind.ELEMENTS, 1, start, payload))
+        for number, (rule, stamp) in enumerate(rules, start=len(elements)):
+            payload = pack_broadcast([(0, [rule], [stamp])])
+            arrived.append(PackedRow(label, RowKind.BROADCAST, 1, number, payload))
         data, store = self.records[label], self.stores[label]
         outputs = list(task.run_group(label, data, store, times, times.current.now, [], arrived))
         update = outputs.pop()
@@ -326,9 +335,9 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     shares = ObjectPages.shares
 
-    def counted(self: ObjectPages, *elements: Any) -> Iterator[Share[Any]]:
+    def counted(self: ObjectPages, *elements: Any, all_keys: bool = False) -> Iterator[Share[Any]]:
         counts.append(0)
-        for share in shares(self, *elements):
+        for share in shares(self, *elements, all_keys=all_keys):
             counts[-1] += 1
             yield share
 

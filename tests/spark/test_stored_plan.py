@@ -26,7 +26,8 @@ from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
-from windrow_runtime.columnar.forms.columnar_form import Form, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume

@@ -1,6 +1,12 @@
 """The functions that users write."""
 
 from windrow.functions.aggregate import AggregateFunction, ReduceFunction
+from windrow.functions.broadcast import (
+    BroadcastContext,
+    KeyedBroadcastProcessFunction,
+    ReadOnlyContext,
+    ReadOnlyOnTimerContext,
+)
 from windrow.functions.element import FilterFunction, FlatMapFunction, KeySelector, MapFunction
 from windrow.functions.process import (
     KeyedProcessContext,
@@ -10,23 +16,47 @@ from windrow.functions.process import (
     TimerService,
 )
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
+from windrow.functions.stateless import AsyncFunction, ProcessContext, ProcessFunction
+from windrow.functions.two_inputs import (
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    JoinFunction,
+    KeyedCoProcessFunction,
+    ProcessJoinContext,
+    ProcessJoinFunction,
+)
 from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.functions.with_pane import WithPane, with_pane
 
 __all__ = [
     "AggregateFunction",
+    "AsyncFunction",
+    "BroadcastContext",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoMapFunction",
     "Counter",
     "FilterFunction",
     "FlatMapFunction",
+    "JoinFunction",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessContext",
     "KeyedProcessFunction",
     "MapFunction",
     "MetricGroup",
     "OnTimerContext",
     "ProcessAllWindowFunction",
+    "ProcessContext",
+    "ProcessFunction",
+    "ProcessJoinContext",
+    "ProcessJoinFunction",
     "ProcessWindowContext",
     "ProcessWindowFunction",
+    "ReadOnlyContext",
+    "ReadOnlyOnTimerContext",
     "ReduceFunction",
     "RichFunction",
     "RuntimeContext",

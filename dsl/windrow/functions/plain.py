@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from windrow.functions.names import function_name
-from windrow.functions.rich import RuntimeContext
 from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions.wrapper import Wrapper
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
@@ -47,17 +47,10 @@ class AppliedAll(ProcessAllWindowFunction[T, R, W]):
         return function_name(self.function)
 
 
-class WithoutKey(ProcessWindowFunction[T, R, object, W]):
+class WithoutKey(Wrapper, ProcessWindowFunction[T, R, object, W]):
     """A function without a key, for the operator, which always has one."""
 
-    def __init__(self, function: ProcessAllWindowFunction[T, R, W]) -> None:
-        self.function = function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        self.function.close()
+    function: ProcessAllWindowFunction[T, R, W]
 
     def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R] | None:
         return self.function.process(context, elements)

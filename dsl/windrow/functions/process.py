@@ -67,7 +67,7 @@ class TimerService(Protocol):
         ...
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_timer`` called when the clock reaches ``time``; at its next advance, if it has already."""
+        """Have ``on_timer`` called when the clock reaches ``time``; at the end of the batch, if it is past it."""
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
@@ -101,7 +101,7 @@ class KeyedProcessContext(Protocol[K_co]):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output, with the timestamp of the call."""
+        """Emit ``value`` to a side output, with the timestamp of the element, or the time of the timer."""
         ...
 
     @overload

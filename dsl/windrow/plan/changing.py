@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from windrow.panes import AccumulationMode
-from windrow.plan.nodes import ChangelogNode, KeyedProcessNode, Node, SideOutputNode, SourceNode, WindowNode
+from windrow.plan.nodes import (
+    BroadcastProcessNode,
+    ChangelogNode,
+    KeyedProcessNode,
+    MapAsyncNode,
+    Node,
+    ProcessNode,
+    SideOutputNode,
+    SourceNode,
+    TimedJoinNode,
+    WindowNode,
+)
 
 __all__ = ["carries_changes", "takes_changes"]
+
+_MAKING_RECORDS: Final = (SourceNode, ChangelogNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
+"""The steps whose output has no changes, whatever they take."""
 
 
 def carries_changes(node: Node) -> bool:
@@ -19,7 +35,7 @@ def carries_changes(node: Node) -> bool:
         elif isinstance(found, SideOutputNode):
             if _side_carries_changes(found):
                 return True
-        elif not isinstance(found, (SourceNode, ChangelogNode, KeyedProcessNode)):
+        elif not isinstance(found, _MAKING_RECORDS):
             further = [each for each in found.inputs if id(each) not in seen]
             seen.update(map(id, further))
             waiting += further
@@ -36,4 +52,6 @@ def _side_carries_changes(node: SideOutputNode) -> bool:
     producer = node.input
     while isinstance(producer, SideOutputNode):
         producer = producer.input
+    if isinstance(producer, (ProcessNode, MapAsyncNode)):
+        return takes_changes(producer)
     return isinstance(producer, WindowNode) and producer.late_tag == node.tag and takes_changes(producer)

@@ -5,40 +5,59 @@ Nodes are frozen and compared by identity: two equal calls make two steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple, get_args, get_origin
 
 from windrow.errors import Location
 from windrow.evictors import Evictor
-from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
+from windrow.functions import (
+    AggregateFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    ProcessJoinFunction,
+    ProcessWindowFunction,
+)
+from windrow.functions.marked import LEFT, CoGroup, JoinPairs, Tagged
 from windrow.functions.names import function_name
 from windrow.panes import ChangeKind
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.sinks import Sink
 from windrow.sources import Source
+from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.triggers import Trigger
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
 
 __all__ = [
+    "NO_LATE_TAGS",
     "AggregateSpec",
+    "AsOfJoinNode",
+    "BroadcastNode",
+    "BroadcastProcessNode",
     "ChangelogNode",
     "FilterNode",
     "FlatMapNode",
     "FunctionSpec",
+    "IntervalJoinNode",
     "KeyByNode",
     "KeyedProcessNode",
+    "LateTags",
+    "MapAsyncNode",
+    "MapBatchesNode",
     "MapNode",
     "Node",
+    "ProcessNode",
     "ProcessSpec",
     "ReduceSpec",
     "ReturnsNode",
     "SideOutputNode",
     "SinkNode",
     "SourceNode",
+    "TimedJoinNode",
     "TimestampsNode",
     "UnionNode",
     "WindowNode",
@@ -134,6 +153,68 @@ class FilterNode(OneInputNode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProcessNode(OneInputNode):
+    """Makes any number of elements from each, and puts others out at side outputs; without keys."""
+
+    kind: ClassVar[str] = "process"
+
+    function: ProcessFunction[Any, Any]
+
+    def describe(self) -> str:
+        return self.function.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapBatchesNode(OneInputNode):
+    """Makes one element from each, several at a time.
+
+    Attributes:
+        size: The most elements of a call.
+    """
+
+    kind: ClassVar[str] = "map_batches"
+
+    function: Callable[[Sequence[Any]], Sequence[Any]]
+    size: int
+
+    def describe(self) -> str:
+        return f"{function_name(self.function)}, at most {self.size}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapAsyncNode(OneInputNode):
+    """Makes one element from each by a coroutine, many side by side.
+
+    Attributes:
+        capacity: How many coroutines are under way at most.
+        timeout: The milliseconds that a try may take; None: any time.
+        retries: How many tries follow one that failed.
+        ordered: Whether results keep the order of the elements.
+        timed_out: The side output for elements whose last try took too long; None: that is an error.
+    """
+
+    kind: ClassVar[str] = "map_async"
+
+    function: Callable[[Any], Awaitable[Any]]
+    capacity: int
+    timeout: int | None = None
+    retries: int = 0
+    ordered: bool = True
+    timed_out: OutputTag[Any] | None = None
+
+    def describe(self) -> str:
+        parts = [function_name(self.function), f"capacity {self.capacity}"]
+        if self.timeout is not None:
+            parts.append(f"timeout {self.timeout} ms")
+        if self.retries:
+            parts.append(f"retries {self.retries}")
+        parts.append("ordered" if self.ordered else "unordered")
+        if self.timed_out is not None:
+            parts.append(f"timed out to {self.timed_out.name!r}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReturnsNode(OneInputNode):
     """Says the type of the elements, and leaves them as they are."""
 
@@ -157,11 +238,17 @@ class ChangelogNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnionNode(Node):
-    """Brings several streams of one type together."""
+    """Brings several streams of one type together.
+
+    Attributes:
+        counts_at_once: Whether an input that comes back from being idle holds the watermark at once. Else it does so
+            from the time on at which its watermark has caught up.
+    """
 
     kind: ClassVar[str] = "union"
 
     streams: tuple[Node, ...]
+    counts_at_once: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -244,7 +331,30 @@ class ProcessSpec(FunctionSpec):
     process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
 
     def describe(self) -> str:
-        return f"process {self.process.describe()}"
+        joins = isinstance(self.process, (CoGroup, JoinPairs))
+        return self.process.describe() if joins else f"process {self.process.describe()}"
+
+
+class LateTags(NamedTuple):
+    """The tags of the side outputs for late elements of two streams; None: they are counted and dropped."""
+
+    left: OutputTag[Any] | None = None
+    right: OutputTag[Any] | None = None
+
+    def describe(self) -> list[str]:
+        """What goes where, in a few words for ``explain()``."""
+        sides = zip(("left", "right"), self, strict=True)
+        return [f"late of the {side} to {tag.name!r}" for side, tag in sides if tag is not None]
+
+    def element_type(self, tag: OutputTag[Any], marked: object | None) -> object | None:
+        """The type of the elements behind ``tag``, of marked elements of a type; None where it is not known."""
+        kinds = getattr(marked, "__args__", (None, None))
+        found = [kind for kind, each in zip(kinds, self, strict=True) if each == tag]
+        return found[0] if len(found) == 1 else None
+
+
+NO_LATE_TAGS: Final = LateTags()
+"""Late elements of both streams are counted and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -253,6 +363,8 @@ class WindowNode(OneInputNode):
 
     Attributes:
         allowed_lateness: In milliseconds.
+        late_tag: That of the side output for late elements, of windows of one stream.
+        late_tags: Those for late elements of each stream, where the elements are marked ones of two.
     """
 
     kind: ClassVar[str] = "window"
@@ -262,6 +374,7 @@ class WindowNode(OneInputNode):
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
+    late_tags: LateTags = NO_LATE_TAGS
     panes: PaneSettings = DEFAULT_PANES
     function: FunctionSpec
 
@@ -275,6 +388,12 @@ class WindowNode(OneInputNode):
         """Whether windows may merge."""
         return isinstance(self.assigner, MergingWindowAssigner)
 
+    def late_output(self, element: Any) -> tuple[OutputTag[Any] | None, Any]:
+        """The side output for a late element, if it has one, and the element as it goes there."""
+        if isinstance(element, Tagged):
+            return self.late_tags[element.side - LEFT], element.value
+        return self.late_tag, element
+
     @property
     def effective_trigger(self) -> Trigger[Any, Any]:
         """The trigger that was set, or the assigner's default."""
@@ -286,6 +405,7 @@ class WindowNode(OneInputNode):
             parts.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
             parts.append(f"lateness {self.allowed_lateness} ms")
+        parts += self.late_tags.describe()
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
         parts += self.panes.describe()
@@ -303,6 +423,88 @@ class KeyedProcessNode(OneInputNode):
 
     def describe(self) -> str:
         return self.function.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroadcastNode(OneInputNode):
+    """Sends each element to all keys.
+
+    Attributes:
+        descriptors: Those of the maps that the elements change.
+    """
+
+    kind: ClassVar[str] = "broadcast"
+
+    descriptors: tuple[MapStateDescriptor[Any, Any], ...]
+
+    def describe(self) -> str:
+        return ", ".join(repr(descriptor.name) for descriptor in self.descriptors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroadcastProcessNode(Node):
+    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes."""
+
+    kind: ClassVar[str] = "broadcast_process"
+
+    input: KeyByNode
+    rules: BroadcastNode
+    function: KeyedBroadcastProcessFunction[Any, Any, Any, Any]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input, self.rules)
+
+    def describe(self) -> str:
+        return self.function.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimedJoinNode(OneInputNode):
+    """Joins elements of two streams by key and timestamp. Its input is a :class:`KeyByNode` over marked elements.
+
+    Attributes:
+        late_tags: Those of the side outputs for late elements of the left and of the right stream.
+    """
+
+    late_tags: LateTags = NO_LATE_TAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IntervalJoinNode(TimedJoinNode):
+    """Joins each left element with the right ones whose timestamps lie within bounds around its own.
+
+    Attributes:
+        lower: How far behind that of the left element the timestamp of a right one may lie at least, in milliseconds.
+        upper: How far at most. If it is below ``lower``, nothing joins.
+    """
+
+    kind: ClassVar[str] = "interval_join"
+
+    lower: int
+    upper: int
+    function: ProcessJoinFunction[Any, Any, Any]
+
+    def describe(self) -> str:
+        return ", ".join([f"{self.lower} to {self.upper} ms", *self.late_tags.describe(), self.function.describe()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsOfJoinNode(TimedJoinNode):
+    """Joins each left element with the last right one at or before its timestamp.
+
+    Attributes:
+        is_outer: Whether left elements without a right one come out, too.
+    """
+
+    kind: ClassVar[str] = "as_of_join"
+
+    function: Callable[[Any, Any], Any]
+    is_outer: bool = False
+
+    def describe(self) -> str:
+        kind = ["left outer"] if self.is_outer else []
+        return ", ".join([*kind, *self.late_tags.describe(), function_name(self.function)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -333,4 +535,6 @@ def type_name(kind: object) -> str:
     """How a type is called in a plan."""
     if kind is None:
         return "?"
+    if get_origin(kind) is Tagged:
+        return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
     return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)

@@ -16,17 +16,24 @@ from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction
 from windrow.functions.aggregate import AggregateFunction
+from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
-from windrow.functions.plain import WithoutKey
 from windrow.functions.rich import RichFunction
+from windrow.functions.wrapper import unwrapped
 from windrow.plan.nodes import (
     AggregateSpec,
+    AsOfJoinNode,
+    BroadcastProcessNode,
     FilterNode,
     FlatMapNode,
+    IntervalJoinNode,
     KeyByNode,
     KeyedProcessNode,
+    MapAsyncNode,
+    MapBatchesNode,
     MapNode,
     Node,
+    ProcessNode,
     ReduceSpec,
     SinkNode,
     WindowNode,
@@ -100,14 +107,31 @@ def _parts_of(node: Node) -> tuple[object, ...]:
 @_parts_of.register(MapNode)
 @_parts_of.register(FlatMapNode)
 @_parts_of.register(FilterNode)
+@_parts_of.register(ProcessNode)
+@_parts_of.register(MapBatchesNode)
+@_parts_of.register(MapAsyncNode)
 @_parts_of.register(KeyedProcessNode)
-def _parts_with_function(node: MapNode | FlatMapNode | FilterNode | KeyedProcessNode) -> tuple[object, ...]:
-    return (node.function,)
+@_parts_of.register(BroadcastProcessNode)
+@_parts_of.register(IntervalJoinNode)
+@_parts_of.register(AsOfJoinNode)
+def _parts_with_function(
+    node: MapNode
+    | FlatMapNode
+    | FilterNode
+    | ProcessNode
+    | MapBatchesNode
+    | MapAsyncNode
+    | KeyedProcessNode
+    | BroadcastProcessNode
+    | IntervalJoinNode
+    | AsOfJoinNode,
+) -> tuple[object, ...]:
+    return (unwrapped(node.function),)
 
 
 @_parts_of.register
 def _parts_of_key(node: KeyByNode) -> tuple[object, ...]:
-    return (node.selector,)
+    return node.selector.selectors if isinstance(node.selector, SideKey) else (node.selector,)
 
 
 @_parts_of.register
@@ -115,8 +139,7 @@ def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
     spec, trigger = node.function, node.effective_trigger
     process = spec.process
     fold = spec.aggregate if isinstance(spec, AggregateSpec) else spec.reduce if isinstance(spec, ReduceSpec) else None
-    whole = process.function if isinstance(process, WithoutKey) else process
-    return (whole, fold, node.assigner, node.evictor, *with_parts(trigger))
+    return (unwrapped(process), fold, node.assigner, node.evictor, *with_parts(trigger))
 
 
 @_parts_of.register
@@ -132,8 +155,7 @@ def declared_state(owner: object) -> Iterator[StateDescriptor]:
 
 def _spaces(owner: object) -> Iterator[Mapping[str, Any]]:
     """The attributes of the classes of an object, base classes first, and its own."""
-    if isinstance(owner, WithoutKey):
-        owner = owner.function
+    owner = unwrapped(owner)
     yield from map(vars, reversed(type(owner).__mro__))
     yield getattr(owner, "__dict__", {})
 

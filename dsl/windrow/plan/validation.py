@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from windrow.aggregates.facts import FilledWindow
 from windrow.aggregates.selectors import selector_type
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
+from windrow.functions.marked import CoGroup, CoProcess, JoinPairs, OneRecord
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes import AccumulationMode
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
@@ -26,14 +28,20 @@ from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
     AggregateSpec,
+    AsOfJoinNode,
+    BroadcastProcessNode,
     FlatMapNode,
+    IntervalJoinNode,
     KeyByNode,
     KeyedProcessNode,
+    MapAsyncNode,
     Node,
+    ProcessNode,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
     SourceNode,
+    TimedJoinNode,
     TimestampsNode,
     WindowNode,
     type_name,
@@ -141,7 +149,7 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
                 step.where,
                 "leave allowed_lateness out, or use an event-time assigner",
             )
-        if node.late_tag is not None:
+        if node.late_tag is not None or any(node.late_tags):
             yield Fault(
                 f"{node.assigner.describe()} is not in event time and has no late elements",
                 step.where,
@@ -176,6 +184,16 @@ def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> F
         hint = f"derive {kind.__name__} from MergingTrigger, and override on_merge"
     message = f"the {parts}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
     return Fault(message, step.where, hint)
+
+
+@_node_faults.register
+def _timed_join_faults(node: TimedJoinNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+    if not has_timestamps(node.input):
+        yield Fault(
+            f"{node.kind} needs timestamps, and not both streams have them",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) on both before the join",
+        )
 
 
 @_node_faults.register
@@ -225,16 +243,38 @@ def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
 
 
 @_emitting.register
+def _emitting_without_keys(node: ProcessNode) -> tuple[object, ...]:
+    return (node.function.process_element,)
+
+
+@_emitting.register
 def _emitting_process(node: KeyedProcessNode) -> tuple[object, ...]:
-    return (node.function.process_element, node.function.on_timer)
+    function = node.function
+    if isinstance(function, CoProcess):
+        two = function.function
+        return (two.process_element1, two.process_element2, two.on_timer)
+    return (function.process_element, function.on_timer)
+
+
+@_emitting.register
+def _emitting_broadcast_process(node: BroadcastProcessNode) -> tuple[object, ...]:
+    function = node.function
+    return (function.process_element, function.process_broadcast_element, function.on_timer)
+
+
+@_emitting.register
+def _emitting_interval_join(node: IntervalJoinNode) -> tuple[object, ...]:
+    return () if isinstance(node.function, Wrapper) else (node.function.process_element,)
 
 
 @_emitting.register
 def _emitting_window(node: WindowNode) -> tuple[object, ...]:
     process = node.function.process
     inner = process.function if isinstance(process, WithoutKey) else process
-    if isinstance(inner, (Applied, AppliedAll)):
+    if isinstance(inner, (Applied, AppliedAll, CoGroup)):
         return (inner.function,)
+    if isinstance(inner, JoinPairs):
+        return ()  # it makes one record of each pair
     return () if inner is None else (inner.process,)
 
 
@@ -265,10 +305,13 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         )
 
 
+_TAKING_FOR_GOOD: Final = (KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
+
+
 def _change_faults(step: Step) -> Iterator[Fault]:
     """Steps that would take a withdrawal for a result."""
     node = step.node
-    if not isinstance(node, (SinkNode, KeyedProcessNode, WindowNode)) or not takes_changes(node):
+    if not isinstance(node, (SinkNode, WindowNode, *_TAKING_FOR_GOOD)) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
     if isinstance(node, SinkNode) and isinstance(node.sink, (DatabaseSink, DeltaSink)):
@@ -279,7 +322,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             step.where,
             hint,
         )
-    elif isinstance(node, KeyedProcessNode):
+    elif isinstance(node, _TAKING_FOR_GOOD):
         yield Fault(
             f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
             step.where,
@@ -380,12 +423,34 @@ def _side_outputs(node: Node) -> tuple[list[OutputTag[Any]], object | None]:
 
 @_side_outputs.register
 def _side_outputs_of_window(node: WindowNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [] if node.late_tag is None else [node.late_tag], node.function.process
+    process = node.function.process
+    known = [tag for tag in (node.late_tag, *node.late_tags) if tag is not None]
+    return known, None if isinstance(process, (CoGroup, JoinPairs)) else process
 
 
 @_side_outputs.register
-def _side_outputs_of_process(node: KeyedProcessNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [], node.function
+def _side_outputs_of_map_async(node: MapAsyncNode) -> tuple[list[OutputTag[Any]], object | None]:
+    return [] if node.timed_out is None else [node.timed_out], None
+
+
+@_side_outputs.register(ProcessNode)
+@_side_outputs.register(KeyedProcessNode)
+@_side_outputs.register(BroadcastProcessNode)
+def _side_outputs_of_process(
+    node: ProcessNode | KeyedProcessNode | BroadcastProcessNode,
+) -> tuple[list[OutputTag[Any]], object | None]:
+    return [], unwrapped(node.function)
+
+
+@_side_outputs.register
+def _side_outputs_of_interval_join(node: IntervalJoinNode) -> tuple[list[OutputTag[Any]], object | None]:
+    function = node.function
+    return [tag for tag in node.late_tags if tag is not None], None if isinstance(function, OneRecord) else function
+
+
+@_side_outputs.register
+def _side_outputs_of_as_of_join(node: AsOfJoinNode) -> tuple[list[OutputTag[Any]], object | None]:
+    return [tag for tag in node.late_tags if tag is not None], None
 
 
 @_side_outputs.register

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windrow.plan.nodes import Node, SinkNode, UnionNode
+from windrow.plan.nodes import BroadcastProcessNode, Node, SinkNode, UnionNode
 from windrow.plan.steps import Step
 
 __all__ = ["map_steps", "walk"]
@@ -42,6 +42,10 @@ def map_steps(steps: Sequence[Step], change: Callable[[Node], Node]) -> list[Ste
 def _relinked(node: Node, changed: dict[int, Node]) -> Node:
     if isinstance(node, UnionNode):
         return replace(node, streams=tuple(changed[id(stream)] for stream in node.streams))
+    if isinstance(node, BroadcastProcessNode):
+        # Any: a change gives a node of the same class.
+        relinked: dict[str, Any] = {"input": changed[id(node.input)], "rules": changed[id(node.rules)]}
+        return replace(node, **relinked)
     if node.inputs:
         # Every other node with inputs has the one field. Any: replace() checks fields of the one class alone.
         changes: dict[str, Any] = {"input": changed[id(node.inputs[0])]}

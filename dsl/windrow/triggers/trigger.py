@@ -65,8 +65,8 @@ class TriggerContext(KeyedStateStore, Protocol):
     """Gives a trigger time, timers and state of one key and window; it is not to be kept beyond the call.
 
     ``get_state`` gives state of this key and window. A timer is unique by its time: to set one twice sets it once,
-    to delete one that is not set does nothing. A timer at or before the current time fires at the next advance of
-    that time.
+    to delete one that is not set does nothing. A timer at or before the watermark fires at its next advance;
+    one that was set behind the clock, at the end of the batch.
     """
 
     @property

@@ -140,29 +140,42 @@ def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, kind)
     members = [column for _, column in _members(form, fired)]
-    by_name = [field.name for field in kind.columns]
     if form.combined is None or form.combined.target is None:
         if (form.combined is not None) == kind.single:
             return None
-    else:
-        plain = kind.root.kind is Kind.RECORD and kind.root.python_type is form.combined.target
-        if not plain or kind.root.nullable or own_constructor(kind.root.python_type) is not None:
-            return None
-        names = [name for name, _ in form.combined.members]
-        if names[0]:
-            if set(names) != set(by_name):
-                return None  # what is left out has a default, which the class knows
-            members = [members[names.index(name)] for name in by_name]
-    if len(members) != len(by_name):
+        return _batch_of(members, kind)
+    return record_columns(form.combined.target, [name for name, _ in form.combined.members], members, kind)
+
+
+def record_columns(
+    target: object, names: Sequence[str], columns: Sequence[pa.Array], kind: RecordType
+) -> pa.RecordBatch | None:
+    """The records that a class makes of columns, as the columns of a type; None where Python has to make them.
+
+    The columns go by position if the names are empty.
+    """
+    plain = kind.root.kind is Kind.RECORD and kind.root.python_type is target
+    if not plain or kind.root.nullable or own_constructor(kind.root.python_type) is not None:
+        return None
+    if names[0]:
+        by_name = [field.name for field in kind.columns]
+        if set(names) != set(by_name):
+            return None  # what is left out has a default, which the class knows
+        columns = [columns[names.index(name)] for name in by_name]
+    return _batch_of(columns, kind)
+
+
+def _batch_of(columns: Sequence[pa.Array], kind: RecordType) -> pa.RecordBatch | None:
+    if len(columns) != len(kind.columns):
         return None
     schema = arrow_schema(kind)
-    columns = [
+    fitted = [
         _fitted(column, wanted.type, nullable=field.type.nullable)
-        for field, wanted, column in zip(kind.columns, schema, members, strict=True)
+        for field, wanted, column in zip(kind.columns, schema, columns, strict=True)
     ]
-    if any(column is None for column in columns):
+    if any(column is None for column in fitted):
         return None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(fitted, schema=schema)
 
 
 def _fitted(column: pa.Array, wanted: pa.DataType, *, nullable: bool) -> pa.Array | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.local.recorder import Recorder, StepRecorder
+from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -114,8 +115,11 @@ class Execution:
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
+        self._watermarks: dict[str, int] = {}  # of keyed steps and sinks, at the end of the last batch
         # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: the batch did.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
+        # The same for elements that reach all keys.
+        self._rules: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
         self._fragments = {
             port: Fragment(topology, port, self, self._tracker_of)
             for step in (*topology.sources, *topology.keyed)
@@ -172,9 +176,9 @@ class Execution:
         """Advance time, then take elements.
 
         Each keyed step first takes what timers upstream emitted, under the previous watermark; then its watermark
-        advances, and timers fire, those of the clock last; then it takes what came of the elements. The new clock
-        holds for all of this. Both are in milliseconds, the watermark for all keyed steps or for each by its id; None:
-        it stays.
+        advances, and timers fire, those of the clock last; then it takes what came of the elements, and the timers
+        fire that these have set behind the clock. The new clock holds for all of this. Both are in milliseconds, the
+        watermark for all keyed steps or for each by its id; None: it stays.
         """
         if processing_time is not None:
             for tracker in self.trackers.values():
@@ -187,8 +191,7 @@ class Execution:
                 operator.set_clock(processing_time)
             if recorder is not None:
                 recorder.clock(operator)
-            for batch in self._inboxes.pop((step.id, True), ()):
-                self._process(step, batch)
+            self._take(step, before=True)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
                 # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
@@ -199,9 +202,19 @@ class Execution:
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
-            for batch in self._inboxes.pop((step.id, False), ()):
-                self._process(step, batch)
+            self._take(step, before=False)
+            for _ in operator.firing_overdue_timers():
+                pass
             self._flush(step, before=False)
+
+    def _take(self, step: Step, *, before: bool) -> None:
+        """Takes what has come for a step, rules first."""
+        for rules in self._rules.pop((step.id, before), ()):
+            operator = self.operators[step.id]
+            assert isinstance(operator, BroadcastOperator), "rules are sent to steps that take them"
+            operator.process_broadcast(rules.values, rules.timestamps)
+        for batch in self._inboxes.pop((step.id, before), ()):
+            self._process(step, batch)
 
     def _process(self, step: Step, batch: _Keyed) -> None:
         try:
@@ -234,6 +247,10 @@ class Execution:
         """Take elements for a keyed step from a fragment."""
         self._inboxes[step, self._phase_before].append((keys, values, timestamps))
 
+    def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
+        """Take elements for all keys of a keyed step from a fragment."""
+        self._rules[step, self._phase_before].append(Elements(values, timestamps))
+
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Take elements for a sink from a fragment."""
         sink = self.sinks[step]
@@ -244,7 +261,9 @@ class Execution:
         """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round."""
         for tracker in self.trackers.values():
             tracker.end_batch(now)
-        return watermarks_of(self.topology, self.trackers)
+        of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
+        self._watermarks = watermarks_of(self.topology, self.trackers, {**self._watermarks, **of_operators})
+        return self._watermarks
 
     def snapshot(self) -> Snapshot:
         """The state of every keyed step, their times, and what watermark strategies have seen."""

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from windrow.plan import AggregateSpec, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.plan import (
+    AggregateSpec,
+    AsOfJoinNode,
+    BroadcastProcessNode,
+    IntervalJoinNode,
+    KeyedProcessNode,
+    ReduceSpec,
+    Step,
+    WindowNode,
+)
 from windrow.plan.changing import takes_changes
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
+from windrow_runtime.operators.timed_joins import AsOfJoinOperator, IntervalJoinOperator
 from windrow_runtime.operators.windows.changing import ChangingPaneOperator, ChangingWindowOperator
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.pane_operator import PaneOperator
@@ -23,6 +34,12 @@ def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     node = step.node
     if isinstance(node, KeyedProcessNode):
         return ProcessOperator(step, node)
+    if isinstance(node, BroadcastProcessNode):
+        return BroadcastOperator(step, node)
+    if isinstance(node, IntervalJoinNode):
+        return IntervalJoinOperator(step, node)
+    if isinstance(node, AsOfJoinNode):
+        return AsOfJoinOperator(step, node)
     assert isinstance(node, WindowNode), f"{node.kind} is not a keyed step"
     if takes_changes(node):
         return (ChangingPaneOperator if lets_panes_out(node) else ChangingWindowOperator)(step, node)

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.errors import CheckpointError, InvalidArgumentError, SinkError, UserFunctionError, WindrowError
+from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow_runtime.operators.state.model import NOTHING
@@ -30,7 +31,7 @@ class DeclinedError(Exception):
 def shortened(value: object) -> str:
     """The ``repr`` of a value of the user's, cut; never raises."""
     try:
-        text = repr(value)
+        text = repr(without_mark(value))
     except Exception as error:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
@@ -84,9 +85,11 @@ def _is_no_iterable(error: BaseException) -> bool:
     return bool(frames) and frames[-1].startswith(_PACKAGE)
 
 
-def call_description(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
+def call_description(
+    key: object, *, window: object = NOTHING, element: object = NOTHING, left: object = NOTHING, right: object = NOTHING
+) -> str:
     """Describes what a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
-    given = (("key", key), ("window", window), ("element", element))
+    given = (("key", key), ("window", window), ("element", element), ("left", left), ("right", right))
     return ", ".join(f"{name} {shortened(value)}" for name, value in given if value is not NOTHING)
 
 

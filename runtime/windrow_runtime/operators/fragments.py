@@ -10,23 +10,24 @@ elements themselves go on. Constants are never copied.
 
 from __future__ import annotations
 
-import dis
-import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import compress
-from types import FunctionType
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.panes import ChangeKind
 from windrow.plan import (
+    BroadcastNode,
     ChangelogNode,
     FilterNode,
     FlatMapNode,
     KeyByNode,
+    MapAsyncNode,
+    MapBatchesNode,
     MapNode,
+    ProcessNode,
     ReturnsNode,
     SinkNode,
     Step,
@@ -38,15 +39,15 @@ from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import is_constant_type
-from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, raise_call_error, shortened
+from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.errors import lifecycle_errors, shortened
+from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
+from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, ProcessStep
 from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 
 # Any in this module: elements of every type.
-Values = list[Any]
-Timestamps = list[int | None]
 
 ObserverOf = Callable[[Step, TimestampsNode], TimestampObserver]
 """Gives the observer of a timestamp-assigning step: the same one for a step that several fragments reach."""
@@ -57,6 +58,9 @@ class FragmentOutput(Protocol):
 
     def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
         """Elements for a keyed step, with their keys; without keys, every key is None."""
+
+    def to_all_keys(self, step: str, values: Values, timestamps: Timestamps) -> None:
+        """Elements for all keys of a keyed step."""
 
     def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
         """Elements for a sink."""
@@ -82,11 +86,11 @@ class Fragment:
         self._output: FragmentOutput = self._changes or output
         self._observer_of = observer_of
         self._fed_by_columns = fed_by_columns
-        self._built: dict[str, _FusedStep] = {}
+        self._built: dict[str, FusedStep] = {}
         self._functions: list[tuple[Step, RichFunction]] = []
         begin = topology.step(port.step)
         constant = port.tag is None and is_constant_type(begin.node.element_type)
-        self._head = _FusedStep(begin, self._fused(topology.entries(port)), constant=constant)
+        self._head = FusedStep(begin, self._fused(topology.entries(port)), constant=constant)
 
     @property
     def has_readers(self) -> bool:
@@ -101,6 +105,8 @@ class Fragment:
 
     def close(self) -> None:
         """Close the user's functions."""
+        for built in self._built.values():
+            built.close()
         for step, function in self._functions:
             with lifecycle_errors(step, "close", function):
                 function.close()
@@ -119,8 +125,8 @@ class Fragment:
         """Returns whether a step leads to something that gets its elements from this fragment."""
         return self._topology.needs_objects(step, self._fed_by_columns)
 
-    def _fused(self, steps: Iterable[Step]) -> list[_FusedStep]:
-        fused: list[_FusedStep] = []
+    def _fused(self, steps: Iterable[Step]) -> list[FusedStep]:
+        fused: list[FusedStep] = []
         for step in filter(self._is_wanted, steps):
             # A step that two branches reach is one: its functions open once.
             if step.id not in self._built:
@@ -130,7 +136,7 @@ class Fragment:
             fused.append(self._built[step.id])
         return fused
 
-    def _new_step(self, step: Step) -> _FusedStep:
+    def _new_step(self, step: Step) -> FusedStep:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if is_keyed(node):
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
@@ -138,11 +144,23 @@ class Fragment:
             return _Boundary(step, partial(output.to_sink, step.id))
         if isinstance(node, KeyByNode):
             return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
+        if isinstance(node, BroadcastNode):
+            ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
+            return FusedStep(step, ends)
         then = self._fused(readers)
         if isinstance(node, TimestampsNode):
             return _Timestamps(step, then, node, self._observer_of(step, node))
         if isinstance(node, ChangelogNode):
             return _Changelog(step, then, node.function, self._changes)
+        if isinstance(node, (ProcessNode, MapAsyncNode)):
+            taps = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
+            return (
+                ProcessStep(step, then, taps, node)
+                if isinstance(node, ProcessNode)
+                else AsyncStep(step, then, taps, node)
+            )
+        if isinstance(node, MapBatchesNode):
+            return BatchStep(step, then, node)
         if isinstance(node, MapNode):
             return _Map(step, then, node.function, emits=True)
         if isinstance(node, FilterNode):
@@ -150,75 +168,10 @@ class Fragment:
         if isinstance(node, FlatMapNode):
             return _FlatMap(step, then, node.function)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
-        return _FusedStep(step, then)
+        return FusedStep(step, then)
 
 
-class _FusedStep:
-    """One step of a fragment; this class itself hands elements on, to the steps in ``then``, as they are.
-
-    ``emits`` says whether it hands on what the function returns, and not the elements themselves; ``constant`` whether
-    all elements that it hands on are known to be constants (None: its type says so).
-    """
-
-    def __init__(
-        self,
-        step: Step,
-        then: Sequence[_FusedStep] = (),
-        function: Callable[[Any], Any] | None = None,
-        *,
-        emits: bool = False,
-        constant: bool | None = None,
-    ) -> None:
-        self.step = step
-        self.then = then
-        self.function = function
-        self._constant = is_constant_type(step.node.element_type) if constant is None else constant
-        # Calls the function for each value in turn. A result is fixed before the next call.
-        self._calls: Callable[[Values], Iterable[Any]] = iter
-        if function is None:
-            return
-        if self._constant or (not emits and _only_reads(function)):
-            self._calls = partial(map, function)
-        elif emits:
-            self._calls = lambda values: map(own, map(function, values))
-        else:
-            self._calls = lambda values: map(function, self._copies(values))
-
-    def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Take elements, and push their results to the steps behind."""
-        self._forward(values, timestamps)
-
-    def _forward(self, values: Values, timestamps: Timestamps) -> None:
-        if not values or not self.then:
-            return
-        *others, last = self.then
-        for step in others:
-            step.push(self._copies(values), timestamps)
-        last.push(values, timestamps)
-
-    def _copies(self, values: Values) -> Values:
-        """Elements for one reader, where others have them too."""
-        if self._constant:
-            return values
-        try:
-            return own_all(values)
-        except USER_ERRORS as error:
-            raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
-
-    def _apply(self, values: Values) -> list[Any]:
-        """The results of one call for each value. The number of results is the position of a value that fails."""
-        results: list[Any] = []
-        try:
-            results.extend(self._calls(values))
-        except USER_ERRORS as error:
-            raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
-        if len(results) < len(values):
-            # To map, a StopIteration is the end of the values: it would lose the others without a word.
-            raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
-        return results
-
-
-class _Map(_FusedStep):
+class _Map(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._forward(self._apply(values), timestamps)
 
@@ -233,6 +186,9 @@ class _Changes:
     def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
         self._output.to_step(step, keys, self._with_kind(values), timestamps)
 
+    def to_all_keys(self, step: str, values: Values, timestamps: Timestamps) -> None:
+        self._output.to_all_keys(step, self._with_kind(values), timestamps)
+
     def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
         self._output.to_sink(step, self._with_kind(values), timestamps)
 
@@ -240,13 +196,13 @@ class _Changes:
         return values if self.kind is ChangeKind.INSERT else [Changed(self.kind, value) for value in values]
 
 
-class _Changelog(_FusedStep):
+class _Changelog(FusedStep):
     """Makes records of changes, which are first results for the steps behind."""
 
     def __init__(
         self,
         step: Step,
-        then: Sequence[_FusedStep],
+        then: Sequence[FusedStep],
         function: Callable[[ChangeKind, Any], Any],
         changes: _Changes | None,
     ) -> None:
@@ -269,14 +225,14 @@ class _Changelog(_FusedStep):
             self._changes.kind = kind
 
 
-class _Filter(_FusedStep):
+class _Filter(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         keep = self._apply(values)
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
 
 
-class _FlatMap(_FusedStep):
-    def __init__(self, step: Step, then: Sequence[_FusedStep], function: Callable[[Any], Iterable[Any] | None]) -> None:
+class _FlatMap(FusedStep):
+    def __init__(self, step: Step, then: Sequence[FusedStep], function: Callable[[Any], Iterable[Any] | None]) -> None:
         super().__init__(step, then, function)
         self._calls = partial(map, partial(self._results, function))
 
@@ -298,9 +254,9 @@ class _FlatMap(_FusedStep):
         self._forward(flat, stamps)
 
 
-class _Timestamps(_FusedStep):
+class _Timestamps(FusedStep):
     def __init__(
-        self, step: Step, then: Sequence[_FusedStep], node: TimestampsNode, observer: TimestampObserver
+        self, step: Step, then: Sequence[FusedStep], node: TimestampsNode, observer: TimestampObserver
     ) -> None:
         super().__init__(step, then, node.timestamp)
         self._ingestion = node.strategy.ingestion_time
@@ -335,7 +291,7 @@ class _Timestamps(_FusedStep):
         return stamps
 
 
-class _Keyed(_FusedStep):
+class _Keyed(FusedStep):
     """Takes the keys of elements, once for all keyed steps behind one ``key_by``."""
 
     def __init__(self, step: Step, node: KeyByNode, targets: Sequence[str], output: FragmentOutput) -> None:
@@ -351,7 +307,7 @@ class _Keyed(_FusedStep):
         self._output.to_step(last, keys, values, timestamps)
 
 
-class _Boundary(_FusedStep):
+class _Boundary(FusedStep):
     """Hands elements to a sink, or to a keyed step of a stream without keys."""
 
     def __init__(self, step: Step, hand_on: Callable[[Values, Timestamps], None]) -> None:
@@ -360,21 +316,3 @@ class _Boundary(_FusedStep):
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._hand_on(values, timestamps)
-
-
-_READING: Final = (
-    *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
-    *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
-    *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
-    *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
-)
-"""The beginnings of the names of instructions that neither store nor call."""
-
-
-def _only_reads(function: object) -> bool:
-    """Returns whether a function certainly leaves its argument as it is: it takes fields, computes and compares."""
-    if isinstance(function, (operator.attrgetter, operator.itemgetter)):
-        return True
-    if type(function) is not FunctionType:
-        return False
-    return all(each.opname.startswith(_READING) for each in dis.get_instructions(function.__code__))

@@ -43,7 +43,7 @@ class Metrics:
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
-        return _Counter(self.totals, name)
+        return _Counter(self, name)
 
     def drain(self) -> dict[str, int]:
         """The counters so far, which begin at zero again."""
@@ -54,11 +54,11 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    totals: Totals[str]
+    metrics: Metrics
     name: str
 
     def inc(self, n: int = 1) -> None:
-        self.totals[self.name] += n
+        self.metrics.totals[self.name] += n
 
 
 @dataclass(slots=True)
@@ -168,6 +168,10 @@ class KeyedOperator(ABC):
         """Advance the clock as :meth:`advance_processing_time`, with pauses."""
         self.set_clock(now)
         return self._firing(self.state.processing_timers, self.current_processing_time, event_time=False)
+
+    def firing_overdue_timers(self) -> Iterator[None]:
+        """Fire the timers that were set behind the clock, as Flink does right behind the call that set them."""
+        return self._firing(self.state.processing_timers, self.current_processing_time - 1, event_time=False)
 
     def _firing(self, timers: TimerQueue, until: int, *, event_time: bool) -> Iterator[None]:
         for fired in count(1):

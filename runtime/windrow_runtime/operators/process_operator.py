@@ -7,7 +7,7 @@ from typing import Any
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import TimeDomain
-from windrow.plan import KeyedProcessNode, Step
+from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
@@ -23,11 +23,15 @@ from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer
 class ProcessOperator(KeyedOperator):
     """Feeds elements and timers of each key to a process function."""
 
-    def __init__(self, step: Step, node: KeyedProcessNode) -> None:
+    def __init__(self, step: Step, node: KeyedProcessNode | BroadcastProcessNode) -> None:
         super().__init__(step, (node.function,))
         self.step = step
         self._function = node.function
-        self._context = _Context(self)
+        self._context = self._make_context()
+
+    # Any: the node and the operator belong together, so that the function gets a context of the kind that it takes.
+    def _make_context(self) -> Any:
+        return ProcessContext(self)
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         function = self._function.process_element
@@ -53,7 +57,7 @@ class ProcessOperator(KeyedOperator):
         domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
         context = self._context
         try:
-            context.enter(key, timestamp, domain)
+            context.enter(key, timestamp, domain, time)
             results = self._function.on_timer(time, context)
             if results is not None:
                 for result in records_of(results):
@@ -74,24 +78,28 @@ class ProcessOperator(KeyedOperator):
             del self.state.keys[key]
 
 
-class _Context(TimerContext):
+class ProcessContext(TimerContext):
     """The context of process functions. One instance serves all calls; it has a key during a call only."""
 
-    __slots__ = ("_cells", "_domain", "_inside", "_timestamp")
+    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timestamp")
 
     def __init__(self, operator: ProcessOperator) -> None:
         super().__init__(operator)
         self._inside = False
         self._timestamp: int | None = None
+        self._output_timestamp: int | None = None  # of side outputs: also the time of a timer of the clock
         self._domain: TimeDomain | None = None
         self._cells: dict[str, Any] = {}
 
-    def enter(self, key: Hashable, timestamp: int | None, domain: TimeDomain | None = None) -> None:
-        """Begin a call for ``key``."""
+    def enter(
+        self, key: Hashable, timestamp: int | None, domain: TimeDomain | None = None, timer: int | None = None
+    ) -> None:
+        """Begin a call for ``key``; ``timer`` is the time of the timer that is due."""
         held = self._operator.state.keys.get(key)
         self._cells = {} if held is None else held.state
         self._key = key
         self._timestamp = timestamp
+        self._output_timestamp = timestamp if timer is None else timer
         self._domain = domain
         self._inside = True
 
@@ -123,12 +131,12 @@ class _Context(TimerContext):
         return self._domain
 
     @property
-    def timer_service(self) -> _Context:
+    def timer_service(self) -> ProcessContext:
         self._check_inside()
         return self
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
-        self._operator.output.side_output(tag.name, value, self._timestamp)
+        self._operator.output.side_output(tag.name, value, self._output_timestamp)
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
         self._check_inside()

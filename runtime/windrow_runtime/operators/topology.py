@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from windrow.plan import (
+    BroadcastProcessNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
@@ -16,6 +18,7 @@ from windrow.plan import (
     SinkNode,
     SourceNode,
     Step,
+    TimedJoinNode,
     TimestampsNode,
     WindowNode,
 )
@@ -82,6 +85,13 @@ class Topology:
             if isinstance(reader.node, (SideOutputNode, ReturnsNode)):
                 yield from self._side_outputs(reader)
 
+    def taps(self, step: Step) -> dict[str, list[Step]]:
+        """The steps that read each side output of a step without state."""
+        found: dict[str, list[Step]] = {}
+        for tap, name in self._side_outputs(step):
+            found.setdefault(name, []).extend(self.readers(tap))
+        return found
+
     def node_of(self, port: Port) -> Node:
         """The node whose output leaves by a port: the step itself, or a tap of its side output."""
         step = self.step(port.step)
@@ -105,9 +115,8 @@ class Topology:
         """Returns whether a step, or one behind it, takes objects: a sink, or a keyed step that columns do not feed."""
         if is_keyed(step.node):
             return step.id not in fed_by_columns
-        return isinstance(step.node, SinkNode) or any(
-            self.needs_objects(reader, fed_by_columns) for reader in self.readers(step)
-        )
+        readers = [*self.readers(step), *chain.from_iterable(self.taps(step).values())]
+        return isinstance(step.node, SinkNode) or any(self.needs_objects(reader, fed_by_columns) for reader in readers)
 
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
@@ -127,7 +136,7 @@ class Topology:
 
 def is_keyed(node: Node) -> bool:
     """Returns whether a step keeps state by key, and so is a boundary."""
-    return isinstance(node, (WindowNode, KeyedProcessNode))
+    return isinstance(node, (WindowNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode))
 
 
 def key_step(topology: Topology, step: Step) -> Step | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from windrow.plan import Step, TimestampsNode
+from windrow.plan import SinkNode, Step, TimestampsNode, UnionNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.class_facts import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, is_keyed
 
 
 class TimestampObserver(Protocol):
@@ -102,19 +102,66 @@ def clock_millis(clock: Callable[[], int]) -> int:
         return timestamp_millis(clock())
 
 
-def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:
-    """The watermark of each keyed step and each sink, by id: that of the timestamp-assigning steps in front of it."""
-    return {
-        step.id: combined_watermark(trackers[stamper] for stamper in topology.stampers(step) if stamper in trackers)
-        for step in (*topology.keyed, *topology.sinks)
-    }
+class InputWatermark(Protocol):
+    """Tells the watermark of an input, and whether it is idle."""
+
+    @property
+    def current(self) -> int:
+        """The watermark, in milliseconds."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether it holds back none."""
+        ...
 
 
-def combined_watermark(trackers: Iterable[WatermarkTracker]) -> int:
-    """The watermark of a keyed step: the lowest of those that reach it, those that are idle left out.
+def watermarks_of(
+    topology: Topology, inputs: Mapping[str, InputWatermark], before: Mapping[str, int]
+) -> dict[str, int]:
+    """The watermark of each keyed step, each sink and each union, by id.
 
-    When all are idle the highest of them counts, as in Flink: no step holds the others back.
+    Args:
+        topology: The steps.
+        inputs: The watermarks from which those of the others follow: of timestamp-assigning steps, or of sources.
+        before: The watermarks so far, by id; they never fall.
     """
-    known = list(trackers)
-    active = [tracker.current for tracker in known if not tracker.idle]
-    return min(active) if active else max((tracker.current for tracker in known), default=MIN_TIMESTAMP)
+    found: dict[str, _Watermark | None] = {}
+
+    def reaching(step: Step) -> _Watermark | None:
+        if step.id not in found:
+            own = inputs.get(step.id)
+            if own is not None:
+                found[step.id] = _Watermark(own.current, own.idle)
+            else:
+                upstream = [each for each in map(reaching, map(topology.step, step.inputs)) if each is not None]
+                found[step.id] = _behind(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
+        return found[step.id]
+
+    steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, (SinkNode, UnionNode))]
+    return {step.id: MIN_TIMESTAMP if (known := reaching(step)) is None else known.current for step in steps}
+
+
+class _Watermark(NamedTuple):
+    current: int
+    idle: bool
+
+
+def _behind(step: Step, upstream: Sequence[_Watermark], last: int) -> _Watermark:
+    """The watermark behind a step, from those of its inputs and its own so far."""
+    waits = isinstance(step.node, UnionNode) and not step.node.counts_at_once
+    watermark = combined_watermark(upstream, last if waits else MIN_TIMESTAMP)
+    return _Watermark(max(watermark, last), all(each.idle for each in upstream))
+
+
+def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTAMP) -> int:
+    """The watermark of a step: the lowest of those that reach it, those that are idle left out.
+
+    When all are idle the highest of them counts, as in Flink: no step holds the others back. Nor does one that was
+    idle and comes back behind ``last``, the watermark so far: it counts from the time on at which it has caught up.
+    """
+    known = list(inputs)
+    active = [each.current for each in known if not each.idle]
+    if not active:
+        return max((each.current for each in known), default=MIN_TIMESTAMP)
+    return min((watermark for watermark in active if watermark >= last), default=last)

@@ -272,7 +272,7 @@ class ClockKeeper:
         ended = ended or stored.ended
         watermarks = {
             step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
-            for step, watermark in watermarks_of(self._topology, trackers).items()
+            for step, watermark in watermarks_of(self._topology, trackers, stored.watermarks).items()
         }
         self._files.write(
             batch + 1,

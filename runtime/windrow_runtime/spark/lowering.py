@@ -14,11 +14,11 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import KeyedProcessNode, Pipeline, Step, WindowNode
+from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Pipeline, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.forms.row_form import fold_for, row_form
+from windrow_runtime.columnar.forms.step_form import Form, OnColumns, step_form
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
@@ -49,7 +49,7 @@ def forms_of(topology: Topology) -> dict[str, Form]:
     found: dict[str, Form] = {}
     for step in topology.keyed:
         try:
-            found[step.id] = columnar_form(topology, step, check_columns, partial(results_of, found))
+            found[step.id] = step_form(topology, step, check_columns, partial(results_of, found))
         except DeclinedError as declined:
             found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
     return found
@@ -61,7 +61,7 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
         return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
     forms = forms_of(topology)
     return {
-        step: form.describe() if isinstance(form, ColumnarForm) else _python_text(topology, topology.step(step), forms)
+        step: form.describe() if isinstance(form, OnColumns) else _python_text(topology, topology.step(step), forms)
         for step, form in forms.items()
     }
 
@@ -89,7 +89,7 @@ def steps_by_clock(topology: Topology) -> list[Step]:
     return [
         step
         for step in topology.keyed
-        if (isinstance(step.node, KeyedProcessNode) and step.node.function.uses_processing_time)
+        if (isinstance(step.node, (KeyedProcessNode, BroadcastProcessNode)) and step.node.function.uses_processing_time)
         or (isinstance(step.node, WindowNode) and in_processing_time(step.node))
     ]
 
@@ -172,10 +172,14 @@ class Lowered:
     def _job(self, now: int) -> DataFrame:
         frame = self._scanned().select(*PackedRow._fields)
         # Sequence numbers hold the round instead of the phase: elements of sources are of the first round.
-        shift = sequence_number(SECOND_ROUND, 0, 0) - sequence_number(FIRST_ROUND, 0, 0)
-        frame = frame.withColumn("number", f.col("number") - f.lit(shift))
+        second = f.lit(sequence_number(SECOND_ROUND, 0, 0))
+        shift = second - f.lit(sequence_number(FIRST_ROUND, 0, 0))
+        frame = frame.withColumn("number", f.col("number") - shift)
         for number in range(1, self._depth + 1):
-            rows = frame.repartition(self.groups.partitions, "group").sortWithinPartitions("group", "number")
+            # In each round elements for all keys come first, as they do in a batch of a streaming query.
+            is_second, is_keyed = f.col("number") >= second, f.col("kind") != RowKind.BROADCAST
+            order = "group", is_second, is_keyed, "number"
+            rows = frame.repartition(self.groups.partitions, "group").sortWithinPartitions(*order)
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), EXCHANGE_SCHEMA)
         return frame
 

@@ -19,7 +19,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
-from windrow_runtime.columnar.forms.columnar_form import Form
+from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of

@@ -11,10 +11,10 @@ from windrow.panes import Change
 from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
 from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
+from windrow_runtime.columnar.forms.step_form import Form, OnColumns
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology
@@ -48,11 +48,11 @@ class ShippedSteps:
         self._state_ids = state_ids
         self._clock = clock
         self._all_forms = forms
-        self.forms: dict[str, ColumnarForm] = {}
+        self.forms: dict[str, OnColumns] = {}
         self._arrivals: dict[str, RowForm] = {}
         for step in self.topology.keyed if forms else ():
             form = forms[step.id]
-            if isinstance(form, ColumnarForm) and step.id in columnar:
+            if isinstance(form, OnColumns) and step.id in columnar:
                 self.forms[step.id] = replace(form, step=step)
                 continue
             with suppress(DeclinedError):

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
+from windrow.functions.wrapper import unwrapped
 from windrow.plan import (
     AggregateSpec,
+    BroadcastNode,
+    BroadcastProcessNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
@@ -30,6 +33,7 @@ from windrow.plan.types import base_argument
 from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
+from windrow.state import StateDescriptor
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import is_standard
@@ -110,7 +114,7 @@ def functions_of(node: Node) -> Iterable[object]:
     """Yields the functions that a step calls, and the objects that have some."""
     if isinstance(node, (SourceNode, SinkNode)):
         return
-    not_called = {"element_type", "input", "key_type", "location", "name", "streams"}
+    not_called = {"element_type", "input", "key_type", "location", "name", "rules", "streams"}
     yield from (getattr(node, each.name) for each in fields(node) if each.name not in not_called)
 
 
@@ -124,9 +128,12 @@ def _types_of(node: Node) -> Iterable[object]:
         yield node.key_type
     elif isinstance(node, WindowNode):
         yield from _window_types(node)
-    elif isinstance(node, KeyedProcessNode):
-        yield type(node.function)
-        yield from _held_types(node.function)
+    elif isinstance(node, BroadcastNode):
+        yield from _kinds_of(node.descriptors)
+    elif isinstance(node, (KeyedProcessNode, BroadcastProcessNode)):
+        function = unwrapped(node.function)
+        yield type(function)
+        yield from _held_types(function)
 
 
 def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:
@@ -145,7 +152,11 @@ def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:
 
 
 def _held_types(owner: object) -> Iterable[object]:
-    return (kind for descriptor in declared_state(owner) for kind in held_types(descriptor))
+    return _kinds_of(declared_state(owner))
+
+
+def _kinds_of(descriptors: Iterable[StateDescriptor]) -> Iterable[object]:
+    return (kind for descriptor in descriptors for kind in held_types(descriptor))
 
 
 def _window_types(node: WindowNode) -> Iterable[object]:

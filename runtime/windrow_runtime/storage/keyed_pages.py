@@ -204,11 +204,17 @@ class KeyedPages(Generic[State, Keys]):
         self._has_due = False
         self._bytes_read = 0
 
-    def parts(self, touched: Keys, watermark: int, now: int) -> list[list[int]]:
-        """Chooses the pages of touched keys, and those in which something is due, in parts that fit into memory."""
+    def parts(self, touched: Keys, watermark: int, now: int, *, all_keys: bool = False) -> list[list[int]]:
+        """Chooses the pages of touched keys, and those in which something is due, in parts that fit into memory.
+
+        With ``all_keys`` something is due in all pages.
+        """
         record, tuning = self.record, self._tuning
-        pages = record.due(watermark, now)
         count = len(record.sizes)
+        pages = record.due(watermark, now)
+        if all_keys:
+            pages.update(page for page, size in enumerate(record.sizes) if size)
+            pages.update({WORKING_SET} if record.working else ())
         if count == 1:
             return [[0]] if pages or len(touched) else []
         self._has_due = bool(pages)

@@ -53,6 +53,10 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     """The state of one step on objects in one key group, during a batch, which changes the step's record.
 
     Of the hash of a key, only what it holds beside the number of the group, one of ``groups``, tells keys apart.
+
+    Attributes:
+        shared: The state of the step itself, which that of all pages has.
+        shared_is_fixed: Whether the batch leaves it as it is, so that it is not written again.
     """
 
     def __init__(
@@ -60,13 +64,19 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     ) -> None:
         self._objects = _ObjectContents(record, codec, store, groups)
         self._codec = codec
-        self._shared = codec.load_shared(record.shared)
+        self.shared = codec.load_shared(record.shared)
+        self.shared_is_fixed = False
         super().__init__(record, self._objects, store, tuning)
 
-    def shares(self, before: Sequence[E], after: Sequence[E], watermark: int, now: int) -> Iterator[Share[E]]:
-        """Divides the elements before and after the watermark into shares whose state fits into memory."""
+    def shares(
+        self, before: Sequence[E], after: Sequence[E], watermark: int, now: int, *, all_keys: bool = False
+    ) -> Iterator[Share[E]]:
+        """Divides the elements before and after the watermark into shares whose state fits into memory.
+
+        With ``all_keys`` the shares have the pages of all keys, and else of those that have something to do.
+        """
         keys = dict.fromkeys(chain.from_iterable(elements.keys for elements in (*before, *after)))
-        parts = self.parts(keys, watermark, now)
+        parts = self.parts(keys, watermark, now, all_keys=all_keys)
         if len(parts) == 1:
             yield Share(parts[0], before, after)
         elif parts:
@@ -79,18 +89,14 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     def load(self, pages: Sequence[int]) -> OperatorState:
         """The state of some pages."""
         state = super().load(pages)
-        state.shared = self._shared
+        state.shared = self.shared
         return state
-
-    def save(self, pages: Sequence[int], state: OperatorState) -> None:
-        """Stores what is left of pages that were loaded."""
-        self._shared = state.shared
-        super().save(pages, state)
 
     def end_batch(self) -> None:
         """Lets keys leave the working set, splits or joins pages, and fills in the record."""
         super().end_batch()
-        self.record.shared = self._codec.dump_shared(self._shared)
+        if not self.shared_is_fixed:
+            self.record.shared = self._codec.dump_shared(self.shared)
         self._objects.forget_unused_segments()
 
 

@@ -28,6 +28,7 @@ import msgspec
 
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
+from windrow.functions.marked import Tagged
 from windrow.kafka import KafkaRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
 from windrow.sources import MalformedRecord, RateRecord
@@ -59,7 +60,7 @@ STANDARD_CLASSES: Final[Mapping[str, type[Any]]] = {
 _FACTORIES: Final = frozenset(STANDARD_CLASSES.values())
 _OWN_RECORDS: Final = (
     *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
-    *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind),
+    *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind, Tagged),
 )
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
 _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})

@@ -451,10 +451,9 @@ class Explainer:
         return () if life is None else life.events
 
     def _ending(self, arrival: Arrival) -> Iterator[str]:
-        node, lateness = self._operator.node, self._operator.lateness
+        lateness = self._operator.lateness
         if arrival.fate is Fate.SIDE_OUTPUT:
-            assert node.late_tag is not None
-            yield f"It went to the side output {node.late_tag.name!r} of late elements."
+            yield f"It went to the side output {arrival.late_tag!r} of late elements."
         elif arrival.fate is Fate.DROPPED_LATE:
             yield "It was dropped, and counted in late_records_dropped."
         elif arrival.fate is Fate.DROPPED_FINISHED:

@@ -184,6 +184,7 @@ class Arrival:
         is_withdrawal: Whether it takes back an element that had come before.
         placements: Its windows.
         fate: What became of it.
+        late_tag: The name of the side output that it went to as late; None for none.
     """
 
     at: Moment
@@ -194,6 +195,7 @@ class Arrival:
     is_withdrawal: bool
     placements: tuple[Placement, ...]
     fate: Fate
+    late_tag: str | None
 
 
 class Journal:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from windrow.functions.marked import without_mark
 from windrow.panes import PaneInfo
 from windrow.plan import Step, WindowNode
 from windrow.triggers import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
@@ -181,6 +182,7 @@ class JournalledOperator(WindowOperator):
         self._into: Any = NOTHING
         self._outcome = Outcome.LATE
         self._was_late = False
+        self._late_tag: str | None = None
 
     def bind(self, state: OperatorState, output: Output) -> None:
         self._watched = _Watched(output)
@@ -213,15 +215,16 @@ class JournalledOperator(WindowOperator):
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             self._at = self._moment(Cause.ELEMENT, None, element=len(self.journal.arrivals) + 1)
-            self._key, self._placements, self._was_late = key, [], False
-            came = own(value)  # a function of the user's may change it
+            self._key, self._placements, self._was_late, self._late_tag = key, [], False, None
+            came = own(without_mark(value))  # a function of the user's may change it
             fate, at, withdraws = Fate.FAILED, self._at, self._withdraws()
             try:
                 super()._process((key,), (value,), (timestamp,))
                 fate = self._fate()
             finally:
                 placements = tuple(self._placements)
-                arrival = Arrival(at, key, came, timestamp, self.journal.pushed, withdraws, placements, fate)
+                pushed, tag = self.journal.pushed, self._late_tag
+                arrival = Arrival(at, key, came, timestamp, pushed, withdraws, placements, fate, tag)
                 self.journal.arrivals.append(arrival)
 
     def _withdraws(self) -> bool:
@@ -235,7 +238,7 @@ class JournalledOperator(WindowOperator):
             return Fate.DROPPED_FINISHED
         if not self._was_late:
             return Fate.NOWHERE
-        return Fate.DROPPED_LATE if self.node.late_tag is None else Fate.SIDE_OUTPUT
+        return Fate.DROPPED_LATE if self._late_tag is None else Fate.SIDE_OUTPUT
 
     def _placing(self, windows: Iterable[Any]) -> Iterator[Any]:
         """Hands on the windows of an element, and notes what became of it in each."""
@@ -269,6 +272,8 @@ class JournalledOperator(WindowOperator):
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self._was_late = True
+        tag, _ = self.node.late_output(value)
+        self._late_tag = None if tag is None else tag.name
         super()._late(value, timestamp)
 
     # Merging

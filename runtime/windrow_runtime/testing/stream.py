@@ -27,6 +27,7 @@ from windrow_runtime.operators.recording import Recording, recorded
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.watermarks import watermarks_of
 from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
 from windrow_runtime.testing.journal import Journal
@@ -102,6 +103,14 @@ class PendingTimer:
     time: int
 
 
+@dataclass
+class _Input:
+    """The watermark of a source, in milliseconds, and whether it holds back none."""
+
+    current: int = MIN_TIMESTAMP
+    idle: bool = False
+
+
 class StreamHarness(Generic[In, Out]):
     """Drives a stream step by step: elements, watermarks and the clock in; what each step emits out.
 
@@ -156,6 +165,8 @@ class StreamHarness(Generic[In, Out]):
         self._journals = {step.id: Journal() for step in self._topology.keyed if explains}
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
+        self._inputs = {step.id: _Input() for step in self._topology.sources}
+        self._watermarks: dict[str, int] = {}  # of steps and unions, as far as sources have watermarks of their own
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 
@@ -226,10 +237,40 @@ class StreamHarness(Generic[In, Out]):
             for journal in self._journals.values():
                 journal.pushed = NOTHING
 
-    def process_watermark(self, watermark: int) -> None:
-        """Advance the watermark of the whole stream: due timers fire in order of their time."""
+    def process_watermark(self, watermark: int, *, source: PushSource[Any] | None = None) -> None:
+        """Advance the watermark: due timers fire in order of their time.
+
+        Args:
+            watermark: The watermark, in milliseconds.
+            source: The source whose watermark it is; each step has the lowest of the sources in front of it that are
+                not idle. By default it is that of the whole stream.
+        """
+        if source is not None:
+            of_source = self._inputs[self._port_of(source).step]
+            of_source.current = max(watermark, of_source.current)
+            self._combine_watermarks()
+            return
+        for each in self._inputs.values():
+            each.current = max(watermark, each.current)
         self.current_watermark = max(watermark, self.current_watermark)
         self._execution.round({}, watermark=self.current_watermark)
+
+    def set_idle(self, source: PushSource[Any], *, idle: bool = True) -> None:
+        """Let a source fall silent, so that it holds no watermark back, or with ``idle=False`` come back.
+
+        The watermark of the steps behind it advances to that of the other sources.
+        """
+        self._inputs[self._port_of(source).step].idle = idle
+        self._combine_watermarks()
+
+    def _combine_watermarks(self) -> None:
+        """Advances each step to the watermark of the sources in front of it."""
+        operators = self._execution.operators
+        before = {identifier: operator.current_watermark for identifier, operator in operators.items()}
+        self._watermarks = watermarks_of(self._topology, self._inputs, {**self._watermarks, **before})
+        self._execution.round({}, watermark=self._watermarks)
+        reached = [operator.current_watermark for operator in operators.values()]
+        self.current_watermark = max(self.current_watermark, min(reached, default=MIN_TIMESTAMP))
 
     def set_processing_time(self, now: int) -> None:
         """Set the clock, in milliseconds: due timers fire in order of their time."""
@@ -247,12 +288,20 @@ class StreamHarness(Generic[In, Out]):
         self.current_watermark = max(self.current_watermark, min(watermarks.values(), default=MIN_TIMESTAMP))
         return self.current_watermark
 
-    def snapshot_restore(self) -> None:
+    def snapshot_restore(self, *, keeps_source_watermarks: bool = True) -> None:
         """Take a snapshot, drop everything, and go on from the snapshot in a fresh instance.
 
         The snapshot holds the state and the time of each keyed step, and what watermark strategies have seen. The
         functions of the stream are closed and opened again. Put between any two steps, it changes no result.
+
+        Args:
+            keeps_source_watermarks: Whether the watermarks that :meth:`process_watermark` has given to sources by
+                themselves stay. Else each source begins without one, as after a restart of Flink; steps keep theirs.
         """
+        if not keeps_source_watermarks:
+            self._watermarks = {}
+            for each in self._inputs.values():
+                each.current = MIN_TIMESTAMP
         before = self._execution
         snapshot = before.snapshot()
         before.close()

@@ -1,8 +1,8 @@
-"""Decides which steps run on columns."""
+"""Decides which windows run on columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
@@ -23,6 +23,7 @@ from windrow_runtime.columnar.forms.route import (
     CheckSource,
     Crossing,
     ResultsOf,
+    Route,
     ScanTarget,
     expression_of,
     no_results,
@@ -140,17 +141,10 @@ class ColumnarForm(ScanTarget):
 
     def check(self, stamps: Ints) -> None:
         """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
-        if len(stamps) and needs_timestamps(self.windows) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
-            far = stamps.max() if stamps.max() > FARTHEST else stamps.min()
-            raise UnsupportedOperationError(
-                "a timestamp is too far away for columns",
-                given=f"{far} ms",
-                expected=f"at most {FARTHEST} ms from 1970",
-                hint="give timestamps in milliseconds, or filter such elements out before they get them; "
-                "SparkRunner(columnar=False), with a new checkpoint if there is one, takes them one by one",
-            )
+        if needs_timestamps(self.windows):
+            check_near(stamps)
 
-    def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:
+    def columns_of(self, route: Route, named: Mapping[str, pa.Array]) -> list[pa.Array]:
         inputs = [expression.evaluate(named) for expression in self.inputs]
         return inputs if self.late_tag is None else [*inputs, *named.values()]
 
@@ -255,8 +249,25 @@ class ColumnarForm(ScanTarget):
         return f"columns{clock}{self.operator.describe()}{folded}"
 
 
-Form: TypeAlias = ColumnarForm | DeclinedError
-"""The columnar form of a step, or the reason why it has none."""
+def check_ends(topology: Topology, routes: Sequence[Route]) -> None:
+    """Declines elements that carry the end of time, as the results of windows of all time do."""
+    for route in routes:
+        before = topology.step(route.source).node
+        if isinstance(before, WindowNode) and isinstance(before.assigner, GlobalWindows) and not route.assigns_stamps:
+            raise DeclinedError(f"the results of {route.source} carry the end of time")
+
+
+def check_near(stamps: Ints) -> None:
+    """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
+    if len(stamps) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
+        far = stamps.max() if stamps.max() > FARTHEST else stamps.min()
+        raise UnsupportedOperationError(
+            "a timestamp is too far away for columns",
+            given=f"{far} ms",
+            expected=f"at most {FARTHEST} ms from 1970",
+            hint="give timestamps in milliseconds, or filter such elements out before they get them; "
+            "SparkRunner(columnar=False), with a new checkpoint if there is one, takes them one by one",
+        )
 
 
 def columnar_form(
@@ -274,10 +285,8 @@ def columnar_form(
     if spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes:
         raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
     routes = routes_to(topology, step, check_source, results_of, stamped=needs_timestamps(windows))
-    for route in routes if needs_timestamps(windows) else ():
-        before = topology.step(route.source).node
-        if isinstance(before, WindowNode) and isinstance(before.assigner, GlobalWindows) and not route.assigns_stamps:
-            raise DeclinedError(f"the results of {route.source} carry the end of time")
+    if needs_timestamps(windows):
+        check_ends(topology, routes)
     element = routes[0].element
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)

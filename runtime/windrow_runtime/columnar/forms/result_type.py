@@ -15,8 +15,10 @@ from windrow.plan import Step
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, input_of
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, input_of
+from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.route import check_made, no_results, single
+from windrow_runtime.columnar.forms.step_form import Form, OnColumns
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_runtime.columnar.rows.columns import WholeElement
@@ -45,7 +47,7 @@ _VALUES: Final = {
 def results_of(forms: Mapping[str, Form], step: Step) -> RecordType:
     """The type of the results of a keyed step, from the forms of keyed steps by id; declined if they are objects."""
     form = forms.get(step.id)
-    if not isinstance(form, ColumnarForm):
+    if form is None or isinstance(form, DeclinedError):
         return no_results(step)
     try:
         return result_type(form)
@@ -53,8 +55,13 @@ def results_of(forms: Mapping[str, Form], step: Step) -> RecordType:
         raise DeclinedError(f"{step.id} is in front: {reason}") from None
 
 
-def result_type(form: ColumnarForm) -> RecordType:
+def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
+    if isinstance(form, JoinForm):
+        names = [name for name, _ in form.join.fields]
+        found = _record_of(form.join.target, names, list(form.slots.values))
+        check_made(found)
+        return found
     if isinstance(form.windows, Paned) and form.windows.with_panes:
         raise DeclinedError("it gives results with their panes")
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)

@@ -16,7 +16,18 @@ import pyarrow as pa
 
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import InvalidArgumentError
-from windrow.plan import FilterNode, KeyByNode, MapNode, ReturnsNode, SourceNode, Step, TimestampsNode, UnionNode
+from windrow.functions.marked import LEFT, RIGHT, SideKey
+from windrow.plan import (
+    BroadcastProcessNode,
+    FilterNode,
+    KeyByNode,
+    MapNode,
+    ReturnsNode,
+    SourceNode,
+    Step,
+    TimestampsNode,
+    UnionNode,
+)
 from windrow.plan.changing import carries_changes
 from windrow.sources import Source
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -60,6 +71,7 @@ class Route:
     steps: tuple[_OnTheWay, ...] = ()
     key: ColumnExpression | None = None  # None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
+    side: int | None = None  # LEFT or RIGHT, of two streams that come together there; None: there is one stream
 
     @property
     def assigns_stamps(self) -> bool:
@@ -151,8 +163,8 @@ class ScanTarget(ABC):
         """The timestamps of elements that came by a route; those of elements without any are 0."""
         return pa.array(stamps)
 
-    def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """The columns that the step takes beside key and timestamp, from those of elements by field."""
+    def columns_of(self, route: Route, named: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """The columns that the step takes beside key and timestamp, from those of elements that came by a route."""
         return list(named.values())
 
     def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
@@ -194,26 +206,65 @@ def routes_to(
     stamped: bool = True,
 ) -> tuple[Route, ...]:
     """All ways to a keyed step; declined where elements cannot get there as columns, with timestamps."""
+    if isinstance(step.node, BroadcastProcessNode):
+        raise DeclinedError("some elements are for all keys")
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
     routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before, results_of)
-    for place, route in enumerate(routes):
-        if stamped and not route.is_stamped:
-            raise DeclinedError("elements have no timestamps on the way")
-        if key_by is not None:
-            key = expression_of(key_by.selector, route.element, "the key")
-            if key.value.kind not in _KEYS:
-                raise DeclinedError(f"the key is a {key.value}")
-            routes[place] = replace(route, key=key)
+    routes = [_ending(route, None if key_by is None else key_by.selector, stamped=stamped) for route in routes]
     if len({route.source for route in routes}) < len(routes):
         raise DeclinedError("elements of one step get there by several ways")
     if len({route.element for route in routes}) > 1:
         raise DeclinedError("elements of several types get there")
+    _check_sources(topology, routes, check_source)
+    return tuple(routes)
+
+
+def side_routes(
+    topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
+) -> tuple[Route, ...]:
+    """All ways of two streams to a keyed step that joins them by key; declined as those of :func:`routes_to`.
+
+    A step in front may be on ways of both streams.
+    """
+    before = topology.step(step.inputs[0])
+    assert isinstance(before.node, KeyByNode), "joins are by key"
+    selector = before.node.selector
+    assert isinstance(selector, SideKey), "each stream has a selector of its own"
+    marking = map(topology.step, topology.step(before.inputs[0]).inputs)
+    routes: list[Route] = []
+    for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
+        found = _routes(topology, topology.step(marker.inputs[0]), results_of)
+        found = [replace(_ending(route, of_side, stamped=True), side=side) for route in found]
+        if len({route.source for route in found}) < len(found):
+            raise DeclinedError("elements of one step get there by several ways")
+        if len({route.element for route in found}) > 1:
+            raise DeclinedError("elements of several types are in one of the streams")
+        routes += found
+    if len({route.key_type for route in routes}) > 1:
+        raise DeclinedError("the keys of both streams have other columns")
+    _check_sources(topology, routes, check_source)
+    return tuple(routes)
+
+
+# Any: selectors of elements of every type.
+def _ending(route: Route, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
+    """The way with the key that is taken at its end."""
+    if stamped and not route.is_stamped:
+        raise DeclinedError("elements have no timestamps on the way")
+    if selector is None:
+        return route
+    key = expression_of(selector, route.element, "the key")
+    if key.value.kind not in _KEYS:
+        raise DeclinedError(f"the key is a {key.value}")
+    return replace(route, key=key)
+
+
+def _check_sources(topology: Topology, routes: Sequence[Route], check_source: CheckSource) -> None:
     for route in routes:
         node = topology.step(route.source).node
         if isinstance(node, SourceNode):
             check_source(node.source)
-    return tuple(routes)
 
 
 def _routes(topology: Topology, step: Step, results_of: ResultsOf) -> list[Route]:

@@ -19,6 +19,7 @@ from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
+F = TypeVar("F")
 W = TypeVar("W", Tiles, Sessions, Counted, Timed, Paned)
 
 
@@ -129,19 +130,41 @@ class Times(NamedTuple):
     now: int
 
 
-class KeyedRowsOperator(ColumnOperator[W]):
+class PagedOperator(ABC, Generic[F]):
     """The base of operators whose state is rows that lie in pages by key."""
 
-    @abstractmethod
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
-        """Fires what is due when the time of the windows advances; gives it in order, and the rows that are kept."""
+    schema: pa.Schema  # the columns of state, the key first
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether time is that of the clock."""
+        return False
+
+    @abstractmethod
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Raises a CheckpointError if rows that were stored are none of this step."""
+
+    @abstractmethod
+    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
+        """Fires what is due when the time of the step advances; gives it in order, and the rows that are kept."""
+
+    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
         """Fires what waits for the clock beside the watermark."""
         return (), rows
 
+    @abstractmethod
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         """When some rows are due next by the watermark, and by the clock; None: never."""
+
+
+class KeyedRowsOperator(ColumnOperator[W], PagedOperator[Fired]):
+    """The base of operators of windows whose state is rows that lie in pages by key."""
+
+    @property
+    def by_clock(self) -> bool:
+        return self.windows.by_clock
+
+    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         if self.windows.by_clock:
             return None, self.next_time(times.now, rows)
         return self.next_time(times.watermark, rows), self.next_by_clock(rows)

@@ -61,7 +61,7 @@ def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
         )
     if type(cells) is dict and name in cells:
         stored = type(cells[name])
-        if (stored in _LISTS) is not (kind is _List) or (kind is _Map and stored is not dict):
+        if (stored in _LISTS) is not (kind is _List) or (kind is MapHandle and stored is not dict):
             raise InvalidArgumentError(
                 "the state of this name is of another kind",
                 given=f"{type(descriptor).__name__}({descriptor.name!r}), and the state holds a {stored.__name__}",
@@ -105,7 +105,11 @@ class _Value(_State):
         return own(self._cells.get(self._name))
 
     def update(self, value: Any) -> None:
-        self._cells[self._name] = own(value)
+        # As in Flink, None is no value.
+        if value is None:
+            self.clear()
+        else:
+            self._cells[self._name] = own(value)
 
 
 class _List(_State):
@@ -133,7 +137,9 @@ class _List(_State):
             self.clear()
 
 
-class _Map(_State):
+class MapHandle(_State):
+    """A handle on a map."""
+
     def get(self, key: Any) -> Any:
         return own(self._cells.get(self._name, _EMPTY).get(key))
 
@@ -201,7 +207,7 @@ class _Aggregating(_State):
 _KINDS: Final[dict[type[Any], type[_State]]] = {
     ValueStateDescriptor: _Value,
     ListStateDescriptor: _List,
-    MapStateDescriptor: _Map,
+    MapStateDescriptor: MapHandle,
     ReducingStateDescriptor: _Reducing,
     AggregatingStateDescriptor: _Aggregating,
 }

@@ -222,8 +222,9 @@ class WindowOperator(KeyedOperator):
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1
-        if self.node.late_tag is not None:
-            self.output.side_output(self.node.late_tag.name, value, timestamp)
+        tag, element = self.node.late_output(value)
+        if tag is not None:
+            self.output.side_output(tag.name, element, timestamp)
         else:
             self.metrics.count("late_records_dropped")
 

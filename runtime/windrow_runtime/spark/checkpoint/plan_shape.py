@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import Any
 
@@ -18,13 +18,25 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.marked import CoGroup, JoinPairs
+from windrow.functions.plain import Applied, AppliedAll
+from windrow.functions.wrapper import unwrapped
 from windrow.panes import AccumulationMode
-from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.plan import (
+    AggregateSpec,
+    BroadcastProcessNode,
+    KeyByNode,
+    KeyedProcessNode,
+    ReduceSpec,
+    Step,
+    TimedJoinNode,
+    WindowNode,
+)
 from windrow.plan.changing import takes_changes
 from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
+from windrow.state import StateDescriptor
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
@@ -83,10 +95,16 @@ def step_shape(topology: Topology, step: Step) -> Shape:
         if takes_changes(node):
             shape["elements"] = "changes"
         shape.update(_window_function(node))
+    elif isinstance(node, TimedJoinNode):
+        # Bounds and functions may change: elements that are held are held for those that were given.
+        pass
     else:
-        assert isinstance(node, KeyedProcessNode)
-        shape["function"] = _process_function(node.function)
-        shape["state"] = _descriptors(node.function)
+        assert isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
+        function = unwrapped(node.function)
+        shape["function"] = _process_function(function)
+        shape["state"] = _descriptors(declared_state(function))
+        if isinstance(node, BroadcastProcessNode):
+            shape["state"] |= _descriptors(node.rules.descriptors, "broadcast ")
     return shape
 
 
@@ -115,14 +133,13 @@ def _window_function(node: WindowNode) -> Shape:
     else:
         shape["function"] = "process"
     inner: object = spec.process
-    if isinstance(inner, WithoutKey):
-        inner = inner.function
+    inner = unwrapped(inner)
     if inner is not None:
-        plain = isinstance(inner, (Applied, AppliedAll))
+        plain = isinstance(inner, (Applied, AppliedAll)) or isinstance(spec.process, (CoGroup, JoinPairs))
         shape["window function"] = None if plain else _class_name(type(inner))
-    shape["state"] = _descriptors(inner)
+    shape["state"] = _descriptors(declared_state(inner))
     for number, part in enumerate(with_parts(node.effective_trigger)):
-        shape["state"] |= _descriptors(part, f"trigger {number} " if number else "trigger ")
+        shape["state"] |= _descriptors(declared_state(part), f"trigger {number} " if number else "trigger ")
     return shape
 
 
@@ -201,13 +218,13 @@ def _value(value: object) -> object:
     return type(value).__name__ if " at 0x" in text else text
 
 
-def _descriptors(owner: object, prefix: str = "") -> Shape:
+def _descriptors(descriptors: Iterable[StateDescriptor], prefix: str = "") -> Shape:
     return {
         prefix + descriptor.name: {
             "kind": type(descriptor).__name__.removesuffix("StateDescriptor").lower(),
             "types": list(map(type_shape, held_types(descriptor))),
         }
-        for descriptor in declared_state(owner)
+        for descriptor in descriptors
     }
 
 

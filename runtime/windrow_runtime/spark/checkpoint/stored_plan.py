@@ -11,7 +11,7 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
+from windrow_runtime.columnar.forms.step_form import Form, OnColumns
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
@@ -64,7 +64,7 @@ def resume(
     stored = checkpoint.description()
     if stored is None:
         for step, form in forms.items():
-            if isinstance(form, ColumnarForm):
+            if isinstance(form, OnColumns):
                 shapes[names[step]]["form"] = form.state_text
         stored = _new_description(topology, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
@@ -95,7 +95,7 @@ def resume(
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
     """Makes the stored plan of a run without a checkpoint."""
-    columnar = frozenset(step for step, form in forms.items() if isinstance(form, ColumnarForm))
+    columnar = frozenset(step for step, form in forms.items() if isinstance(form, OnColumns))
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
 

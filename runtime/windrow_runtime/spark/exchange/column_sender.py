@@ -72,7 +72,7 @@ class ColumnSender:
                 continue
             named = dict(zip(there.schema.names, there.columns, strict=True))
             key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
-            arrays = [key, form.stamps_of(route, found), *form.columns_of(named)]
+            arrays = [key, form.stamps_of(route, found), *form.columns_of(route, named)]
             _, waiting = self._waiting.setdefault(target.step, (target, []))
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count

@@ -15,7 +15,7 @@ from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
-from windrow_runtime.spark.exchange.packer import Routed, ToSink, ToStep
+from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.
@@ -110,6 +110,12 @@ class PortFragment:
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a keyed step from the fragment."""
         target = ToStep(self._routes.steps[step], self._routes.levels[step], keys, self._wheres.get(step))
+        self._records[step] += len(values)
+        self._routed.append((target, values, timestamps))
+
+    def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
+        """Takes elements for all keys of a keyed step from the fragment."""
+        target = ToAllKeys(self._routes.steps[step], self._routes.levels[step], self._topology.step(step).where)
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 

@@ -12,7 +12,15 @@ from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.picklable import check_sendable
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, dump_values, no_bound, pack_keyed, sequence_number
+from windrow_runtime.spark.exchange.rows import (
+    PackedRow,
+    RowKind,
+    dump_values,
+    no_bound,
+    pack_broadcast,
+    pack_keyed,
+    sequence_number,
+)
 from windrow_runtime.spark.key_groups import KeyGroups
 
 if TYPE_CHECKING:
@@ -37,6 +45,15 @@ class ToStep:
 
 
 @dataclass(frozen=True, slots=True)
+class ToAllKeys:
+    """Elements go to a keyed step of a level in all key groups; errors say ``where`` it is in the user's program."""
+
+    step: int
+    level: int
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToSink:
     """Elements go to a sink; errors say ``where`` it is in the user's program."""
 
@@ -44,7 +61,8 @@ class ToSink:
     where: str | None = None
 
 
-Routed: TypeAlias = "tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]"
+Target: TypeAlias = ToStep | ToAllKeys | ToSink
+Routed: TypeAlias = "tuple[Target, Sequence[Any], Sequence[int | None]]"
 """Where elements go, the elements, and their timestamps."""
 
 
@@ -97,7 +115,8 @@ class Packer:
         self._limit = _FIRST_LIMIT
         self._levels: defaultdict[int, dict[int, _Routes]] = defaultdict(dict)
         self._sinks: defaultdict[int, list[Any]] = defaultdict(list)
-        self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
+        self._broadcasts: defaultdict[int, dict[int, tuple[list[Any], list[int | None]]]] = defaultdict(dict)
+        self._wheres: dict[tuple[type[Target], int], str | None] = {}
         self._columns: ColumnSender | None = None
         self.bound_of: Callable[[str], int | None] = no_bound
 
@@ -110,13 +129,18 @@ class Packer:
         self._service_label = service_label
         self._row = 0
 
-    def add(self, target: ToStep | ToSink, values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
+    def add(self, target: Target, values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         """Takes elements for ``target``; refuses a key that cannot be hashed."""
         if isinstance(target, ToSink):
             self._wheres[ToSink, target.sink] = target.where
             self._sinks[target.sink].extend(values)
             return
-        self._wheres[ToStep, target.step] = target.where
+        self._wheres[type(target), target.step] = target.where
+        if isinstance(target, ToAllKeys):
+            held = self._broadcasts[target.level].setdefault(target.step, ([], []))
+            held[0].extend(values)
+            held[1].extend(timestamps)
+            return
         steps = self._levels[target.level]
         routes = steps.get(target.step)
         if routes is None:
@@ -181,6 +205,11 @@ class Packer:
 
     def _rows(self, least: int) -> Iterator[PackedRow]:
         """Packs the elements of each group and each sink that has gathered ``least`` elements or more."""
+        # A row for all groups is one for each: together they are near the size of other rows.
+        least_for_all = max(1, least // self._groups.count)
+        for level, held in self._broadcasts.items():
+            if any(len(values) >= least_for_all for values, _ in held.values()):
+                yield from self._pack_broadcast(level, held)
         for number in range(self._groups.count):
             for level, steps in self._levels.items():
                 if any(len(routes.buckets[number][0]) >= least for routes in steps.values()):
@@ -203,6 +232,24 @@ class Packer:
             for column in bucket:
                 column.clear()
         return self._next_row(self._groups.labels[number], RowKind.ELEMENTS, level, payload)
+
+    def _pack_broadcast(
+        self, level: int, held: Mapping[int, tuple[list[Any], list[int | None]]]
+    ) -> Iterator[PackedRow]:
+        """Packs elements once, and sends them to each group."""
+        filled = [(step, values, timestamps) for step, (values, timestamps) in held.items() if values]
+        try:
+            payload = pack_broadcast(filled)
+        except Exception:
+            for step, values, _ in filled:
+                check_sendable(values, self._wheres[ToAllKeys, step])
+            raise
+        self._adapt(len(payload), sum(len(values) for _, values, _ in filled))
+        for _, values, timestamps in filled:
+            values.clear()
+            timestamps.clear()
+        for label in self._groups.labels:
+            yield self._next_row(label, RowKind.BROADCAST, level, payload)
 
     def _send_output(self, sink: int, values: list[Any]) -> Iterator[PackedRow]:
         """Writes or packs the elements gathered for a sink."""

@@ -35,6 +35,7 @@ class RowKind:
     REPORTS: Final = 9  # reports of timestamp-assigning steps, for the driver
     WARNINGS: Final = 10  # headers of CSV files, for the driver: (names, where, line of the user's program)
     COUNTERS: Final = 11  # counts of steps, for the driver: (step id, counter or fact, increment)
+    BROADCAST: Final = 12  # elements for all keys of the keyed steps of a level, see pack_broadcast
 
 
 EXCHANGE_SCHEMA: Final = (
@@ -137,7 +138,15 @@ class PartialElements(NamedTuple):
     partials: Partials
 
 
-Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements"
+class BroadcastElements(NamedTuple):
+    """Elements for all keys of one step."""
+
+    step: int
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+
+Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements | BroadcastElements"
 
 
 def no_bound(step: str) -> int | None:
@@ -224,6 +233,19 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     return [
         KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_values(timestamps))
         for step, keys, values, timestamps in pickle.loads(payload)
+    ]
+
+
+def pack_broadcast(steps: Sequence[tuple[int, list[Any], list[int | None]]]) -> bytes:
+    """Packs elements for all keys of steps of one level. Undone by :func:`unpack_broadcast`."""
+    return pickle.dumps([(step, pack_values(values), _pack_times(times)) for step, values, times in steps], 5)
+
+
+def unpack_broadcast(payload: bytes) -> list[BroadcastElements]:
+    """Returns the elements that :func:`pack_broadcast` was given."""
+    return [
+        BroadcastElements(step, unpack_values(values), unpack_values(timestamps))
+        for step, values, timestamps in pickle.loads(payload)
     ]
 
 

@@ -6,22 +6,27 @@ The order within a group and a batch is Flink's, for each step::
                          -> the watermark advances, timers fire
     new watermark        elements that upstream emitted for the batch's elements
 
+Under each watermark, elements for all keys come first.
+
 Elements emitted before the last line reach the next level before its watermark advances; the rest after.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
+from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.spark.clock import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.classes import state_codec
@@ -29,6 +34,7 @@ from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, STATE_BYTES, TIME
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.rows import (
     Arrived,
+    BroadcastElements,
     ColumnElements,
     KeyedElements,
     PackedRow,
@@ -37,6 +43,7 @@ from windrow_runtime.spark.exchange.rows import (
     RowKind,
     dump_values,
     notes_number,
+    unpack_broadcast,
     unpack_keyed,
     unpack_partials,
 )
@@ -63,6 +70,20 @@ class GroupUpdate:
     new_timer: int
 
 
+class _Rules(NamedTuple):
+    """Elements for all keys of one step, before and after the watermark."""
+
+    before: Sequence[BroadcastElements]
+    after: Sequence[BroadcastElements]
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+
+def _for_all_keys(arrived: Sequence[Arrived]) -> list[BroadcastElements]:
+    return [part for part in arrived if isinstance(part, BroadcastElements)]
+
+
 class ObjectRunner(StepRunner):
     """Runs one step on Python objects, in one task, on one key group at a time."""
 
@@ -74,6 +95,8 @@ class ObjectRunner(StepRunner):
         self._operator.metrics = self._metrics
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
+        self._emits = False  # whether what belongs to no key is emitted
+        self._applied = False  # whether the elements for all keys ask for the state of all keys
 
     def close(self) -> None:
         self._operator.close()
@@ -94,8 +117,16 @@ class ObjectRunner(StepRunner):
         tuning = level.tuning.object_pages
         pages = ObjectPages(record, self._codec, store, level.groups.count, tuning)
         before, after = map(self._objects_of, arrived)
-        for share in pages.shares(before, after, *current):
-            yield from self._run_share(share, pages, times, packers)
+        rules = _Rules(*map(_for_all_keys, arrived))
+        shared = pages.shared
+        self._applied = False
+        if rules:
+            shared = yield from self._run_rules(rules, pages, times, packers, emits=key_group == 0)
+        elif isinstance(self._operator, BroadcastOperator):
+            pages.shared_is_fixed = True
+        for share in pages.shares(before, after, *current, all_keys=self._applied):
+            yield from self._run_share(share, rules, pages, times, packers)
+        pages.shared = shared
         record.watermark, record.now = current
         with errors_at(self.step.where):
             pages.end_batch()
@@ -108,7 +139,7 @@ class ObjectRunner(StepRunner):
                 found.append(part)
             elif isinstance(part, PartialElements):
                 found.append(part.partials)
-            else:
+            elif isinstance(part, ColumnElements):
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns does not import the columnar modules.
@@ -117,25 +148,61 @@ class ObjectRunner(StepRunner):
                 found += form.slices(load_rows(part.stream, form.raw_schema))
         return found
 
+    def _run_rules(
+        self, rules: _Rules, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer], *, emits: bool
+    ) -> Generator[PackedRow, None, dict[str, Any]]:
+        """Runs the elements for all keys by themselves, without a key, and returns the rules that they leave.
+
+        What belongs to no key is emitted here, by one group for all. The state of all keys is asked for afterwards,
+        if the function asks for it: each share runs these elements again, from the same rules on.
+        """
+        state = OperatorState(shared=own(pages.shared))
+        self._emits = emits
+        yield from self._run_state(state, Share([], [], []), rules, pages.record, times, packers)
+        self._emits = False
+        return state.shared
+
     def _run_share(
-        self, share: Share[_Elements], pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer]
+        self,
+        share: Share[_Elements],
+        rules: _Rules,
+        pages: ObjectPages,
+        times: BatchTimes,
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        state = pages.load(share.pages)
+        if rules:
+            state.shared = own(pages.shared)
+        windows, timers = windows_in(state), timers_in(state)
+        yield from self._run_state(state, share, rules, pages.record, times, packers)
+        self.facts[OPEN_WINDOWS] += windows_in(state) - windows
+        self.facts[TIMERS] += timers_in(state) - timers
+        with errors_at(self.step.where):
+            pages.save(share.pages, state)
+
+    def _run_state(
+        self,
+        state: OperatorState,
+        share: Share[_Elements],
+        rules: _Rules,
+        record: StepRecord,
+        times: BatchTimes,
+        packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         previous, current = self.times(times)
         before, after = packers
-        state = pages.load(share.pages)
-        windows, timers = windows_in(state), timers_in(state)
         self._operator.bind(state, self._collector)
         # Times are assigned, not advanced: timers set behind this time must wait for the next advance.
-        self._operator.current_watermark = pages.record.watermark
-        self._operator.current_processing_time = pages.record.now
+        self._operator.current_watermark = record.watermark
+        self._operator.current_processing_time = record.now
         self._operator.set_clock(current.now)
-        for elements in share.before:
+        for elements in (*rules.before, *share.before):
             yield from self._advance(previous.watermark, before)
             self._process(elements, before)
             yield from before.full()
         yield from self._advance(current.watermark, before)
         yield from self._fire(self._operator.advancing_processing_time(current.now), before)
-        for elements in share.after:
+        for elements in (*rules.after, *share.after):
             self._process(elements, after)
             yield from after.full()
         if len(state.processing_timers) and not self._level.by_clock:
@@ -146,10 +213,7 @@ class ObjectRunner(StepRunner):
                 where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
-        self.facts[OPEN_WINDOWS] += windows_in(state) - windows
-        self.facts[TIMERS] += timers_in(state) - timers
-        with errors_at(self.step.where):
-            pages.save(share.pages, state)
+        yield from self._fire(self._operator.firing_overdue_timers(), after)
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires the timers that the watermark makes due."""
@@ -161,11 +225,17 @@ class ObjectRunner(StepRunner):
         for _ in chain(firing, (None,)):
             yield from self._drain(packer)
 
-    def _process(self, elements: _Elements, packer: Packer) -> None:
+    def _process(self, elements: _Elements | BroadcastElements, packer: Packer) -> None:
         """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
             assert isinstance(self._operator, PartialsOperator), "no elements of others are folded before"
             self._operator.merge_batch(elements)
+        elif isinstance(elements, BroadcastElements):
+            assert isinstance(self._operator, BroadcastOperator), "no other step has elements for all keys"
+            # The function may change them, and is called again.
+            values = own_all(list(elements.values))
+            applied = self._operator.process_broadcast(values, elements.timestamps, emits=self._emits)
+            self._applied = self._applied or applied
         else:
             self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
         self._collector.drain(packer)
@@ -233,8 +303,8 @@ class GroupTask:
         yield self._update(group, times, spark_now)
 
     def _is_deeper(self, row: PackedRow) -> bool:
-        """Returns whether a row is for the steps of a deeper level; columns and partials name their step."""
-        if row.kind == RowKind.ELEMENTS:
+        """Returns whether a row is for steps of a deeper level; columns and partials name their step."""
+        if row.kind in {RowKind.ELEMENTS, RowKind.BROADCAST}:
             return row.target != self._level.number
         return row.target not in self._runners
 
@@ -304,14 +374,20 @@ def _elements_of(row: PackedRow) -> Sequence[Arrived]:
         return [ColumnElements(row.target, row.payload, row.kind == RowKind.FOLDED)]
     if row.kind == RowKind.PARTIALS:
         return [PartialElements(row.target, unpack_partials(row.payload))]
+    if row.kind == RowKind.BROADCAST:
+        return unpack_broadcast(row.payload)
     assert row.kind == RowKind.ELEMENTS, "rows of other kinds go to service groups"
     return unpack_keyed(row.payload)
 
 
-def _runner_of(step: KeyedStep, level: Level, codec: PageCodec) -> ObjectRunner | ColumnRunner:
+def _runner_of(step: KeyedStep, level: Level, codec: PageCodec) -> ObjectRunner | ColumnRunner[Any]:
     if step.form is None:
         return ObjectRunner(step, level, codec)
     # A plan without columns does not import the columnar modules.
-    from windrow_runtime.spark.keyed.column_step import ColumnRunner
+    from windrow_runtime.columnar.forms.join_form import JoinForm
+    from windrow_runtime.spark.keyed.join_step import JoinRunner
+    from windrow_runtime.spark.keyed.window_step import WindowRunner
 
-    return ColumnRunner(step, step.form, level.tuning)
+    if isinstance(step.form, JoinForm):
+        return JoinRunner(step, step.form, level.tuning)
+    return WindowRunner(step, step.form, level.tuning)

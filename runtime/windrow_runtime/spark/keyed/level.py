@@ -20,8 +20,8 @@ from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
-    from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
     from windrow_runtime.columnar.forms.row_form import RowForm
+    from windrow_runtime.columnar.forms.step_form import OnColumns
     from windrow_runtime.spark.checkpoint.folder import EndMark
     from windrow_runtime.spark.exchange.column_sender import ColumnTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
@@ -68,7 +68,7 @@ class KeyedStep:
     has_watermark: bool = True  # whether a timestamp-assigning step is in front of it
     name: str | None = None
     where: str | None = None  # the step and its line in the user's program, in errors
-    form: ColumnarForm | None = None  # how it runs on columns; None: it runs on Python objects
+    form: OnColumns | None = None  # how it runs on columns; None: it runs on Python objects
     arrival: RowForm | None = None  # how elements in columns become objects; None: they come as objects
     # The keyed steps that take its results as columns, and the type of these; None: they are for the fragment alone.
     targets: tuple[ColumnTarget, ...] = ()

@@ -1,0 +1,223 @@
+"""Connected streams: two streams of different types that are processed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from windrow.arguments import check_function
+from windrow.connected.sides import keyed_by_both
+from windrow.errors import InvalidArgumentError
+from windrow.functions.element import FlatMapFunction, MapFunction
+from windrow.functions.marked import CoProcess
+from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
+from windrow.functions.wrapper import Wrapper
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode, UnionNode
+from windrow.plan.render import node_line
+from windrow.plan.types import base_argument, iterable_item, result_type
+
+if TYPE_CHECKING:
+    from windrow.stream import DataStream
+
+__all__ = ["ConnectedStreams", "KeyedConnectedStreams"]
+
+L = TypeVar("L")
+U = TypeVar("U")
+K = TypeVar("K")
+R = TypeVar("R")
+S = TypeVar("S")
+H = TypeVar("H", bound=Hashable)
+
+
+class ConnectedStreams(Generic[L, U]):
+    """Two streams, of elements ``L`` and ``U``, that are processed together. Made by ``DataStream.connect``."""
+
+    __slots__ = ("_left", "_right")
+
+    def __init__(self, left: DataStream[L], right: DataStream[U]) -> None:
+        self._left = left
+        self._right = right
+
+    @overload
+    def map(self, function: CoMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def map(
+        self, function: Callable[[L], R], second: Callable[[U], S], *, name: str | None = None
+    ) -> DataStream[R | S]: ...
+    # Any: the overloads say which type.
+    def map(
+        self,
+        function: CoMapFunction[L, U, Any] | Callable[[L], Any],
+        second: Callable[[U], Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Make one element from each.
+
+        Args:
+            function: A :class:`~windrow.functions.CoMapFunction`, or a function of the elements of the first stream.
+                The streams may be read by different workers, each of which opens a copy of its own.
+            second: A function of those of the second stream, where the first one is a plain function.
+            name: Names the step of the first stream.
+        """
+        first, other = _both(function, second, CoMapFunction, _First, _Second)
+        return self._together(self._left.map(first, name=name), self._right.map(other), function, CoMapFunction)
+
+    @overload
+    def flat_map(self, function: CoFlatMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[L], Iterable[R] | None],
+        second: Callable[[U], Iterable[S] | None],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R | S]: ...
+    # Any: the overloads say which type.
+    def flat_map(
+        self,
+        function: CoFlatMapFunction[L, U, Any] | Callable[[L], Iterable[Any] | None],
+        second: Callable[[U], Iterable[Any] | None] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Make any number of elements from each, in order.
+
+        Args:
+            function: A :class:`~windrow.functions.CoFlatMapFunction`, or a function of the elements of the first
+                stream. The streams may be read by different workers, each of which opens a copy of its own.
+            second: A function of those of the second stream, where the first one is a plain function.
+            name: Names the step of the first stream.
+        """
+        first: Callable[[L], Iterable[Any] | None]
+        other: Callable[[U], Iterable[Any] | None]
+        first, other = _both(function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
+        made: DataStream[Any] = self._left.flat_map(first, name=name)
+        return self._together(made, self._right.flat_map(other), function, CoFlatMapFunction)
+
+    def key_by(self, first: Callable[[L], H], second: Callable[[U], H]) -> KeyedConnectedStreams[L, U, H]:
+        """Split both streams by key, so that elements of one key are processed together.
+
+        Args:
+            first: Takes the key from an element of the first stream; see :meth:`windrow.DataStream.key_by`.
+            second: Takes it from one of the second stream. Keys are of the same type.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        for selector in (first, second):
+            check_function(selector, "key_by")
+        node = keyed_by_both((self._left.node, first), (self._right.node, second), counts_at_once=True)
+        return KeyedConnectedStreams(node, type(self._left))
+
+    def _together(
+        self, first: DataStream[Any], second: DataStream[Any], function: object, base: type
+    ) -> DataStream[Any]:
+        """What came of the two streams, as from an operator with two inputs, whose watermark it has.
+
+        Its type is known where the class of the function says it.
+        """
+        union = first.union(second).node
+        assert isinstance(union, UnionNode), "made by union"
+        made: DataStream[Any] = type(first)(replace(union, counts_at_once=True))
+        # Any: what a class says of its parameters is a type.
+        kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
+        return made if kind is None else made.returns(kind)
+
+    def __repr__(self) -> str:
+        return f"ConnectedStreams({self._left!r}, {self._right!r})"
+
+
+class KeyedConnectedStreams(Generic[L, U, K]):
+    """Two streams that are split by the same key. Made by ``connect`` of two keyed streams, or by ``key_by``."""
+
+    __slots__ = ("_make_stream", "_node")
+
+    # Any: the constructor of streams is handed in, as their module imports this one.
+    def __init__(self, node: KeyByNode, make_stream: Callable[[KeyedProcessNode], DataStream[Any]]) -> None:
+        self._node = node
+        self._make_stream = make_stream
+
+    def process(self, function: KeyedCoProcessFunction[K, L, U, R], *, name: str | None = None) -> DataStream[R]:
+        """Process each element of both streams by key, with state that they share, and timers.
+
+        Args:
+            function: Gets elements and timers.
+            name: Names the step.
+        """
+        if not isinstance(function, KeyedCoProcessFunction):
+            raise InvalidArgumentError(
+                "connected streams need a process function of two inputs",
+                given=function,
+                expected="an instance of KeyedCoProcessFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+            )
+        kind = base_argument(function, KeyedCoProcessFunction, 3)
+        return self._make_stream(
+            KeyedProcessNode(
+                input=self._node,
+                function=CoProcess(function),
+                name=name,
+                element_type=kind or iterable_item(result_type(function.process_element1)),
+                location=caller_location(),
+            )
+        )
+
+    def __repr__(self) -> str:
+        return node_line("KeyedConnectedStreams", self._node)
+
+
+class _Half(Wrapper):
+    """One method of a function of two inputs."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.__qualname__ = type(function).__qualname__.rpartition("<locals>.")[2]  # its name in a plan
+
+
+class _First(_Half, MapFunction[Any, Any]):
+    def map(self, value: Any) -> Any:
+        return self.function.map1(value)
+
+
+class _Second(_Half, MapFunction[Any, Any]):
+    def map(self, value: Any) -> Any:
+        return self.function.map2(value)
+
+
+class _FirstOfMany(_Half, FlatMapFunction[Any, Any]):
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        found: Iterable[Any] | None = self.function.flat_map1(value)
+        return found
+
+
+class _SecondOfMany(_Half, FlatMapFunction[Any, Any]):
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        found: Iterable[Any] | None = self.function.flat_map2(value)
+        return found
+
+
+def _both(
+    function: object, second: object, kind: type, first_half: Callable[[Any], Any], second_half: Callable[[Any], Any]
+) -> tuple[Any, Any]:
+    """The functions of the first and of the second stream."""
+    if isinstance(function, kind):
+        if second is not None:
+            raise InvalidArgumentError(
+                f"a {kind.__name__} is for both streams, and a second function was given",
+                given=second,
+                expected="no second function",
+                where=caller_location(),
+            )
+        return first_half(function), second_half(function)
+    if not callable(function) or not callable(second):
+        raise InvalidArgumentError(
+            "connected streams need a function for each stream",
+            given=second if callable(function) else function,
+            expected=f"a {kind.__name__}, or two callables",
+            where=caller_location(),
+        )
+    return function, second

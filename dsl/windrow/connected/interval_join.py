@@ -1,0 +1,274 @@
+"""Interval joins, of elements that are near in time; and as-of joins, with the version that held at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from windrow.arguments import check_function
+from windrow.connected.late import with_tag
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import JoinKind, OneRecord
+from windrow.functions.two_inputs import ProcessJoinFunction
+from windrow.joins.declared_join import DeclaredJoin, joined_by
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import NO_LATE_TAGS, AsOfJoinNode, IntervalJoinNode, KeyByNode, LateTags, Node
+from windrow.plan.render import node_line
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis
+
+if TYPE_CHECKING:
+    from windrow.stream import DataStream
+
+__all__ = ["AsOfJoin", "IntervalJoin", "IntervalJoined", "LeftAsOfJoin"]
+
+L = TypeVar("L")
+U = TypeVar("U")
+K = TypeVar("K")
+R = TypeVar("R")
+
+# Any in this module: the constructor of streams is handed in, as their module imports this one.
+
+
+class IntervalJoin(Generic[L, U, K]):
+    """Two keyed streams to be joined; :meth:`between` says which timestamps belong together."""
+
+    __slots__ = ("_make_stream", "_node")
+
+    def __init__(self, node: KeyByNode, make_stream: Callable[[Node], DataStream[Any]]) -> None:
+        self._node = node
+        self._make_stream = make_stream
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._node)
+
+    def between(self, lower: timedelta, upper: timedelta) -> IntervalJoined[L, U, K]:
+        """Join each left element with the right ones from ``lower`` to ``upper`` behind its timestamp.
+
+        Args:
+            lower: Of the pair left ``l`` and right ``r``, ``l.timestamp + lower <= r.timestamp``. May be negative.
+            upper: And ``r.timestamp <= l.timestamp + upper``.
+
+        Raises:
+            InvalidArgumentError: If ``lower`` is above ``upper``.
+        """
+        try:
+            bounds = duration_millis(lower, "the lower bound"), duration_millis(upper, "the upper bound")
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if bounds[0] > bounds[1]:
+            raise InvalidArgumentError(
+                "the lower bound of an interval join must not be above the upper one",
+                given=f"{lower} and {upper}",
+                expected="lower <= upper",
+                where=caller_location(),
+            )
+        return IntervalJoined(_Bounds(self._node, self._make_stream, *bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Holds what the calls of an interval join have set so far."""
+
+    node: KeyByNode
+    make_stream: Callable[[Node], DataStream[Any]]
+    lower: int
+    upper: int
+    lower_exclusive: bool = False
+    upper_exclusive: bool = False
+    late: LateTags = NO_LATE_TAGS
+
+
+class IntervalJoined(Generic[L, U, K]):
+    """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: _Bounds) -> None:
+        self._bounds = bounds
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._bounds.node)
+
+    def lower_bound_exclusive(self) -> IntervalJoined[L, U, K]:
+        """Leave out pairs whose timestamps are exactly the lower bound apart."""
+        return IntervalJoined(replace(self._bounds, lower_exclusive=True))
+
+    def upper_bound_exclusive(self) -> IntervalJoined[L, U, K]:
+        """Leave out pairs whose timestamps are exactly the upper bound apart."""
+        return IntervalJoined(replace(self._bounds, upper_exclusive=True))
+
+    def side_output_left_late_data(self, tag: OutputTag[L]) -> IntervalJoined[L, U, K]:
+        """Send left elements behind the watermark to a side output.
+
+        Without it they are counted (``late_records_dropped``) and dropped.
+
+        Raises:
+            InvalidArgumentError: If there is a tag already.
+        """
+        return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=True)))
+
+    def side_output_right_late_data(self, tag: OutputTag[U]) -> IntervalJoined[L, U, K]:
+        """Send right elements behind the watermark to a side output; see :meth:`side_output_left_late_data`."""
+        return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=False)))
+
+    def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+        """Process each pair as soon as its second element is there.
+
+        An element is held until no partner of it can come that is not late: left ones until the watermark reaches
+        their timestamp and the upper bound, right ones until it reaches their timestamp less the lower bound.
+
+        Args:
+            function: Gets the pairs.
+            name: Names the step.
+        """
+        if not isinstance(function, ProcessJoinFunction):
+            raise InvalidArgumentError(
+                "process needs a function of pairs",
+                given=function,
+                expected="an instance of ProcessJoinFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()"
+                if isinstance(function, type)
+                else "apply(...) takes a plain function that makes one record of a pair",
+            )
+        kind = base_argument(function, ProcessJoinFunction, 2)
+        return self._stream(function, kind or iterable_item(result_type(function.process_element)), name)
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each pair, as soon as its second element is there.
+
+        Args:
+            function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`.
+            name: Names the step.
+        """
+        check_function(function, "apply")
+        function, made = joined_by(function, self._bounds.node, JoinKind.INNER)
+        return self._stream(OneRecord(function), made, name)
+
+    def _stream(
+        self, function: ProcessJoinFunction[L, U, R], element_type: object | None, name: str | None
+    ) -> DataStream[R]:
+        bounds = self._bounds
+        return bounds.make_stream(
+            IntervalJoinNode(
+                input=bounds.node,
+                lower=bounds.lower + bounds.lower_exclusive,
+                upper=bounds.upper - bounds.upper_exclusive,
+                late_tags=bounds.late,
+                function=function,
+                element_type=element_type,
+                name=name,
+                location=caller_location(),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _AsOf:
+    """Holds what the calls of an as-of join have set so far."""
+
+    node: KeyByNode
+    make_stream: Callable[[Node], DataStream[Any]]
+    is_outer: bool
+    late: LateTags = NO_LATE_TAGS
+
+    def with_late(self, tag: OutputTag[Any], *, left: bool) -> _AsOf:
+        return replace(self, late=with_tag(self.late, tag, left=left))
+
+    def stream(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
+        check_function(function, "apply")
+        function, made = joined_by(function, self.node, JoinKind.LEFT if self.is_outer else JoinKind.INNER)
+        return self.make_stream(
+            AsOfJoinNode(
+                input=self.node,
+                function=function,
+                is_outer=self.is_outer,
+                late_tags=self.late,
+                element_type=made,
+                name=name,
+                location=caller_location(),
+            )
+        )
+
+
+class _AsOfStage(Generic[L, U, K]):
+    __slots__ = ("_settings",)
+
+    def __init__(
+        self, node: KeyByNode, make_stream: Callable[[Node], DataStream[Any]], settings: _AsOf | None = None
+    ) -> None:
+        self._settings = settings or _AsOf(node, make_stream, isinstance(self, LeftAsOfJoin))
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._settings.node)
+
+
+class AsOfJoin(_AsOfStage[L, U, K]):
+    """Each left element with the last right one of its key at or before its timestamp, a version that held then.
+
+    It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
+    timestamp the one that arrived last counts. The last version of a key stays for ever.
+    """
+
+    __slots__ = ()
+
+    def side_output_left_late_data(self, tag: OutputTag[L]) -> AsOfJoin[L, U, K]:
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them."""
+        return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
+
+    def side_output_right_late_data(self, tag: OutputTag[U]) -> AsOfJoin[L, U, K]:
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them."""
+        return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each left element and the version for it; left ones without a version go.
+
+        Args:
+            function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
+                of the left element.
+            name: Names the step.
+        """
+        return self._settings.stream(function, name)
+
+
+class LeftAsOfJoin(_AsOfStage[L, U, K]):
+    """As :class:`AsOfJoin`; left elements come out without a version, too, with None in its place."""
+
+    __slots__ = ()
+
+    def side_output_left_late_data(self, tag: OutputTag[L]) -> LeftAsOfJoin[L, U, K]:
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them."""
+        return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
+
+    def side_output_right_late_data(self, tag: OutputTag[U]) -> LeftAsOfJoin[L, U, K]:
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them."""
+        return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U | None, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each left element and the version for it, or None.
+
+        Args:
+            function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
+                of the left element.
+            name: Names the step.
+        """
+        return self._settings.stream(function, name)

@@ -1,0 +1,69 @@
+"""The steps that bring two streams together, each element with the mark of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import GenericAlias
+from typing import Any
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import KeyByNode, MapNode, Node, UnionNode, type_name
+from windrow.plan.types import made_type
+
+__all__ = ["both_inputs", "keyed_by_both"]
+
+
+def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
+    """The union of two streams, whose elements are marked.
+
+    Args:
+        left: The first stream.
+        right: The second one.
+        counts_at_once: Whether a stream that comes back from being idle holds the watermark at once, as in front of
+            Flink's operators with two inputs; else from the time on at which it has caught up, as behind a union.
+    """
+    kinds = (left.element_type, right.element_type)
+    kind = None if None in kinds else GenericAlias(Tagged, kinds)
+    location = caller_location()
+    marked = (
+        MapNode(input=left, function=FromLeft(), element_type=kind, location=location),
+        MapNode(input=right, function=FromRight(), element_type=kind, location=location),
+    )
+    return UnionNode(streams=marked, element_type=kind, counts_at_once=counts_at_once, location=location)
+
+
+# Any: keys and elements of every type; the stages have proved that they fit.
+def keyed_by_both(
+    left: tuple[Node, Callable[[Any], Any]],
+    right: tuple[Node, Callable[[Any], Any]],
+    key_types: tuple[object | None, object | None] = (None, None),
+    *,
+    counts_at_once: bool,
+) -> KeyByNode:
+    """Two streams in one, marked, and split by the key that each of the selectors takes.
+
+    Raises:
+        InvalidArgumentError: If the keys are known to be of different types.
+    """
+    found = [
+        given if given is not None else made_type(selector, node.element_type)
+        for (node, selector), given in zip((left, right), key_types, strict=True)
+    ]
+    if None not in found and found[0] != found[1]:
+        raise InvalidArgumentError(
+            "the keys of both streams must be of one type",
+            given=" and ".join(map(type_name, found)),
+            expected="two selectors that take keys of the same type",
+            where=caller_location(),
+            hint="convert one of them: where(lambda order: str(order.id))",
+        )
+    union = both_inputs(left[0], right[0], counts_at_once=counts_at_once)
+    return KeyByNode(
+        input=union,
+        selector=SideKey(left[1], right[1]),
+        key_type=found[0] if found[0] is not None else found[1],
+        element_type=union.element_type,
+        location=caller_location(),
+    )

@@ -1,0 +1,205 @@
+"""Elements of two streams in one, marked by the stream that they came from, and the functions that take them.
+
+An operator has one input. So two streams become one, and functions of two streams are wrapped into functions of marked
+elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from windrow.functions.element import MapFunction
+from windrow.functions.names import function_name
+from windrow.functions.process import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.functions.rich import RichFunction, RuntimeContext
+from windrow.functions.two_inputs import KeyedCoProcessFunction, ProcessJoinContext, ProcessJoinFunction
+from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
+from windrow.functions.wrapper import Wrapper
+
+if TYPE_CHECKING:
+    # windrow.windows needs triggers, and these need state and aggregate functions.
+    from windrow.windows.window import Window
+
+__all__ = [
+    "LEFT",
+    "RIGHT",
+    "CoGroup",
+    "CoProcess",
+    "FromLeft",
+    "FromRight",
+    "JoinKind",
+    "JoinPairs",
+    "OneRecord",
+    "SideKey",
+    "Tagged",
+    "split",
+    "without_mark",
+]
+
+L = TypeVar("L")
+U = TypeVar("U")
+R = TypeVar("R")
+
+# Any in this module: keys and elements of every type; the stages have proved that they fit.
+
+LEFT: Final = 1
+RIGHT: Final = 2
+
+
+class Tagged(NamedTuple, Generic[L, U]):
+    """An element of one of two streams. The field of the other stream is None."""
+
+    side: int  # LEFT or RIGHT
+    left: L | None
+    right: U | None
+
+    @property
+    def value(self) -> Any:
+        """The element."""
+        return self.left if self.side == LEFT else self.right
+
+
+# Any: whoever asks has elements of every type, marked or not.
+def without_mark(element: Any) -> Any:
+    """The element itself."""
+    return element.value if isinstance(element, Tagged) else element
+
+
+class FromLeft(MapFunction[L, Tagged[L, Any]]):
+    """Marks the elements of the first stream."""
+
+    def __init__(self) -> None:
+        self.__qualname__ = "left"  # its name in a plan
+
+    def map(self, value: L) -> Tagged[L, Any]:
+        return Tagged(LEFT, value, None)
+
+
+class FromRight(MapFunction[U, Tagged[Any, U]]):
+    """Marks the elements of the second stream."""
+
+    def __init__(self) -> None:
+        self.__qualname__ = "right"
+
+    def map(self, value: U) -> Tagged[Any, U]:
+        return Tagged(RIGHT, None, value)
+
+
+class SideKey(RichFunction):
+    """Takes the key from an element by the selector of its stream."""
+
+    def __init__(self, left: Callable[[Any], Any], right: Callable[[Any], Any]) -> None:
+        self.selectors = (left, right)
+        self.__qualname__ = f"{function_name(left)} and {function_name(right)}"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        for selector in self.selectors:
+            if isinstance(selector, RichFunction):
+                selector.open(runtime_context)
+
+    def close(self) -> None:
+        for selector in self.selectors:
+            if isinstance(selector, RichFunction):
+                selector.close()
+
+    def __call__(self, element: Tagged[Any, Any]) -> Any:
+        left, right = self.selectors
+        return left(element.left) if element.side == LEFT else right(element.right)
+
+
+def split(elements: Iterable[Tagged[Any, Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The elements of the first and of the second stream."""
+    left: list[Any] = []
+    right: list[Any] = []
+    for side, first, second in elements:
+        if side == LEFT:
+            left.append(first)
+        else:
+            right.append(second)
+    return left, right
+
+
+class CoProcess(Wrapper, KeyedProcessFunction[Any, Tagged[Any, Any], Any]):
+    """A function of two inputs, for the operator, which has one."""
+
+    function: KeyedCoProcessFunction[Any, Any, Any, Any]
+
+    def __init__(self, function: KeyedCoProcessFunction[Any, Any, Any, Any]) -> None:
+        super().__init__(function)
+        self.uses_processing_time = function.uses_processing_time
+
+    def process_element(self, value: Tagged[Any, Any], context: KeyedProcessContext[Any]) -> Iterable[Any] | None:
+        side, left, right = value
+        if side == LEFT:
+            return self.function.process_element1(left, context)
+        return self.function.process_element2(right, context)
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[Any] | None:
+        return self.function.on_timer(timestamp, context)
+
+    def describe(self) -> str:
+        return self.function.describe()
+
+
+class OneRecord(Wrapper, ProcessJoinFunction[L, U, R]):
+    """A function that makes one record of a pair."""
+
+    function: Callable[[L, U], R]
+
+    def process_element(self, left: L, right: U, context: ProcessJoinContext) -> Iterable[R]:
+        return (self.function(left, right),)
+
+    def describe(self) -> str:
+        return function_name(self.function)
+
+
+class JoinKind(Enum):
+    """Which elements come out that have no partner in their window."""
+
+    INNER = "join"
+    """None."""
+
+    LEFT = "left_join"
+    """Those of the left stream."""
+
+    FULL = "full_join"
+    """Those of both streams."""
+
+
+class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window"]):
+    """Calls a join function for each pair of a window."""
+
+    def __init__(self, function: Callable[[Any, Any], R], kind: JoinKind) -> None:
+        super().__init__(function)
+        self.kind = kind
+
+    def process(
+        self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
+    ) -> Iterable[R]:
+        left, right = split(elements)
+        if not right and self.kind is not JoinKind.INNER:
+            right = (None,)
+        if not left and self.kind is JoinKind.FULL:
+            left = (None,)
+        function = self.function
+        for first in left:
+            for second in right:
+                yield function(first, second)
+
+    def describe(self) -> str:
+        return f"{self.kind.value} {function_name(self.function)}"
+
+
+class CoGroup(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window"]):
+    """Calls a co-group function with the elements of both streams."""
+
+    def process(
+        self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
+    ) -> Iterable[R] | None:
+        found: Iterable[R] | None = self.function(*split(elements))
+        return found
+
+    def describe(self) -> str:
+        return f"co_group {function_name(self.function)}"

@@ -1,0 +1,71 @@
+"""Functions of elements without keys: with side outputs, of several elements at a time, and asynchronous ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from windrow.functions.rich import RichFunction
+
+if TYPE_CHECKING:
+    from windrow.tags import OutputTag
+
+__all__ = ["AsyncFunction", "ProcessContext", "ProcessFunction"]
+
+S = TypeVar("S")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class ProcessContext(Protocol):
+    """Gives a process function the timestamp of an element, and side outputs; it is not to be kept beyond the call."""
+
+    @property
+    def timestamp(self) -> int | None:
+        """The timestamp of the element, in milliseconds; None where it has none."""
+        ...
+
+    def output(self, tag: OutputTag[S], value: S) -> None:
+        """Emit ``value`` to a side output, with the timestamp of the element."""
+        ...
+
+
+class ProcessFunction(RichFunction, ABC, Generic[T_contra, R_co]):
+    """Makes records from each element, and splits a stream into side outputs. It has no keys, state or timers.
+
+    The type parameters are the element and the result. With keys, see
+    :class:`~windrow.functions.KeyedProcessFunction`.
+    """
+
+    @abstractmethod
+    def process_element(self, value: T_contra, context: ProcessContext) -> Iterable[R_co] | None:
+        """Called for each element.
+
+        Args:
+            value: The element, which the function may change: nobody else sees it.
+            context: The timestamp, and side outputs.
+
+        Returns:
+            The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.
+        """
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return type(self).__name__
+
+
+class AsyncFunction(RichFunction, ABC, Generic[T_contra, R_co]):
+    """Makes one record from each element, and lets others go on while it waits; for ``map_async``.
+
+    ``open`` and ``close`` are called outside of the event loop. What belongs to the loop, such as a session of a
+    client, is made at the first call of :meth:`invoke`.
+    """
+
+    @abstractmethod
+    async def invoke(self, value: T_contra) -> R_co:
+        """Called for each element, and again if it fails while there are tries left."""
+
+    async def __call__(self, value: T_contra) -> R_co:
+        """Calls :meth:`invoke`."""
+        return await self.invoke(value)

@@ -1,0 +1,126 @@
+"""The steps of streams without keys that split, that take several elements at a time, or that wait side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from inspect import iscoroutinefunction
+from types import CoroutineType
+from typing import Any, get_args, get_origin
+
+from windrow.arguments import check_function
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError
+from windrow.functions.stateless import AsyncFunction, ProcessFunction
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis
+from windrow.window_stage import check_kind
+
+__all__ = ["map_async_node", "map_batches_node", "process_node"]
+
+# Any in this module: the methods of streams have proved that functions and elements fit.
+
+
+def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | None) -> ProcessNode:
+    """The step of a process function without keys."""
+    if not isinstance(function, ProcessFunction):
+        raise InvalidArgumentError(
+            "process needs a process function",
+            given=function,
+            expected="an instance of ProcessFunction; a KeyedProcessFunction goes behind key_by",
+            where=caller_location(),
+            hint=f"{function.__name__}()" if isinstance(function, type) else None,
+        )
+    kind = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
+    return ProcessNode(input=node, function=function, name=name, element_type=kind, location=caller_location())
+
+
+def map_batches_node(
+    node: Node, function: Callable[[Sequence[Any]], Sequence[Any]], size: int, name: str | None
+) -> MapBatchesNode:
+    """The step of a function of several elements at a time."""
+    check_function(function, "map_batches")
+    check_positive(size, "the size of a batch", where=caller_location())
+    return MapBatchesNode(
+        input=node,
+        function=function,
+        size=size,
+        name=name,
+        element_type=iterable_item(result_type(function)),
+        location=caller_location(),
+    )
+
+
+def map_async_node(
+    node: Node,
+    function: Callable[[Any], Awaitable[Any]],
+    *,
+    capacity: int,
+    timeout: timedelta | None,
+    retries: int,
+    ordered: bool,
+    timed_out: OutputTag[Any] | None,
+    name: str | None,
+) -> MapAsyncNode:
+    """The step of a coroutine function."""
+    where = caller_location()
+    check_function(function, "map_async")
+    check_positive(capacity, "the capacity of map_async", where=where)
+    if not _is_asynchronous(function):
+        raise InvalidArgumentError(
+            "map_async needs a coroutine function",
+            given=function,
+            expected="async def f(element), or an AsyncFunction",
+            where=where,
+            hint="map(...) takes a function that does not wait",
+        )
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise InvalidArgumentError("retries are counted", given=retries, expected="an int, 0 or more", where=where)
+    try:
+        millis = None if timeout is None else duration_millis(timeout, "the timeout of map_async")
+    except InvalidArgumentError as error:
+        raise error.at(where) from None
+    if millis is not None and millis <= 0:
+        raise InvalidArgumentError(
+            "the timeout of map_async must be positive", given=timeout, expected="a timedelta > 0", where=where
+        )
+    if timed_out is not None:
+        check_kind(timed_out, OutputTag, "what times out goes to the side output of a tag", "an OutputTag")
+        if millis is None:
+            raise InvalidArgumentError(
+                "nothing times out without a timeout",
+                given=timed_out.name,
+                expected="timeout=timedelta(...)",
+                where=where,
+            )
+    return MapAsyncNode(
+        input=node,
+        function=function,
+        capacity=capacity,
+        timeout=millis,
+        retries=retries,
+        ordered=ordered,
+        timed_out=timed_out,
+        name=name,
+        element_type=_awaited(function),
+        location=where,
+    )
+
+
+def _is_asynchronous(function: object) -> bool:
+    # What is no plain function is called by a method of its class.
+    return any(map(iscoroutinefunction, (function, type(function).__call__)))
+
+
+def _awaited(function: Callable[[Any], Awaitable[Any]]) -> object | None:
+    """The type of what a coroutine function returns."""
+    if isinstance(function, AsyncFunction):
+        return base_argument(function, AsyncFunction, 1) or result_type(function.invoke)
+    kind = result_type(function)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is CoroutineType or (origin is not None and issubclass(origin, Awaitable)):
+        return arguments[-1] if arguments else None
+    return kind

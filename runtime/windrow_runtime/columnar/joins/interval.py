@@ -1,0 +1,71 @@
+"""Joins elements of two streams whose timestamps lie within bounds, over columns.
+
+Of a batch, all pairs are found at once: those of new left elements with all right ones, and those of new right elements
+with the left ones that were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.functions.marked import LEFT
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.joins.ranges import Side, near_in_time
+from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
+from windrow_runtime.columnar.rows.groups import encode_keys
+from windrow_runtime.columnar.state import concatenated
+from windrow_runtime.columnar.windows.column_operator import Times
+
+
+@dataclass(frozen=True)
+class IntervalOperator(JoinOperator):
+    """Pairs elements as soon as the second one is there; each goes when no partner of it can come that is not late."""
+
+    lower: int  # how far behind the left element the right one may lie at least, in milliseconds
+    upper: int  # and at most
+
+    def late(self, stamps: Ints, watermark: int) -> Mask:
+        return stamps < watermark
+
+    def describe(self) -> str:
+        return "pairs as elements arrive"
+
+    def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+        if watermark == MAX_TIMESTAMP:
+            return np.ones(rows.num_rows, np.bool_)
+        return self._ends(rows) <= watermark
+
+    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
+        return int(self._ends(rows).min()), None
+
+    def _ends(self, rows: pa.RecordBatch) -> Ints:
+        """The watermark at which each row goes."""
+        is_left = rows.column(2).to_numpy() == LEFT
+        ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
+        return ends
+
+    def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
+        both = concatenated([rows, arrived])
+        known = rows.num_rows
+        encoded = encode_keys(both.column(0))
+        keys, stamps, sides = len(encoded.distinct), both.column(1).to_numpy(), both.column(2).to_numpy()
+        is_new = np.arange(len(sides)) >= known
+        is_left = sides == LEFT
+        right = ~is_left
+        # New left elements with all right ones, and new right elements with the left ones that were there.
+        for left_mask, right_mask, by_left in (
+            (is_left & is_new, right, True),
+            (is_left & ~is_new, right & is_new, False),
+        ):
+            masks = (left_mask, right_mask) if by_left else (right_mask, left_mask)
+            one, other = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
+            bounds = (self.lower, self.upper) if by_left else (-self.upper, -self.lower)
+            found = near_in_time(one, other, keys, *bounds)
+            if found.counts.any():
+                rows_of = (both.filter(pa.array(masks[0])), both.filter(pa.array(masks[1])))
+                yield from self.made(rows_of, found, by_left=by_left)

@@ -1,0 +1,39 @@
+"""Makes the results of pairs: record batches for sinks, or what the target of a join makes in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.forms.join_form import JoinForm
+from windrow_runtime.columnar.joins.side_rows import Pairs
+from windrow_runtime.columnar.results import record_columns
+from windrow_runtime.columnar.rows.columns import python_values
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+
+# Any in this module: results are of every type.
+
+
+def batch_of_pairs(form: JoinForm, pairs: Pairs, kind: RecordType) -> pa.RecordBatch | None:
+    """The results as a record batch with the columns of a type; None where Python has to make them."""
+    return record_columns(form.join.target, [name for name, _ in form.join.fields], pairs.values, kind)
+
+
+def values_of_pairs(form: JoinForm, pairs: Pairs) -> list[Any]:
+    """The results as the target makes them. Where one is refused, the number of those before it leads to the key."""
+    target: Callable[..., Any] = form.join.target
+    names = [name for name, _ in form.join.fields]
+    rows = zip(*map(python_values, pairs.values), strict=True)
+    made: list[Any] = []
+    try:
+        if names[0]:
+            made.extend(target(**dict(zip(names, row, strict=True))) for row in rows)
+        else:
+            made.extend(target(*row) for row in rows)  # not starmap: extend would take a StopIteration for the end
+    except USER_ERRORS as error:
+        (key,) = python_values(pairs.keys.slice(len(made), 1))
+        raise_call_error(form.step, error, call_description(key))
+    return made

@@ -1,0 +1,87 @@
+"""Joins elements of two streams that share a key and a window, over columns, when the window ends.
+
+A cell is a key and a window that ends. The right rows of a cell lie side by side, and each left row of it pairs with
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from windrow.functions.marked import LEFT, RIGHT, JoinKind
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.joins.ranges import Ranges
+from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.windows.column_operator import Times
+from windrow_runtime.columnar.windows.geometry import Tiles
+
+_ROWS_AT_ONCE: Final = 1 << 18
+"""Where windows overlap, so many end at a time that no more copies of rows are made than this, or one of each row."""
+
+
+@dataclass(frozen=True)
+class WindowJoinOperator(JoinOperator):
+    """Pairs the elements of a window when it ends; those of overlapping windows in each of them."""
+
+    windows: Tiles
+    kind: JoinKind  # which elements without a partner come out
+
+    def late(self, stamps: Ints, watermark: int) -> Mask:
+        return self.windows.gone(self.windows.tiles_of(stamps), watermark)
+
+    def describe(self) -> str:
+        return "pairs as windows end"
+
+    def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
+        return iter(())
+
+    def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+        return self.windows.gone(self._tiles(rows), watermark)
+
+    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
+        return int(self.windows.next_times(self._tiles(rows), times.watermark).min()), None
+
+    def _tiles(self, rows: pa.RecordBatch) -> Ints:
+        return self.windows.tiles_of(rows.column(1).to_numpy())
+
+    def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterator[Pairs]:
+        windows, tiles = self.windows, self._tiles(rows)
+        keys = encode_keys(rows.column(0))
+        while before < watermark:
+            first = int(windows.next_times(tiles, before).min())
+            if first > watermark or first == MAX_TIMESTAMP:
+                return
+            until = watermark
+            if windows.windows_each > 1:
+                until = min(watermark, first + (max(1, _ROWS_AT_ONCE // len(tiles)) - 1) * windows.slide)
+            places, starts = windows.windows(tiles, before, until)
+            yield from self._ended(rows, keys, places, starts)
+            before = until
+
+    def _ended(self, rows: pa.RecordBatch, keys: Keys, places: Ints, starts: Ints) -> Iterator[Pairs]:
+        """The pairs of windows that end: rows by their places, each with the start of a window that it is in."""
+        windows = self.windows
+        numbers = (starts - windows.offset) // windows.slide
+        cells = cells_of(Keys(keys.codes[places], keys.distinct), numbers).groups
+        is_left = rows.column(2).to_numpy()[places] == LEFT
+        left, right = (Groups(cells.ids[mask], cells.count) for mask in (is_left, ~is_left))
+        left_places, right_places = places[is_left][left.order], places[~is_left][right.order]
+        of_left = left.ids[left.order]
+        counts = right.sizes[of_left]
+        stamps = windows.last_times(starts[is_left][left.order])
+        yield from self.made(
+            (rows, rows), Ranges(left_places, right_places, right.starts[of_left], counts), stamps=stamps
+        )
+        if self.kind is not JoinKind.INNER:
+            without = counts == 0
+            yield from self.alone(rows.take(pa.array(left_places[without])), LEFT, stamps[without])
+        if self.kind is JoinKind.FULL:
+            without = left.sizes[right.ids[right.order]] == 0
+            stamps = windows.last_times(starts[~is_left][right.order][without])
+            yield from self.alone(rows.take(pa.array(right_places[without])), RIGHT, stamps)

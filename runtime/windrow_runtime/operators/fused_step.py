@@ -1,0 +1,105 @@
+"""A stateless step of a fragment, which works on lists of elements."""
+
+from __future__ import annotations
+
+import dis
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any, Final, TypeAlias
+
+from windrow.plan import Step
+from windrow_runtime.operators.class_facts import is_constant_type
+from windrow_runtime.operators.copies import own, own_all
+from windrow_runtime.operators.errors import USER_ERRORS, function_failed, raise_call_error, shortened
+
+# Any in this module: elements of every type.
+Values: TypeAlias = list[Any]
+Timestamps: TypeAlias = list[int | None]
+
+
+class FusedStep:
+    """One step of a fragment; this class itself hands elements on, to the steps in ``then``, as they are.
+
+    ``emits`` says whether it hands on what the function returns, and not the elements themselves; ``constant`` whether
+    all elements that it hands on are known to be constants (None: its type says so).
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        then: Sequence[FusedStep] = (),
+        function: Callable[[Any], Any] | None = None,
+        *,
+        emits: bool = False,
+        constant: bool | None = None,
+    ) -> None:
+        self.step = step
+        self.then = then
+        self.function = function
+        self._constant = is_constant_type(step.node.element_type) if constant is None else constant
+        # Calls the function for each value in turn. A result is fixed before the next call.
+        self._calls: Callable[[Values], Iterable[Any]] = iter
+        if function is None:
+            return
+        if self._constant or (not emits and _only_reads(function)):
+            self._calls = partial(map, function)
+        elif emits:
+            self._calls = lambda values: map(own, map(function, values))
+        else:
+            self._calls = lambda values: map(function, self._copies(values))
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        """Take elements, and push their results to the steps behind."""
+        self._forward(values, timestamps)
+
+    def close(self) -> None:
+        """Ends what the step has begun beside the user's function."""
+
+    def _forward(self, values: Values, timestamps: Timestamps) -> None:
+        if not values or not self.then:
+            return
+        *others, last = self.then
+        for step in others:
+            step.push(self._copies(values), timestamps)
+        last.push(values, timestamps)
+
+    def _copies(self, values: Values) -> Values:
+        """Elements for one reader, where others have them too."""
+        if self._constant:
+            return values
+        try:
+            return own_all(values)
+        except USER_ERRORS as error:
+            raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
+
+    def _apply(self, values: Values) -> list[Any]:
+        """The results of one call for each value. The number of results is the position of a value that fails."""
+        results: list[Any] = []
+        try:
+            results.extend(self._calls(values))
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
+        if len(results) < len(values):
+            # To map, a StopIteration is the end of the values: it would lose the others without a word.
+            raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
+        return results
+
+
+_READING: Final = (
+    *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
+    *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
+    *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
+    *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
+)
+"""The beginnings of the names of instructions that neither store nor call."""
+
+
+def _only_reads(function: object) -> bool:
+    """Returns whether a function certainly leaves its argument as it is: it takes fields, computes and compares."""
+    if isinstance(function, (operator.attrgetter, operator.itemgetter)):
+        return True
+    if type(function) is not FunctionType:
+        return False
+    return all(each.opname.startswith(_READING) for each in dis.get_instructions(function.__code__))

@@ -1,0 +1,267 @@
+"""The operators of interval joins and as-of joins, which pair elements of two streams by key and timestamp.
+
+The state of a key has, for each stream, the timestamps of the elements that are held, in order, and these elements.
+One timer a key waits for the earliest time at which something is due.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, TypeAlias
+
+from windrow.errors import MissingTimestampError
+from windrow.functions.marked import LEFT
+from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, TimedJoinNode
+from windrow.plan.emitting import records_of
+from windrow.tags import OutputTag
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state.model import KeyState
+
+# Any in this module: elements, keys and results of every type.
+
+_Held: TypeAlias = list[list[Any]]
+"""Timestamps, in order, and the elements that have them."""
+
+_LEFT: Final = "left"
+_RIGHT: Final = "right"
+_TIMER: Final = "timer"
+"""The cell with the time of the key's timer."""
+
+
+class TimedJoinOperator(KeyedOperator):
+    """Holds the elements of both streams, and fires when the earliest of them is due."""
+
+    def __init__(self, step: Step, node: TimedJoinNode, function: object) -> None:
+        super().__init__(step, (function,))
+        self.step = step
+        self._late_tags = node.late_tags
+
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
+        states, watermark = self.state.keys, self.current_watermark
+        for key, (side, left, right), timestamp in zip(keys, values, timestamps, strict=True):
+            if timestamp is None:
+                raise self._no_timestamp(left if side == LEFT else right)
+            if timestamp < watermark:
+                self._late(side == LEFT, left if side == LEFT else right, timestamp)
+                continue
+            key_state = states.get(key)
+            if key_state is None:
+                key_state = states[key] = KeyState()
+            cells = key_state.state
+            if side == LEFT:
+                due = self._take_left(key, cells, left, timestamp)
+            else:
+                due = self._take_right(key, cells, right, timestamp)
+            if due is not None:
+                self._wait_for(key, cells, min(due, MAX_TIMESTAMP))
+            if not cells:
+                del states[key]
+
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
+        key_state = self.state.keys.get(key)
+        if key_state is None:
+            return
+        cells = key_state.state
+        cells.pop(_TIMER, None)
+        due = self._fire(key, cells, self.current_watermark)
+        if due is not None:
+            self._wait_for(key, cells, min(due, MAX_TIMESTAMP))
+        if not cells:
+            del self.state.keys[key]
+
+    @abstractmethod
+    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
+        """Takes an element of the left stream; returns when something of it is due, or None for never."""
+
+    @abstractmethod
+    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
+        """The same for the right stream."""
+
+    @abstractmethod
+    def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
+        """Does what is due; returns when something is due next, or None for never."""
+
+    def _wait_for(self, key: Hashable, cells: dict[str, Any], due: int) -> None:
+        """Sets the key's timer, unless it is set for an earlier time."""
+        waiting = cells.get(_TIMER)
+        if waiting is not None:
+            if waiting <= due:
+                return
+            self.state.event_timers.delete(key, None, waiting)
+        cells[_TIMER] = due
+        self.state.event_timers.register(key, None, due)
+
+    def _late(self, is_left: bool, value: Any, timestamp: int) -> None:
+        self.metrics.late += 1
+        tag: OutputTag[Any] | None = self._late_tags[0 if is_left else 1]
+        if tag is None:
+            self.metrics.count("late_records_dropped")
+        else:
+            self.output.side_output(tag.name, value, timestamp)
+
+    def _no_timestamp(self, value: Any) -> MissingTimestampError:
+        return MissingTimestampError(
+            "an element without a timestamp reached a join by time",
+            given=shortened(value),
+            expected="a timestamp on every element",
+            where=self.step.where,
+            hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+        )
+
+
+def _hold(cells: dict[str, Any], name: str, value: Any, timestamp: int) -> None:
+    """Adds an element behind those of its timestamp."""
+    held: _Held | None = cells.get(name)
+    if held is None:
+        cells[name] = [[timestamp], [value]]
+        return
+    times, values = held
+    if timestamp >= times[-1]:
+        times.append(timestamp)
+        values.append(value)
+    else:
+        place = bisect_right(times, timestamp)
+        times.insert(place, timestamp)
+        values.insert(place, value)
+
+
+def _drop(cells: dict[str, Any], name: str, count: int) -> None:
+    """Drops the earliest elements."""
+    times, values = cells[name]
+    if count == len(times):
+        del cells[name]
+    else:
+        del times[:count], values[:count]
+
+
+class IntervalJoinOperator(TimedJoinOperator):
+    """Pairs elements whose timestamps lie within bounds, as soon as the second one is there.
+
+    An element goes when the watermark reaches the time at which the last partner of it could come, as in Flink's
+    ``IntervalJoinOperator``.
+    """
+
+    def __init__(self, step: Step, node: IntervalJoinNode) -> None:
+        super().__init__(step, node, node.function)
+        self._process = node.function.process_element
+        self._lower, self._upper = node.lower, node.upper
+        self._kept = {_LEFT: max(0, node.upper), _RIGHT: max(0, -node.lower)}
+        self._context = _PairContext(self)
+
+    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
+        partners: _Held | None = cells.get(_RIGHT)
+        if partners is not None:
+            times, values = partners
+            first = bisect_left(times, timestamp + self._lower)
+            for place in range(first, bisect_right(times, timestamp + self._upper, lo=first)):
+                self._pair(key, (value, timestamp), (values[place], times[place]))
+        _hold(cells, _LEFT, value, timestamp)
+        return timestamp + self._kept[_LEFT]
+
+    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
+        partners: _Held | None = cells.get(_LEFT)
+        if partners is not None:
+            times, values = partners
+            first = bisect_left(times, timestamp - self._upper)
+            for place in range(first, bisect_right(times, timestamp - self._lower, lo=first)):
+                self._pair(key, (values[place], times[place]), (value, timestamp))
+        _hold(cells, _RIGHT, value, timestamp)
+        return timestamp + self._kept[_RIGHT]
+
+    def _pair(self, key: Hashable, left: tuple[Any, int], right: tuple[Any, int]) -> None:
+        context = self._context
+        context.left_timestamp, context.right_timestamp = left[1], right[1]
+        context.timestamp = timestamp = max(left[1], right[1])
+        try:
+            results = self._process(left[0], right[0], context)
+            if results is not None:
+                for result in records_of(results):
+                    self.output.collect(result, timestamp)
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key, left=left[0], right=right[0]))
+
+    def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
+        due: list[int] = []
+        for name, kept in self._kept.items():
+            if name not in cells:
+                continue
+            if watermark == MAX_TIMESTAMP:
+                del cells[name]
+                continue
+            times = cells[name][0]
+            gone = bisect_right(times, watermark - kept)
+            if gone < len(times):
+                due.append(times[gone] + kept)
+            if gone:
+                _drop(cells, name, gone)
+        return min(due, default=None)
+
+
+class _PairContext:
+    """The context of join functions; one serves all calls."""
+
+    __slots__ = ("_operator", "left_timestamp", "right_timestamp", "timestamp")
+
+    def __init__(self, operator: KeyedOperator) -> None:
+        self._operator = operator
+        self.left_timestamp = self.right_timestamp = self.timestamp = 0
+
+    def output(self, tag: OutputTag[Any], value: Any) -> None:
+        self._operator.output.side_output(tag.name, value, self.timestamp)
+
+
+class AsOfJoinOperator(TimedJoinOperator):
+    """Pairs each left element with the version of the right stream that held at its timestamp.
+
+    Left elements wait for the watermark. Of the versions at or before it the last one stays, for elements to come.
+    """
+
+    def __init__(self, step: Step, node: AsOfJoinNode) -> None:
+        super().__init__(step, node, node.function)
+        self._join = node.function
+        self._is_outer = node.is_outer
+
+    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
+        _hold(cells, _LEFT, value, timestamp)
+        return timestamp
+
+    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> None:
+        _hold(cells, _RIGHT, value, timestamp)
+        self._drop_versions(cells, self.current_watermark)
+
+    def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
+        times, values = cells[_LEFT]
+        versions: _Held = cells.get(_RIGHT, [[], []])
+        due = bisect_right(times, watermark)
+        for value, timestamp in zip(values[:due], times[:due], strict=True):
+            place = bisect_right(versions[0], timestamp)
+            if place or self._is_outer:
+                self._emit(key, value, versions[1][place - 1] if place else None, timestamp)
+        following = times[due] if due < len(times) else None
+        if due:
+            _drop(cells, _LEFT, due)
+        self._drop_versions(cells, watermark)
+        return following
+
+    def _emit(self, key: Hashable, left: Any, right: Any, timestamp: int) -> None:
+        try:
+            self.output.collect(self._join(left, right), timestamp)
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key, left=left, right=right))
+
+    def _drop_versions(self, cells: dict[str, Any], watermark: int) -> None:
+        """Drops versions that hold for no element to come: those before the last one at or before the watermark."""
+        if _RIGHT not in cells:
+            return
+        times, values = cells[_RIGHT]
+        gone = bisect_right(times, watermark) - 1
+        left = cells.get(_LEFT)
+        if left is not None and left[0][0] <= watermark:
+            # Elements at the watermark wait for its next advance.
+            gone = min(gone, bisect_right(times, left[0][0]) - 1)
+        if gone > 0:
+            del times[:gone], values[:gone]

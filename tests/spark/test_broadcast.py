@@ -1,0 +1,234 @@
+"""Broadcast rules on Spark give what the interpreter gives, in every key group, and also after a restart."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.judging import ASIDE, LIMITS, TIMES, Judge, Rule, random_rules
+from tests.spark.comparison import Event, Outputs, by_key, key_of, millis
+from tests.spark.test_own_watermarks import ticking
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import IncompatibleStateError, UserFunctionError, WindrowWarning
+from windrow.functions import BroadcastContext, KeyedBroadcastProcessFunction, ReadOnlyContext, ReadOnlyOnTimerContext
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: keys and results of several types.
+
+Element = tuple[Any, int, int]
+BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(millis(80))
+KEYS: list[Any] = [*range(20), *(f"key {n}" for n in range(20))]
+
+
+def random_elements(chance: random.Random, count: int) -> list[Element]:
+    return [(chance.choice(KEYS), n * 3 + chance.randrange(-120, 60), chance.randrange(1000)) for n in range(count)]
+
+
+def elements_of(elements: list[Element], batch_size: int | None) -> DataStream[Element]:
+    return from_source(
+        CollectionSource(elements, batch_size=batch_size), name="elements"
+    ).assign_timestamps_and_watermarks(BOUNDED, timestamp=lambda element: element[1])
+
+
+def rules_of(rules: list[Rule], batch_size: int | None) -> DataStream[Rule]:
+    """The rules, each 40 ms behind the one before."""
+    numbered = from_source(CollectionSource(list(enumerate(rules)), batch_size=batch_size), name="rules")
+    return numbered.assign_timestamps_and_watermarks(BOUNDED, timestamp=lambda rule: rule[0] * 40).map(
+        lambda rule: rule[1]
+    )
+
+
+def judged(outputs: Outputs, elements: DataStream[Element], rules: DataStream[Rule]) -> DataStream[tuple[Any, ...]]:
+    stream = elements.key_by(key_of).connect(rules.broadcast(LIMITS, TIMES)).process(Judge(), name="judge")
+    outputs.add("judged", stream)
+    outputs.add("aside", stream.get_side_output(ASIDE))
+    return stream
+
+
+@pytest.mark.parametrize(("seed", "groups"), [(1, 1), (2, 3)])
+def test_random_rules_and_elements(spark: SparkSession, seed: int, groups: int) -> None:
+    chance = random.Random(seed)
+    outputs = Outputs()
+    elements = elements_of(random_elements(chance, 400), 40)
+    judged(outputs, elements, rules_of(random_rules(chance, 30), 3))
+    pipeline = outputs.pipeline("random")
+    expected, counters = outputs.expected(pipeline)
+    result = SparkRunner(spark, key_groups_per_partition=groups).run(pipeline)
+    assert outputs.of(result) == expected
+    assert result.counters == counters
+
+
+def test_rules_without_timestamps_hold_nothing_back(spark: SparkSession) -> None:
+    chance = random.Random(7)
+    outputs = Outputs()
+    elements = elements_of(random_elements(chance, 200), 25)
+    rules = from_source(CollectionSource(random_rules(chance, 16), batch_size=2), name="rules")
+    judged(outputs, elements, rules)
+    pipeline = outputs.pipeline("unstamped")
+    expected, counters = outputs.expected(pipeline)
+    result = SparkRunner(spark).run(pipeline)
+    assert outputs.of(result) == expected
+    assert result.counters == counters
+
+
+class Fading(KeyedBroadcastProcessFunction[str, Event, str, tuple[str, str, int]]):
+    """Asks about keys whose state fades by the clock, and has a timer of the clock for each element."""
+
+    uses_processing_time = True
+    seen = ValueStateDescriptor[int]("seen", ttl=StateTtlConfig(millis(250)))
+
+    def process_element(self, value: Event, context: ReadOnlyContext[str]) -> None:
+        context.get_state(self.seen).update(value.value)
+        timers = context.timer_service
+        timers.register_processing_time_timer(timers.current_processing_time + 150)
+
+    def process_broadcast_element(
+        self, value: str, context: BroadcastContext[str, tuple[str, str, int]]
+    ) -> Iterable[tuple[str, str, int]]:
+        context.get_broadcast_state(NAMES).put(value, context.current_processing_time)
+        context.apply_to_keyed_state(self.seen, lambda key, seen: [(key, value, seen.value() or 0)])
+        return ()
+
+    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterable[tuple[str, str, int]]:
+        yield context.key, ",".join(context.get_broadcast_state(NAMES).keys()), timestamp
+
+
+NAMES = MapStateDescriptor("names", str, int)
+
+
+@pytest.mark.classic(reason="a clock over a generator cannot be sent to the server")
+def test_the_clock_counts_for_rules_too(spark: SparkSession) -> None:
+    # clock      1000  1100  1200  1300  1400 ...    a timer 150 behind each element
+    # elements   a     b     c     d     e
+    # rules      r0    r1    r2    r3    r4          each sees the keys of the last 250
+    outputs = Outputs()
+    events = [Event("abcde"[n], n * 10, n) for n in range(5)]
+    rules = from_source(CollectionSource([f"r{n}" for n in range(5)], batch_size=1), name="rules")
+    stream = (
+        from_source(CollectionSource(events, batch_size=1))
+        .key_by(lambda event: event.key)
+        .connect(rules.broadcast(NAMES))
+        .process(Fading())
+    )
+    outputs.add("fading", stream)
+    pipeline = outputs.pipeline("clock")
+    with warnings.catch_warnings():
+        # How many batches follow is not the interpreter's to say: some timers stay.
+        warnings.simplefilter("ignore", WindrowWarning)
+        expected = outputs.of(LocalRunner(clock=ticking(1000, 100).__next__).run(pipeline))["fading"]
+    found = outputs.of(SparkRunner(spark, clock=ticking(1000, 100).__next__).run(pipeline))["fading"]
+    assert sum(map(len, expected.values())) > 8
+    for key, records in expected.items():
+        assert found[key][: len(records)] == records
+
+
+def test_a_batch_job_sees_all_rules_first(spark: SparkSession) -> None:
+    # rules      r r r ... r                             | end
+    # elements                e e e ... e  of both sources | end of time: timers fire, and see what the rules have left
+    chance = random.Random(3)
+    outputs = Outputs()
+    elements = elements_of(random_elements(chance, 200), None)
+    judged(outputs, elements, rules_of(random_rules(chance, 20), None))
+    pipeline = outputs.pipeline("job")
+    expected = outputs.of(LocalRunner().run(pipeline))
+    assert outputs.of(SparkRunner(spark).run_batch(pipeline)) == expected
+
+
+def test_rules_that_a_window_makes(spark: SparkSession) -> None:
+    # level 1    windows over the elements: their sums are rules, which timers emit under the watermark before
+    # level 2    the elements, with the rules that have come so far
+    chance = random.Random(4)
+    outputs = Outputs()
+    elements = elements_of(random_elements(chance, 300), 30)
+    sums = (
+        elements.key_by(lambda element: element[2] % 3)
+        .window(TumblingEventTimeWindows.of(millis(100)))
+        .apply(lambda key, window, found: [Rule("abc"[key], len(found), asks=len(found) % 3 == 0)])
+        .returns(Rule)
+    )
+    judged(outputs, elements, sums)
+    pipeline = outputs.pipeline("levels")
+    expected = outputs.of(LocalRunner().run(pipeline))
+    found = outputs.of(SparkRunner(spark, key_groups_per_partition=2).run(pipeline))
+    # Windows of several keys fire at once, and which of them is first is not said: so rules of one time may come in
+    # another order. They change other limits, so that only their order differs.
+    assert {name: set(of_key) for name, of_key in found.items()} == {name: set(k) for name, k in expected.items()}
+    assert sum(map(len, found["judged"].values())) == sum(map(len, expected["judged"].values()))
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_runs_that_go_on(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    # run         1             2             3
+    # batches     1 2 3 4       5 6           7 8 9 10, end
+    chance = random.Random(seed)
+    elements, rules = random_elements(chance, 300), random_rules(chance, 30)
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for batches in (4, 6, 10):
+        outputs = Outputs()
+        judged(outputs, elements_of(elements[: batches * 30], 30), rules_of(rules[: batches * 3], 3))
+        runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=2)
+        result = runner.run(outputs.pipeline("going on"), drain=batches == 10)
+        for name, sink in outputs.sinks.items():
+            found[name] += result.collected(sink)
+    whole = Outputs()
+    judged(whole, elements_of(elements, 30), rules_of(rules, 3))
+    expected, _ = whole.expected(whole.pipeline("going on"))
+    arranged: dict[str, dict[Hashable, list[Any]]] = {name: by_key(values) for name, values in found.items()}
+    assert arranged == expected
+
+
+def test_a_restart_with_rules_of_another_type_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    def run(value_type: type[Any]) -> None:
+        limits = MapStateDescriptor("limits", str, value_type)
+        sink = CollectSink[Any]()
+        stream = (
+            elements_of([("a", 1, 1)], None)
+            .key_by(key_of)
+            .connect(rules_of([Rule("a", 1)], None).broadcast(limits))
+            .process(Silent(), name="silent")
+        )
+        SparkRunner(spark, checkpoint=tmp_path).run(Pipeline("typed", stream.sink_to(sink)), drain=False)
+
+    run(int)
+    with pytest.raises(IncompatibleStateError, match="value of state 'broadcast limits' was int and is str"):
+        run(str)
+
+
+class Silent(KeyedBroadcastProcessFunction[Any, Element, Rule, int]):
+    def process_element(self, value: Element, context: ReadOnlyContext[Any]) -> None:
+        """Emits nothing."""
+
+    def process_broadcast_element(self, value: Rule, context: BroadcastContext[Any, int]) -> None:
+        """Emits nothing."""
+
+
+class Failing(Silent):
+    def process_broadcast_element(self, value: Rule, context: BroadcastContext[Any, int]) -> None:
+        raise ValueError(f"no rule {value.name}")
+
+
+def test_an_error_names_the_element(spark: SparkSession) -> None:
+    stream = (
+        elements_of([("a", 1, 1)], None)
+        .key_by(key_of)
+        .connect(rules_of([Rule("a", 1)], None).broadcast())
+        .process(Failing())
+    )
+    pipeline = Pipeline("failing", stream.sink_to(CollectSink[Any]()))
+    for run in (LocalRunner().run, SparkRunner(spark).run):
+        with pytest.raises(UserFunctionError, match=r"(?s)no rule a.*element for all keys Rule"):
+            run(pipeline)

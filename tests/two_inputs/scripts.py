@@ -1,0 +1,369 @@
+"""Scripted functions of two inputs: expressions, conditions and instructions from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from tests.conformance.cases import CaseError, Json, decode, encode
+from tests.conformance.elements import Element, Record
+from windrow import OutputTag
+from windrow.errors import UnsupportedOperationError
+from windrow.functions import (
+    BroadcastContext,
+    CoFlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    OnTimerContext,
+    ReadOnlyContext,
+    ReadOnlyOnTimerContext,
+    TimeDomain,
+)
+from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+
+__all__ = ["ScriptedBroadcast", "ScriptedConnect", "ScriptedConnectWithoutKeys", "Scripts"]
+
+_VARIABLES: Final = ("$value", "$ts", "$key", "$watermark", "$processing_time", "$domain")
+_EXPRESSIONS: Final = {"add": 2, "list": None, "get": 1, "lookup": 2, "entries": 1}
+"""How many arguments an expression has; None: any number."""
+_CONDITIONS: Final = {"is_null": 1, "equal": 2, "less": 2}
+_INSTRUCTIONS: Final = {
+    "emit": 1,
+    "side": 2,
+    "set": 2,
+    "append": 2,
+    "clear": 1,
+    "event_timer": 1,
+    "processing_timer": 1,
+    "delete_event_timer": 1,
+    "delete_processing_timer": 1,
+    "if": None,
+    "put": 3,
+    "remove": 2,
+    "for_each_key": 2,
+}
+_NAMED: Final = {"get": 1, "side": 1, "set": 1, "append": 1, "clear": 1, "lookup": 1, "entries": 1}
+"""The expressions and instructions whose first argument is a name, and so is no expression."""
+_NAMED_TOO: Final = {"put": 1, "remove": 1, "for_each_key": 1}
+
+_Instructions: TypeAlias = "list[list[Json]]"
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """What a function does on each call.
+
+    Attributes:
+        states: The kind of each state of a key: ``value`` or ``list``.
+        tags: The side outputs.
+        maps: The maps of rules.
+        on_element1: For elements of the first input.
+        on_element2: For elements of the second input.
+        on_timer: For timers.
+    """
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
+    on_element1: _Instructions = field(default_factory=list)
+    on_element2: _Instructions = field(default_factory=list)
+    on_timer: _Instructions = field(default_factory=list)
+
+    @property
+    def uses_processing_time(self) -> bool:
+        """Whether a call sets timers by the clock."""
+        everything = (self.on_element1, self.on_element2, self.on_timer)
+        return any('"processing_timer"' in encode(_json(instructions)) for instructions in everything)
+
+    def check(self) -> None:
+        """See that every instruction and every name is known.
+
+        Raises:
+            CaseError: If one is not.
+        """
+        for kind in self.states.values():
+            if kind not in ("value", "list"):
+                raise CaseError(f"unknown kind of state {kind!r}")
+        for instructions in (self.on_element1, self.on_element2, self.on_timer):
+            self._check_all(_json(instructions))
+
+    def _check_all(self, instructions: Json) -> None:
+        if not isinstance(instructions, list):
+            raise CaseError(f"instructions are a list, not {encode(instructions)}")
+        for instruction in instructions:
+            self._check_instruction(instruction)
+
+    def _check_instruction(self, instruction: Json) -> None:
+        name, arguments = _parts(instruction, _INSTRUCTIONS, "instruction")
+        if name == "if":
+            if len(arguments) not in (2, 3):
+                raise CaseError(f"an if has two or three parts: {encode(instruction)}")
+            _, parts = _parts(arguments[0], _CONDITIONS, "condition")
+            for part in parts:
+                self._check_expression(part)
+            for branch in arguments[1:]:
+                self._check_all(branch)
+            return
+        if name in _NAMED or name in _NAMED_TOO:
+            self._check_name(name, arguments.pop(0))
+        if name == "for_each_key":
+            self._check_all(arguments[0])
+            return
+        for argument in arguments:
+            self._check_expression(argument)
+
+    def _check_expression(self, expression: Json) -> None:
+        if isinstance(expression, str) and expression.startswith("$") and expression not in _VARIABLES:
+            raise CaseError(f"unknown variable {expression!r}")
+        if not isinstance(expression, list):
+            return
+        name, arguments = _parts(expression, _EXPRESSIONS, "expression")
+        if name in _NAMED:
+            self._check_name(name, arguments.pop(0))
+        for argument in arguments:
+            self._check_expression(argument)
+
+    def _check_name(self, used_by: str, name: Json) -> None:
+        """A name of a map need not be declared: that it is not may be what a case is about."""
+        if used_by == "side":
+            known = name in self.tags
+        elif used_by in ("lookup", "entries", "put", "remove"):
+            known = isinstance(name, str)
+        else:
+            known = isinstance(name, str) and name in self.states
+            known = known and (used_by != "append" or self.states[str(name)] == "list")
+            known = known and (used_by != "set" or self.states[str(name)] == "value")
+        if not known:
+            raise CaseError(f"{used_by} has an unknown name, {encode(name)}")
+
+
+def _parts(part: Json, known: Mapping[str, int | None], what: str) -> tuple[str, list[Json]]:
+    """The name and the arguments of a part of a script."""
+    if not isinstance(part, list) or not part or not isinstance(part[0], str) or part[0] not in known:
+        raise CaseError(f"unknown {what} {encode(part)}")
+    name, arguments = part[0], part[1:]
+    count = known[name]
+    if count is not None and len(arguments) != count:
+        raise CaseError(f"{name} has {count} arguments, not {len(arguments)}: {encode(part)}")
+    return name, arguments
+
+
+def _json(instructions: _Instructions) -> Json:
+    return [list(instruction) for instruction in instructions]
+
+
+# Any in what follows: the context of whichever call it is. A case may ask a context for what it does not have, and sees
+# that it is refused, while the type checker would not let it ask.
+@dataclass(frozen=True)
+class _Call:
+    """One call of a function."""
+
+    scripts: Scripts
+    context: Any
+    timestamp: int | None
+    value: Json = None
+    domain: str | None = None
+    key_of_rule: str | None = None  # the key at hand while a rule visits the state of all keys
+    is_rule: bool = False
+
+    def run(self, instructions: Sequence[Json]) -> Iterator[Record]:
+        """Do what the instructions say; gives what they emit."""
+        for instruction in instructions:
+            name, arguments = _parts(instruction, _INSTRUCTIONS, "instruction")
+            if name == "emit":
+                yield Record("null", encode(self._value_of(arguments[0])))
+            elif name == "if":
+                holds = self._holds(arguments[0])
+                branch = arguments[1] if holds else arguments[2] if len(arguments) > 2 else []
+                assert isinstance(branch, list), "checked when it was read"
+                yield from self.run(branch)
+            elif name == "for_each_key":
+                self._for_each_key(arguments)
+            else:
+                self._do(name, arguments)
+
+    def _do(self, name: str, arguments: Sequence[Json]) -> None:
+        first = arguments[0]
+        if name == "side":
+            self.context.output(OutputTag(str(first), str), encode(self._value_of(arguments[1])))
+        elif name == "set":
+            value = self._value_of(arguments[1])
+            state = self._state(str(first))
+            if value is None:  # as in Flink, whose value states have no null
+                state.clear()
+            else:
+                state.update(encode(value))
+        elif name == "append":
+            self._state(str(first)).add(encode(self._value_of(arguments[1])))
+        elif name == "clear":
+            self._state(str(first)).clear()
+        elif name == "put":
+            self._map(first).put(self._rule_key(arguments[1]), encode(self._value_of(arguments[2])))
+        elif name == "remove":
+            self._map(first).remove(self._rule_key(arguments[1]))
+        else:
+            self._timer(name, self._value_of(first))
+
+    def _timer(self, name: str, time: Json) -> None:
+        if isinstance(time, bool) or not isinstance(time, int):
+            raise CaseError(f"the time of a timer is an integer, not {encode(time)}")
+        timers = self.context.timer_service
+        calls: Mapping[str, Callable[[int], None]] = {
+            "event_timer": timers.register_event_time_timer,
+            "processing_timer": timers.register_processing_time_timer,
+            "delete_event_timer": timers.delete_event_time_timer,
+            "delete_processing_timer": timers.delete_processing_time_timer,
+        }
+        calls[name](time)
+
+    def _for_each_key(self, arguments: Sequence[Json]) -> None:
+        name, instructions = arguments
+        assert isinstance(instructions, list), "checked when it was read"
+
+        def visit(key: str, state: object) -> list[Record]:
+            return list(replace(self, key_of_rule=key).run(instructions))
+
+        self.context.apply_to_keyed_state(_descriptor(self.scripts, str(name)), visit)
+
+    def _holds(self, condition: Json) -> bool:
+        name, arguments = _parts(condition, _CONDITIONS, "condition")
+        first, *others = map(self._value_of, arguments)
+        if name == "is_null":
+            return first is None
+        if name == "equal":
+            return encode(first) == encode(others[0])
+        return _number(first) < _number(others[0])
+
+    def _value_of(self, expression: Json) -> Json:
+        if isinstance(expression, str) and expression.startswith("$"):
+            return self._variable(expression)
+        if not isinstance(expression, list):
+            return expression
+        name, arguments = _parts(expression, _EXPRESSIONS, "expression")
+        if name == "add":
+            first, second = map(self._value_of, arguments)
+            return _number(first) + _number(second)
+        if name == "list":
+            return [self._value_of(argument) for argument in arguments]
+        if name == "get":
+            return self._get(str(arguments[0]))
+        if name == "lookup":
+            found = self._map(arguments[0]).get(self._rule_key(arguments[1]))
+            return None if found is None else decode(found)
+        return {key: decode(rule) for key, rule in self._map(arguments[0]).items()}
+
+    def _variable(self, name: str) -> Json:
+        if name == "$value":
+            return self.value
+        if name == "$ts":
+            return self.timestamp
+        if name == "$domain":
+            return self.domain
+        if name == "$key":
+            key: str = self.context.key if self.key_of_rule is None else self.key_of_rule
+            return decode(key)
+        # Elements for all keys have no timers, but time.
+        times = self.context if self.is_rule else self.context.timer_service
+        time: int = times.current_watermark if name == "$watermark" else times.current_processing_time
+        return time
+
+    def _get(self, name: str) -> Json:
+        state = self._state(name)
+        if self.scripts.states[name] == "list":
+            return [decode(value) for value in state.get()]
+        value: str | None = state.value()
+        return None if value is None else decode(value)
+
+    def _state(self, name: str) -> Any:
+        return self.context.get_state(_descriptor(self.scripts, name))
+
+    def _map(self, name: Json) -> Any:
+        return self.context.get_broadcast_state(MapStateDescriptor(str(name), str, str))
+
+    def _rule_key(self, expression: Json) -> str:
+        key = self._value_of(expression)
+        return key if isinstance(key, str) else encode(key)
+
+
+def _descriptor(scripts: Scripts, name: str) -> ListStateDescriptor[str] | ValueStateDescriptor[str]:
+    return ListStateDescriptor(name, str) if scripts.states[name] == "list" else ValueStateDescriptor(name, str)
+
+
+def _number(value: Json) -> int | float:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise CaseError(f"a script calculates with numbers, not {encode(value)}")
+    return value
+
+
+def _domain(context: OnTimerContext[str]) -> str:
+    return "event" if context.time_domain is TimeDomain.EVENT_TIME else "processing"
+
+
+class ScriptedConnect(KeyedCoProcessFunction[str, Element, Element, Record]):
+    """Does on connected keyed streams what a case says."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self.uses_processing_time = scripts.uses_processing_time
+
+    def process_element1(self, value: Element, context: KeyedProcessContext[str]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
+        return call.run(_list(self._scripts.on_element1))
+
+    def process_element2(self, value: Element, context: KeyedProcessContext[str]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
+        return call.run(_list(self._scripts.on_element2))
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, timestamp, domain=_domain(context))
+        return call.run(_list(self._scripts.on_timer))
+
+
+class ScriptedBroadcast(KeyedBroadcastProcessFunction[str, Element, Element, Record]):
+    """Does on a keyed stream with broadcast rules what a case says."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self.uses_processing_time = scripts.uses_processing_time
+
+    def process_element(self, value: Element, context: ReadOnlyContext[str]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
+        return call.run(_list(self._scripts.on_element1))
+
+    def process_broadcast_element(self, value: Element, context: BroadcastContext[str, Record]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, context.timestamp, decode(value.value), is_rule=True)
+        return call.run(_list(self._scripts.on_element2))
+
+    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterator[Record]:
+        call = _Call(self._scripts, context, timestamp, domain=_domain(context))
+        return call.run(_list(self._scripts.on_timer))
+
+
+class _NoContext:
+    """Functions of elements without keys get elements alone: nothing to set a timer with, and no state."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnsupportedOperationError(
+            f"a function of connected streams without keys has no {name}", expected="keyed streams"
+        )
+
+
+class ScriptedConnectWithoutKeys(CoFlatMapFunction[Element, Element, Record]):
+    """Does on connected streams without keys what a case says."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+
+    def flat_map1(self, value: Element) -> Iterator[Record]:
+        return _Call(self._scripts, _NoContext(), None, decode(value.value)).run(_list(self._scripts.on_element1))
+
+    def flat_map2(self, value: Element) -> Iterator[Record]:
+        return _Call(self._scripts, _NoContext(), None, decode(value.value)).run(_list(self._scripts.on_element2))
+
+
+def _list(instructions: _Instructions) -> Sequence[Json]:
+    return list(instructions)

@@ -1,0 +1,62 @@
+"""Every case of the files beside this one: on the harness, in batches of the interpreter, and a handful on Spark.
+
+All of them on Spark, by hand: ``python -m tests.two_inputs --engine spark FILE...``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.cases import Case, load
+from tests.two_inputs.batch_engine import BatchEngine
+from tests.two_inputs.local_engine import LocalEngine
+from tests.two_inputs.runner import run_cases
+from windrow_runtime.local import LocalRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASES = [case for path in sorted(Path(__file__).parent.glob("*.json")) for case in load(str(path))]
+
+
+@pytest.mark.parametrize("explains", [False, True], ids=["", "with journals"])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_case(case: Case, explains: bool) -> None:
+    (outcome,) = run_cases([case], LocalEngine(explains=explains))
+    assert outcome.passed, "\n".join((outcome.name, *outcome.differences))
+
+
+def local(_: Path, clock: Callable[[], int]) -> LocalRunner:
+    """The interpreter has no checkpoint: it begins anew, and what it gave before it gives again."""
+    return LocalRunner(clock=clock)
+
+
+def test_all_cases_in_batches_of_the_interpreter() -> None:
+    outcomes = run_cases(CASES, BatchEngine(local))
+    assert [outcome for outcome in outcomes if outcome.differences] == []
+    assert sum(outcome.passed for outcome in outcomes) == 134
+
+
+def test_some_cases_on_spark(spark: SparkSession) -> None:
+    """Three queries run them all: one without a clock, one that restores a snapshot, and one by the clock."""
+    from tests.two_inputs.spark_engine import spark_engine
+
+    names = {
+        "wj_tumbling_itcase",
+        "cg_lateness_purging",
+        "ij_mirror_a_left_first",
+        "cp_event_timer_with_state",
+        "cp_snapshot_restore",
+        "cp_processing_timer_already_due",
+        "bc_rule_replaced_and_removed",
+        "bc_apply_clears_state",
+        "bc_timer_sees_rules_at_firing",
+    }
+    cases = [case for case in CASES if case.name in names]
+    outcomes = run_cases(cases, spark_engine(spark))
+    assert [(outcome.name, outcome.differences) for outcome in outcomes if not outcome.passed] == []
+    assert len(outcomes) == len(names)
