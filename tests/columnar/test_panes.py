@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import FEW, LATE, Keyed, batches, by_key, millis, run, told
+from tests.columnar.engine import FEW, LATE, Keyed, at, batches, by_key, millis, run, told
 from tests.columnar.test_counted import some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
@@ -228,6 +229,30 @@ def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool,
         assert told(engine.late) == told(wanted[1])
     if name not in NEVER_ENDS:
         assert set(engine.records.values()) == {None}
+
+
+def kept_for_ever(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TUMBLING).trigger(after_watermark(late=after_count(3)), may_lose_data=True)
+    found: DataStream[Any] = windows.allowed_lateness(timedelta.max).aggregate(with_window())
+    return found
+
+
+def test_windows_before_1970_that_are_kept_for_ever_close_in_order_of_their_ends() -> None:
+    # The first late element of each window is the pane on time; the second one waits for the closing pane.
+    inputs = [[at(500)], [at(-50), at(-50), at(-350), at(-350), at(450), at(450)]]
+    engine, (wanted, *_), _ = run(kept_for_ever, inputs, columnar_form)
+    assert engine.results == wanted
+    assert [found[2] for found in wanted] == [-7, -307, 493, 593, -307, -7]
+
+
+def test_a_pane_comes_when_a_timer_of_the_other_condition_fires_that_was_set_in_the_batch_before() -> None:
+    # Both early conditions wait for 25 ms. At 30 ms the late one of the second window has a timer at 20 ms, the time
+    # at which it was set; that of the first window has fired at 20 ms, when nothing was ready.
+    trigger = after_watermark(early=ALIGNED, late=after_processing_time(millis(0)))
+    build = paned(TUMBLING, trigger, aggregate=plain)("accumulating")
+    engine, (wanted, *_), _ = run(build, [[], [at(10)], [at(150)], [], []], columnar_form)
+    assert engine.results == wanted
+    assert [found[1] for found in wanted] == [193, 93, 93, 193]
 
 
 def earliest(windows: Any) -> DataStream[Any]:

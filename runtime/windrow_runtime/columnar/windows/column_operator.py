@@ -148,7 +148,7 @@ class PagedOperator(ABC, Generic[F]):
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
         """Fires what is due when the time of the step advances; gives it in order, and the rows that are kept."""
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
+    def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
         """Fires what waits for the clock beside the watermark."""
         return (), rows
 

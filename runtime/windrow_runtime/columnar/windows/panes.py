@@ -14,8 +14,8 @@ The order of panes is that in which the general operator lets them out, timer by
 the order in which the timers were set. By the watermark a lane has two timers, its end and its cleanup. The end of
 one lane meets the cleanup of another with lateness alone, so ``number`` orders lanes only where a cleanup may let a
 pane out. All timers of the clock up to now fire when the clock reads now, so a lane that is due lets its pane out at
-its earliest timer, ``asked``, which may be that of the other condition; where that one has fired in an earlier batch,
-it does so at ``due``. ``since`` orders timers of one time.
+its earliest timer, ``asked``, which may be that of the other condition; where that one fires before the lane is due,
+``asked`` becomes ``due``. ``since`` orders timers of one time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
-from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
     EARLY,
@@ -163,15 +162,18 @@ class PanedOperator(LaneOperator[Paned]):
         at_end = times == self.windows.tiles.last_times(held.starts)[own]
         return self._let_out(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
-    def advance_clock(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
+    def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
         held = PaneRows.of(rows, self.windows)
         is_due = held.due <= times.now
         due = np.flatnonzero(is_due)
-        if not len(due):
+        fires_in_vain = (held.asked <= times.now) & ~is_due & (held.asked < held.due)
+        if not len(due) and not fires_in_vain.any():
             return (), rows
-        asked, last = held.asked[due], held.due[due]
-        due = due[np.lexsort((held.since[due], np.where(asked > before, asked, last)))]
+        due = due[np.lexsort((held.since[due], held.asked[due]))]
+        held.asked = np.where(fires_in_vain, held.due, held.asked)
+        if not len(due):
+            return (), self._stored(held)
         over = self.windows.tiles.last_times(held.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
         fired = self._let_out(held, due, over=over, at_end=none, are_last=none)
@@ -187,14 +189,15 @@ class PanedOperator(LaneOperator[Paned]):
         return int(following.min())
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int:
-        return int(rows.column("due").to_numpy().min())
+        return int(rows.column("asked").to_numpy().min())
 
     def _closing(self, ends: Ints) -> Ints:
         """The times at which windows are cleaned up, by their last timestamps: at the latest, the end of the stream."""
         tiles = self.windows.tiles
-        if tiles.is_global or tiles.lateness >= FARTHEST:
+        if tiles.is_global:
             return np.full(len(ends), MAX_TIMESTAMP)
-        return ends + tiles.lateness
+        # The lateness may be for ever: then windows that end before 1970 close at the end of the stream one by one.
+        return np.minimum(ends, MAX_TIMESTAMP - tiles.lateness) + tiles.lateness
 
     # Elements
 

@@ -149,8 +149,7 @@ class ColumnRunner(StepRunner, Generic[F]):
                 is_last = phase is phases[-1]
                 # The clock fires behind what timers upstream emitted.
                 if is_last or not by_clock:
-                    clock = record.now if is_last else None
-                    rows = yield from self._advance(operator, rows, before, Times(time, now), clock, fires)
+                    rows = yield from self._advance(operator, rows, before, Times(time, now), fires, clock=is_last)
                     before = time
                 end = start + len(phase.arrival)
                 inside = phase if mask is None else phase.where(mask[start:end])
@@ -162,14 +161,14 @@ class ColumnRunner(StepRunner, Generic[F]):
         pages.end_batch()
 
     def _advance(
-        self, operator: PagedOperator[F], rows: Any, before: int, times: Times, clock: int | None, packer: Packer
+        self, operator: PagedOperator[F], rows: Any, before: int, times: Times, packer: Packer, *, clock: bool
     ) -> Generator[PackedRow, None, Any]:
-        """Fires what is due, also by the clock since ``clock`` unless that is None; returns the rows that are kept."""
+        """Fires what is due, also by the clock if ``clock`` says so; returns the rows that are kept."""
         fired, rows = operator.advance(rows, before, times)
         for some in fired:
             yield from self._emit(some, packer)
-        if clock is not None:
-            fired, rows = operator.advance_clock(rows, clock, times)
+        if clock:
+            fired, rows = operator.advance_clock(rows, times)
             for some in fired:
                 yield from self._emit(some, packer)
         return rows
