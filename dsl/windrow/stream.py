@@ -179,11 +179,13 @@ class DataStream(Generic[T_co]):
     def union(self, *others: DataStream[T_co]) -> DataStream[T_co]: ...
     @overload
     def union(self, *others: _Wider[T_co, S]) -> DataStream[S]: ...
+    @overload
+    def union(self, *others: DataStream[S]) -> DataStream[T_co | S]: ...
     # Any: the overloads say which type.
     def union(self, *others: object) -> DataStream[Any]:
         """This stream and others as one; its watermark is the lowest of theirs.
 
-        The others have elements of the same type, of a subtype, or of a type that this one's elements also have.
+        The others may have elements of other types: those of the result are of any of these, ``A | B``.
         """
         nodes = [self._node]
         for other in others:

@@ -216,7 +216,11 @@ def _both(
     if not callable(function) or not callable(second):
         raise InvalidArgumentError(
             "connected streams need a function for each stream",
-            given=second if callable(function) else function,
+            given="no second function"
+            if callable(function) and second is None
+            else second
+            if callable(function)
+            else function,
             expected=f"a {kind.__name__}, or two callables",
             where=caller_location(),
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from windrow.errors import InvalidArgumentError
+from windrow.plan.location import caller_location
 from windrow.plan.nodes import LateTags
 from windrow.tags import OutputTag
-from windrow.window_stage import check_kind, set_twice
+from windrow.window_stage import check_kind
 
 __all__ = ["with_tag"]
 
@@ -21,5 +23,10 @@ def with_tag(tags: LateTags, tag: OutputTag[Any], *, left: bool) -> LateTags:
     check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
     taken = tags.left if left else tags.right
     if taken is not None:
-        raise set_twice(f"side output for late data of the {'left' if left else 'right'} stream", taken.name)
+        raise InvalidArgumentError(
+            f"the side output for late data of the {'left' if left else 'right'} stream is set twice",
+            given=f"{taken.name}, then another",
+            expected="one side output for each stream",
+            where=caller_location(),
+        )
     return tags._replace(left=tag) if left else tags._replace(right=tag)

@@ -54,4 +54,6 @@ def _side_carries_changes(node: SideOutputNode) -> bool:
         producer = producer.input
     if isinstance(producer, (ProcessNode, MapAsyncNode)):
         return takes_changes(producer)
-    return isinstance(producer, WindowNode) and producer.late_tag == node.tag and takes_changes(producer)
+    if not isinstance(producer, WindowNode):
+        return False
+    return node.tag in (producer.late_tag, *producer.late_tags) and takes_changes(producer)

@@ -35,13 +35,29 @@ def is_value_of(value: object, kind: object) -> bool:
 
 
 def widest(kinds: Sequence[object | None]) -> object | None:
-    """The one of some types that all values of the others have; None where a type is not known, or there is none."""
+    """The type that the values of some types have: the one of them that the others fit, or the union of all.
+
+    None where one of them is not known.
+    """
     if any(kind is None for kind in kinds):
         return None
     for kind in kinds:
         if all(is_subtype(other, kind) for other in kinds):
             return kind
-    return None
+    # What is a subtype of another one is not named beside it.
+    wide = [
+        kind
+        for place, kind in enumerate(kinds)
+        if not any(
+            is_subtype(kind, other) and (other != kind or before < place)
+            for before, other in enumerate(kinds)
+            if before != place
+        )
+    ]
+    # Any: type checkers take no list of types for the members of a union.
+    members: Any = tuple(wide)
+    together: object = Union[members]  # noqa: UP007  made of values
+    return together
 
 
 def is_subtype(given: object, expected: object) -> bool:

@@ -162,7 +162,7 @@ def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
         raise DeclinedError("sessions merge where elements of either stream come between")
     if not isinstance(windows, Tiles) or windows.is_global:
         raise DeclinedError(f"windows are fired by {node.effective_trigger.describe()}, not by their end")
-    if node.late_tag is not None or windows.lateness:
+    if any(node.late_tags) or node.late_tag is not None or windows.lateness:
         raise DeclinedError("late elements leave, or fire their windows, one by one")
     return partial(WindowJoinOperator, windows=windows, kind=kind), kind
 

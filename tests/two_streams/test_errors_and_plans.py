@@ -1,0 +1,443 @@
+"""What two streams refuse, what errors of their functions say, and how plans read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.two_streams.shop import (
+    LATE_ORDERS,
+    LATE_PAYMENTS,
+    ORDER_STREAM,
+    ORDERS,
+    PAYMENT_STREAM,
+    PAYMENTS,
+    Order,
+    Payment,
+    driven,
+    maybe_pair,
+    order,
+    order_key,
+    pair,
+    pay,
+    payment_key,
+    seconds,
+)
+from windrow import OutputTag, Pipeline, from_collection
+from windrow.errors import InvalidArgumentError, MissingTimestampError, PlanError, UserFunctionError
+from windrow.evictors import CountEvictor
+from windrow.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    OnTimerContext,
+    ProcessJoinContext,
+    ProcessJoinFunction,
+)
+from windrow.sinks import CollectSink
+from windrow.triggers import CountTrigger, DeltaTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+
+TEN = TumblingEventTimeWindows.of(seconds(10))
+# Any: what type checkers refuse is refused at run time, too.
+JOIN: Any = ORDER_STREAM.join(PAYMENT_STREAM)
+PAIRS: Any = JOIN.where(order_key).equal_to(payment_key)
+GROUPS: Any = ORDER_STREAM.co_group(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
+KEYED: Any = ORDER_STREAM.key_by(order_key)
+KEYED_PAYMENTS: Any = PAYMENT_STREAM.key_by(payment_key)
+BETWEEN: Any = KEYED.interval_join(KEYED_PAYMENTS).between(seconds(-1), seconds(1))
+BOTH: Any = ORDER_STREAM.connect(PAYMENT_STREAM)
+STREAM: Any = ORDER_STREAM
+
+
+def number_key(payment: Payment) -> int:
+    return len(payment.name)
+
+
+class Named(CoMapFunction[Order, Payment, str]):
+    def map1(self, value: Order) -> str:
+        return value.name
+
+    def map2(self, value: Payment) -> str:
+        return value.name
+
+
+class Letters(CoFlatMapFunction[Order, Payment, str]):
+    def flat_map1(self, value: Order) -> Iterable[str]:
+        return list(value.name)
+
+    def flat_map2(self, value: Payment) -> Iterable[str]:
+        return list(value.name)
+
+
+class Failing(KeyedCoProcessFunction[str, Order, Payment, str]):
+    def process_element1(self, value: Order, context: KeyedProcessContext[str]) -> Iterable[str]:
+        context.timer_service.register_event_time_timer(5_000)
+        if value.name == "bad":
+            raise ValueError("no")
+        return ()
+
+    def process_element2(self, value: Payment, context: KeyedProcessContext[str]) -> Iterable[str]:
+        raise ValueError("no")
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[str]:
+        raise ValueError("no timer")
+
+
+class FailingPairs(ProcessJoinFunction[Order, Payment, str]):
+    def process_element(self, left: Order, right: Payment, context: ProcessJoinContext) -> Iterable[str]:
+        raise ValueError("no pair")
+        yield ""
+
+
+def failing(left: object, right: object) -> str:
+    raise ValueError("no pair")
+
+
+def failing_group(left: Sequence[object], right: Sequence[object]) -> list[str]:
+    raise ValueError("no group")
+
+
+LATE: Any = LATE_ORDERS
+
+# What is called, and the first lines of its error.
+REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "connect no stream": (
+        lambda: STREAM.connect([]),
+        ["connect needs another stream", "given:    []", "expected: a DataStream"],
+    ),
+    "connect with a keyed stream": (lambda: STREAM.connect(KEYED_PAYMENTS), ["connect needs another stream"]),
+    "connect a keyed stream with a plain one": (
+        lambda: KEYED.connect(PAYMENT_STREAM),
+        ["connect on a keyed stream needs another keyed stream"],
+    ),
+    "join no stream": (lambda: STREAM.join(None), ["join needs another stream"]),
+    "co_group no stream": (lambda: STREAM.co_group(KEYED), ["co_group needs another stream"]),
+    "interval_join no stream": (
+        lambda: KEYED.interval_join(PAYMENT_STREAM),
+        ["interval_join on a keyed stream needs another keyed stream"],
+    ),
+    "as_of_join no stream": (
+        lambda: KEYED.as_of_join(1),
+        [
+            "as_of_join on a keyed stream needs another keyed stream",
+            "given:    1",
+            "expected: a KeyedStream with keys of the same type",
+        ],
+    ),
+    "left_as_of_join no stream": (
+        lambda: KEYED.left_as_of_join(PAYMENT_STREAM),
+        ["left_as_of_join on a keyed stream needs another keyed stream"],
+    ),
+    "where no function": (lambda: JOIN.where("shop"), ["where needs a function", "given:    shop"]),
+    "equal_to no function": (lambda: JOIN.where(order_key).equal_to(None), ["equal_to needs a function"]),
+    "where of groups": (lambda: STREAM.co_group(PAYMENT_STREAM).where(1), ["where needs a function"]),
+    "equal_to of groups": (
+        lambda: STREAM.co_group(PAYMENT_STREAM).where(order_key).equal_to(1),
+        ["equal_to needs a function"],
+    ),
+    "keys of two types": (
+        lambda: JOIN.where(order_key).equal_to(number_key).window(TEN),
+        [
+            "the keys of both streams must be of one type",
+            "given:    str and int",
+            "expected: two selectors that take keys of the same type",
+        ],
+    ),
+    "keys of two types, of groups": (
+        lambda: STREAM.co_group(PAYMENT_STREAM).where(order_key).equal_to(number_key).window(TEN),
+        ["the keys of both streams must be of one type"],
+    ),
+    "keys of two types, connected": (
+        lambda: BOTH.key_by(order_key, number_key),
+        ["the keys of both streams must be of one type"],
+    ),
+    "keys of two types, keyed streams": (
+        lambda: KEYED.connect(PAYMENT_STREAM.key_by(number_key)),
+        ["the keys of both streams must be of one type"],
+    ),
+    "keys of two types, interval": (
+        lambda: KEYED.interval_join(PAYMENT_STREAM.key_by(number_key)),
+        ["the keys of both streams must be of one type"],
+    ),
+    "keys of two types, as of": (
+        lambda: KEYED.as_of_join(PAYMENT_STREAM.key_by(number_key)),
+        ["the keys of both streams must be of one type"],
+    ),
+    "no key function": (lambda: BOTH.key_by(order_key, "shop"), ["key_by needs a function"]),
+    "no assigner": (lambda: PAIRS.window(None), ["windows need an assigner"]),
+    "no assigner of groups": (lambda: GROUPS.window(TEN.of), ["windows need an assigner"]),
+    "no trigger": (lambda: PAIRS.window(TEN).trigger(CountTrigger), ["windows fire by a trigger"]),
+    "two triggers": (
+        lambda: PAIRS.window(TEN).trigger(CountTrigger.of(1)).trigger(CountTrigger.of(1)),
+        ["the trigger of a window is set twice"],
+    ),
+    "no evictor": (lambda: GROUPS.window(TEN).evictor(3), ["windows evict by an evictor"]),
+    "two evictors": (
+        lambda: PAIRS.window(TEN).evictor(CountEvictor.of(1)).evictor(CountEvictor.of(1)),
+        ["the evictor of a window is set twice"],
+    ),
+    "negative lateness": (
+        lambda: PAIRS.window(TEN).allowed_lateness(seconds(-1)),
+        ["the allowed lateness must not be negative"],
+    ),
+    "lateness twice": (
+        lambda: PAIRS.window(TEN).allowed_lateness(seconds(1)).allowed_lateness(seconds(1)),
+        ["the allowed lateness of a window is set twice"],
+    ),
+    "late output of the left twice": (
+        lambda: PAIRS.window(TEN).side_output_left_late_data(LATE).side_output_left_late_data(LATE),
+        ["the side output for late data of the left stream is set twice", "given:    late orders, then another"],
+    ),
+    "late output of the right twice": (
+        lambda: PAIRS.window(TEN).side_output_late_data(LATE).side_output_right_late_data(LATE),
+        ["the side output for late data of the right stream is set twice"],
+    ),
+    "late output no tag": (
+        lambda: GROUPS.window(TEN).side_output_late_data("late"),
+        ["late elements go to the side output of a tag", "given:    late", "expected: an OutputTag"],
+    ),
+    "late output twice, interval": (
+        lambda: BETWEEN.side_output_left_late_data(LATE).side_output_left_late_data(LATE),
+        ["the side output for late data of the left stream is set twice"],
+    ),
+    "late output no tag, interval": (
+        lambda: BETWEEN.side_output_right_late_data(None),
+        ["late elements go to the side output of a tag"],
+    ),
+    "late output twice, as of": (
+        lambda: KEYED.as_of_join(KEYED_PAYMENTS).side_output_right_late_data(LATE).side_output_right_late_data(LATE),
+        ["the side output for late data of the right stream is set twice"],
+    ),
+    "apply no function": (lambda: PAIRS.window(TEN).apply(3), ["apply needs a function"]),
+    "apply no function to groups": (lambda: GROUPS.window(TEN).apply(None), ["apply needs a function"]),
+    "apply no function, interval": (lambda: BETWEEN.apply("pair"), ["apply needs a function"]),
+    "apply no function, as of": (lambda: KEYED.as_of_join(KEYED_PAYMENTS).apply(0), ["apply needs a function"]),
+    "process a plain function": (lambda: BETWEEN.process(pair), ["process needs a function of pairs"]),
+    "process a class of pairs": (lambda: BETWEEN.process(FailingPairs), ["process needs a function of pairs"]),
+    "bounds that are swapped": (
+        lambda: KEYED.interval_join(KEYED_PAYMENTS).between(seconds(2), seconds(1)),
+        [
+            "the lower bound of an interval join must not be above the upper one",
+            "given:    0:00:02 and 0:00:01",
+            "expected: lower <= upper",
+        ],
+    ),
+    "bounds that are numbers": (
+        lambda: KEYED.interval_join(KEYED_PAYMENTS).between(-1, seconds(1)),
+        ["the lower bound must be a duration"],
+    ),
+    "bounds of parts of a millisecond": (
+        lambda: KEYED.interval_join(KEYED_PAYMENTS).between(seconds(0), timedelta(microseconds=1)),
+        ["the upper bound has a fraction of a millisecond"],
+    ),
+    "connected streams with another function": (
+        lambda: KEYED.connect(KEYED_PAYMENTS).process(FailingPairs()),
+        ["connected streams need a process function of two inputs"],
+    ),
+    "connected streams with a class": (
+        lambda: KEYED.connect(KEYED_PAYMENTS).process(Failing),
+        ["connected streams need a process function of two inputs"],
+    ),
+    "a function of both and a second": (
+        lambda: BOTH.map(Named(), payment_key),
+        ["a CoMapFunction is for both streams, and a second function was given"],
+    ),
+    "a function of one": (
+        lambda: BOTH.map(order_key),
+        [
+            "connected streams need a function for each stream",
+            "given:    no second function",
+            "expected: a CoMapFunction, or two callables",
+        ],
+    ),
+    "a function of both for many and a second": (
+        lambda: BOTH.flat_map(Letters(), payment_key),
+        ["a CoFlatMapFunction is for both streams, and a second function was given"],
+    ),
+    "no function": (
+        lambda: BOTH.flat_map(1, list),
+        ["connected streams need a function for each stream", "given:    1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_are_refused_where_they_stand(name: str) -> None:
+    call, expected = REFUSED[name]
+    with pytest.raises(InvalidArgumentError) as raised:
+        call()
+    lines = [line.strip() for line in str(raised.value).splitlines()]
+    assert lines[: len(expected)] == expected
+    assert any(line.startswith("where:") and "test_errors_and_plans.py" in line for line in lines)
+
+
+def faults(stream: Any) -> str:
+    with pytest.raises(PlanError) as raised:
+        Pipeline("p", stream.sink_to(CollectSink[Any]()))
+    return str(raised.value)
+
+
+def test_plans_that_are_refused() -> None:
+    no_times = from_collection([Order("north", "a")])
+    payments = from_collection([Payment("north", "x")])
+    timed = KEYED_PAYMENTS
+    joined: Any = no_times.join(payments).where(order_key).equal_to(payment_key).window(TEN).apply(pair)
+    assert "TumblingEventTimeWindows(size=10000 ms) needs timestamps, and the stream has none" in faults(joined)
+    by_interval = no_times.key_by(order_key).interval_join(timed).between(seconds(0), seconds(1)).apply(pair)
+    assert "interval_join needs timestamps, and not both streams have them" in faults(by_interval)
+    as_of = KEYED.as_of_join(payments.key_by(payment_key)).apply(pair)
+    assert "as_of_join needs timestamps, and not both streams have them" in faults(as_of)
+    clock = PAIRS.window(TumblingProcessingTimeWindows.of(seconds(1)))
+    assert "is not in event time and knows no lateness" in faults(clock.allowed_lateness(seconds(1)).apply(pair))
+    assert "is not in event time and has no late elements" in faults(
+        clock.side_output_right_late_data(LATE_PAYMENTS).apply(pair)
+    )
+    delta: Any = DeltaTrigger.of(1.0, lambda one, other: 2.0)
+    sessions: Any = EventTimeSessionWindows.with_gap(seconds(1))
+    assert "DeltaTrigger(1.0) cannot merge" in faults(PAIRS.window(sessions).trigger(delta).apply(pair))
+    assert "GlobalWindows" in faults(PAIRS.window(GlobalWindows.create()).apply(pair))
+
+
+# A function of a pair can put out to no tag: what it is asked for is not there.
+@pytest.mark.parametrize(
+    "stream",
+    [
+        PAIRS.window(TEN).side_output_left_late_data(LATE_ORDERS).apply(pair),
+        GROUPS.window(TEN).side_output_left_late_data(LATE_ORDERS).apply(lambda left, right: []),
+        BETWEEN.side_output_left_late_data(LATE_ORDERS).apply(pair),
+        KEYED.as_of_join(KEYED_PAYMENTS).side_output_left_late_data(LATE_ORDERS).apply(pair),
+    ],
+)
+def test_outputs_that_are_not_there(stream: Any) -> None:
+    assert "has no side output 'late payments'" in faults(stream.get_side_output(LATE_PAYMENTS))
+    assert "its side outputs are: 'late orders'" in faults(stream.get_side_output(LATE_PAYMENTS))
+
+
+def test_an_output_of_another_type_is_refused() -> None:
+    late = PAIRS.window(TEN).side_output_left_late_data(LATE_ORDERS).apply(pair)
+    assert "late orders" in faults(late.get_side_output(OutputTag("late orders", Payment)))
+
+
+@pytest.mark.parametrize(
+    ("stream", "where"),
+    [
+        (PAIRS.window(TEN).apply(pair), "window"),
+        (BETWEEN.apply(pair), "interval_join"),
+        (KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair), "as_of_join"),
+    ],
+)
+def test_elements_without_timestamps(stream: Any, where: str) -> None:
+    # Any: elements of two sources.
+    pushed: list[tuple[Any, Any]] = [(Order("north", "a"), ORDERS), (Payment("north", "x"), PAYMENTS)]
+    for element, source in pushed:
+        with driven(stream) as harness, pytest.raises(MissingTimestampError) as raised:
+            harness.process_element(element, None, source=source)
+        assert f"given:    {element!r}\n" in str(raised.value)
+        assert f"harness.7.{where}" in str(raised.value)
+
+
+A, X = "Order(shop='north', name='bad')", "Payment(shop='north', name='x')"
+
+
+@pytest.mark.parametrize(
+    ("stream", "given"),
+    [
+        (PAIRS.window(TEN).apply(failing), "key 'north', window TimeWindow(start=0, end=10000)"),
+        (
+            PAIRS.window(TEN).trigger(CountTrigger.of(2)).apply(failing),
+            f"key 'north', window TimeWindow(start=0, end=10000), element {X}",
+        ),
+        (GROUPS.window(TEN).apply(failing_group), "key 'north', window TimeWindow(start=0, end=10000)"),
+        (BETWEEN.apply(failing), f"key 'north', left {A}, right {X}"),
+        (BETWEEN.process(FailingPairs()), f"key 'north', left {A}, right {X}"),
+        (KEYED.as_of_join(KEYED_PAYMENTS).apply(failing), f"key 'north', left {A}, right {X}"),
+        (KEYED.connect(KEYED_PAYMENTS).process(Failing()), f"key 'north', element {A}"),
+        (JOIN.where(lambda order: 1 // 0).equal_to(payment_key).window(TEN).apply(pair), f"element {A}"),
+    ],
+)
+def test_functions_that_raise_are_shown_what_they_were_given(stream: Any, given: str) -> None:
+    with driven(stream) as harness, pytest.raises(UserFunctionError) as raised:  # noqa: PT012  any of them may raise
+        order(harness, "bad", 2)
+        pay(harness, "x", 2)
+        harness.process_watermark(10_000)
+    text = str(raised.value)
+    assert f"  given:    {given}\n" in text
+    assert "Tagged" not in text
+    assert "harness." in text
+
+
+def test_timers_that_raise() -> None:
+    with (  # noqa: PT012  the timer raises
+        driven(KEYED.connect(KEYED_PAYMENTS).process(Failing())) as harness,
+        pytest.raises(UserFunctionError) as raised,
+    ):
+        order(harness, "a", 2)
+        harness.process_watermark(10_000)
+    assert "given:    key 'north', timer 5000 in event_time" in str(raised.value)
+
+
+def explained(stream: Any) -> list[str]:
+    return str(Pipeline("p", stream.sink_to(CollectSink[Any]())).explain()).splitlines()
+
+
+def test_plans_of_joins_read_as_they_are_written() -> None:
+    late = PAIRS.window(TEN).side_output_left_late_data(LATE_ORDERS).side_output_right_late_data(LATE_PAYMENTS)
+    assert explained(late.apply(pair).get_side_output(LATE_PAYMENTS)) == [
+        "pipeline p",
+        "  1 source                pushed by a test  : Order",
+        "  2 map          <- 1     left  : Order or Payment",
+        "  3 source                pushed by a test  : Payment",
+        "  4 map          <- 3     right  : Order or Payment",
+        "  5 union        <- 2, 4    : Order or Payment",
+        "  6 key_by       <- 5     order_key and payment_key  : Order or Payment",
+        "  7 window       <- 6     TumblingEventTimeWindows(size=10000 ms), trigger EventTimeTrigger, "
+        "late of the left to 'late orders', late of the right to 'late payments', join pair  : str",
+        "  8 side_output  <- 7     'late payments'  : Payment",
+        "  9 sink         <- 8     collect collect",
+    ]
+    assert "co_group lambda" in explained(GROUPS.window(TEN).apply(lambda left, right: []))[7]
+    left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
+    assert "left_join maybe_pair  : str" in explained(left.window(TEN).apply(maybe_pair))[7]
+
+
+def test_plans_of_timed_joins_read_as_they_are_written() -> None:
+    lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
+    assert lines[7] == "  7 interval_join  <- 6     -999 to 1000 ms, late of the right to 'late payments', pair  : str"
+    lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
+    assert lines[7] == "  7 as_of_join  <- 6     left outer, maybe_pair  : str"
+    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[7] == (
+        "  7 interval_join pairs  <- 6     -1000 to 1000 ms, FailingPairs  : str"
+    )
+
+
+def test_plans_of_connected_streams_read_as_they_are_written() -> None:
+    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[6:8] == [
+        "  6 key_by   <- 5     order_key and payment_key  : Order or Payment",
+        "  7 process  <- 6     Failing  : str",
+    ]
+    assert explained(BOTH.map(Named()))[2:7] == [
+        "  2 map      <- 1     Named",
+        "  3 source            pushed by a test  : Payment",
+        "  4 map      <- 3     Named",
+        "  5 union    <- 2, 4",
+        "  6 returns  <- 5     str",
+    ]
+
+
+def test_stages_show_where_they_were_made() -> None:
+    streams = f"DataStream(source, {__file__.replace('test_errors_and_plans', 'shop')}"
+    for stage in (JOIN, JOIN.where(order_key), PAIRS, GROUPS, BOTH):
+        assert repr(stage).startswith(f"{type(stage).__name__}({streams}")
+    for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
+        assert repr(stage).startswith(f"{type(stage).__name__}(key_by, {__file__}")
+    assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10000 ms), ")
