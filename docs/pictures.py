@@ -161,7 +161,7 @@ def record(build: Build, events: Iterable[Came | Passed], until: float) -> Recor
         return harness.recording
 
 
-def go_on(harness: StreamHarness[int, Any], now: int, clock: float) -> int:
+def go_on(harness: StreamHarness[Any, Any], now: int, clock: float) -> int:
     """Let the clock go on second by second, so that what it fires comes out when it is due."""
     for second in range(now, int(clock) + 1):
         harness.set_processing_time(millis(second))
@@ -538,6 +538,39 @@ def lateness() -> Picture:
 
     events = (Came(2, 1, 1), Passed(5, 5), Came(6, 10, 2), Passed(8, 7), Came(9, 100, 3))
     return Picture("allowed_lateness of 2 s, windows of 5 s", record(sums, events, 10))
+
+
+# Two streams
+
+
+@drawn
+def window_join() -> Picture:
+    """Letters are elements of the left stream, numbers those of the right one."""
+    letters, numbers = PushSource(str), PushSource(int)
+    pairs = (
+        from_source(letters)
+        .join(from_source(numbers))
+        .where(lambda letter: "all")
+        .equal_to(lambda number: "all")
+        .window(TumblingEventTimeWindows.of(5 * SECOND))
+        .allowed_lateness(2 * SECOND)
+        .apply(lambda letter, number: f"{letter}{number}")
+    )
+    with StreamHarness(pairs, letters, record=True) as harness:
+        now = go_on(harness, 0, 1)
+        harness.process_element("a", timestamp=millis(0.5))
+        now = go_on(harness, now, 3)
+        harness.process_element(1, timestamp=millis(2), source=numbers)
+        now = go_on(harness, now, 4)
+        harness.process_element("b", timestamp=millis(3.5))
+        now = go_on(harness, now, 5)
+        harness.process_element("c", timestamp=millis(6))
+        now = go_on(harness, now, 6)
+        harness.process_watermark(millis(5) - 1)
+        now = go_on(harness, now, 8)
+        harness.process_element(2, timestamp=millis(1.5), source=numbers)
+        go_on(harness, now, 10)
+        return Picture("A join in windows of 5 s, allowed_lateness of 2 s", harness.recording)
 
 
 # The examples

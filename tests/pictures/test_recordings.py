@@ -221,3 +221,17 @@ def test_nothing_is_recorded_unless_somebody_asks() -> None:
     ):
         _ = harness.recording
     assert WindowOperator.witness is None
+
+
+def test_a_join_shows_elements_of_both_streams_without_marks() -> None:
+    letters, numbers = PushSource(str), PushSource(int)
+    joined = from_source(letters).join(from_source(numbers)).where(lambda _: "all").equal_to(lambda _: "all")
+    pairs = joined.window(TUMBLING).apply(lambda letter, number: f"{letter}{number}")
+    with StreamHarness(pairs, letters, record=True) as harness:
+        harness.process_element("a", timestamp=100)
+        harness.process_element(1, timestamp=200, source=numbers)
+        harness.process_watermark(999)
+        harness.process_element(2, timestamp=300, source=numbers)
+        recording = harness.recording.of()
+    assert [(each.value, each.is_dropped) for each in recording.elements] == [("a", False), (1, False), (2, True)]
+    assert shown(recording.panes) == [("+I", (0, 1_000), ("a1",))]

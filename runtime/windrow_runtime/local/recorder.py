@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from windrow.functions.marked import without_mark
 from windrow.panes import ChangeKind, PaneInfo
 from windrow.plan import Step, WindowNode
 from windrow.time import MIN_TIMESTAMP
@@ -107,7 +108,7 @@ class StepRecorder:
             element = RecordedElement(
                 number=place + 1,
                 key=key,
-                value=own(value_of(value)),
+                value=own(without_mark(value_of(value))),
                 timestamp=timestamp,
                 moment=self._moment,
                 is_late=timestamp is not None and timestamp <= operator.current_watermark,

@@ -1,0 +1,183 @@
+"""Joins by window, by interval and as of a time, groups and connected streams: Spark gives what the interpreter gives.
+
+Batches have elements of both streams, in no order among them: what the outputs show does not depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.comparison import Event, Outputs, millis
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import IncompatibleStateError
+from windrow.evictors import Evictor, EvictorContext, TimestampedValue
+from windrow.functions import (
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    OnTimerContext,
+    ProcessJoinContext,
+    ProcessJoinFunction,
+)
+from windrow.sources import JsonFileSource
+from windrow.state import ReducingStateDescriptor
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, Window
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Pair = tuple[str, int | None, int | None]
+Found = dict[str, list[Any]]
+LATE_LEFT, LATE_RIGHT, FAR = OutputTag("late left", Event), OutputTag("late right", Event), OutputTag("far", int)
+
+
+def key_of(event: Event) -> str:
+    return event.key
+
+
+def pair(left: Event | None, right: Event | None) -> Pair:
+    key = left.key if left else right.key if right else ""
+    return key, left.value if left else None, right.value if right else None
+
+
+class Delays(ProcessJoinFunction[Event, Event, Pair]):
+    def process_element(self, left: Event, right: Event, context: ProcessJoinContext) -> Iterable[Pair]:
+        if abs(context.right_timestamp - context.left_timestamp) > 60:
+            context.output(FAR, context.timestamp)
+        yield left.key, left.value, right.value
+
+
+class Sums(KeyedCoProcessFunction[str, Event, Event, tuple[str, int, int]]):
+    """Adds up both streams in one state, and tells the sum every 200 ms."""
+
+    _SUM = ReducingStateDescriptor[int]("sum", lambda a, b: a + b)
+
+    def process_element1(self, value: Event, context: KeyedProcessContext[str]) -> None:
+        context.get_state(self._SUM).add(value.value)
+        context.timer_service.register_event_time_timer(value.at - value.at % 200 + 200)
+
+    def process_element2(self, value: Event, context: KeyedProcessContext[str]) -> None:
+        context.get_state(self._SUM).add(-2 * value.value)
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[tuple[str, int, int]]:
+        yield context.key, timestamp, context.get_state(self._SUM).get() or 0
+
+
+@dataclass(frozen=True)
+class Odd(Evictor[Event, Window]):
+    """Removes elements of both streams whose values leave a rest; it reaches workers as a copy."""
+
+    divisor: int
+
+    def evict_before(
+        self, elements: Sequence[TimestampedValue[Event]], size: int, window: Window, context: EvictorContext
+    ) -> Sequence[int]:
+        return [place for place, each in enumerate(elements) if each.value.value % self.divisor]
+
+    def evict_after(
+        self, elements: Sequence[TimestampedValue[Event]], size: int, window: Window, context: EvictorContext
+    ) -> Sequence[int]:
+        return ()
+
+
+def write(folder: Path, numbers: Iterable[int]) -> None:
+    """The files of these numbers, of both streams: each 100 ms on from the one before, the last two out of order."""
+    for side, shift in (("left", 0), ("right", 7)):
+        (folder / side).mkdir(parents=True, exist_ok=True)
+        for number in numbers:
+            records = [
+                {"key": "abc"[(number + place) % 3], "at": number * 100 + at + shift, "value": number * 10 + place}
+                for place, at in enumerate([0, 30, 60, 90, -40, -250])
+            ]
+            file = folder / side / f"{number}.json"
+            file.write_text("".join(json.dumps(record) + "\n" for record in records))
+            os.utime(file, (1_600_000_000 + number,) * 2)
+
+
+def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outputs, Pipeline]:
+    """The pipeline; ``as_of`` makes the step ``pairs`` another kind of join."""
+    outputs = Outputs()
+    left, right = (
+        from_source(JsonFileSource(folder / side, Event, files_per_batch=1)).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
+        )
+        for side in ("left", "right")
+    )
+    tumbling = TumblingEventTimeWindows.of(millis(250))
+    inner = left.join(right).where(key_of).equal_to(key_of)
+    outer = left.left_join(right).where(key_of).equal_to(key_of)
+    full = left.full_join(right).where(key_of).equal_to(key_of)
+    grouped = left.co_group(right).where(key_of).equal_to(key_of)
+    joined = inner.window(tumbling).side_output_left_late_data(LATE_LEFT).side_output_right_late_data(LATE_RIGHT)
+    windows = joined.apply(pair, name="windows")
+    outputs.add("windows", windows, key=None)
+    outputs.add("late left", windows.get_side_output(LATE_LEFT), key=None)
+    outputs.add("late right", windows.get_side_output(LATE_RIGHT), key=None)
+    sessions = outer.window(EventTimeSessionWindows.with_dynamic_gap(lambda event: millis(20 + event.value % 3)))
+    outputs.add("sessions", sessions.apply(pair), key=None)
+    outputs.add("evicted", full.window(tumbling).evictor(Odd(4)).apply(pair), key=None)
+    outputs.add(
+        "grouped",
+        grouped.window(tumbling).apply(
+            lambda one, other: [(sorted(each.value for each in one), sorted(each.value for each in other))]
+        ),
+        key=None,
+    )
+    keyed, versions = left.key_by(key_of), right.key_by(key_of)
+    between = keyed.interval_join(versions).between(millis(-40), millis(upper))
+    if as_of:
+        outputs.add("pairs", keyed.as_of_join(versions).apply(pair, name="pairs"), key=None)
+    else:
+        pairs = between.process(Delays(), name="pairs")
+        outputs.add("pairs", pairs, key=None)
+        outputs.add("far", pairs.get_side_output(FAR), key=None)
+    outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
+    outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
+    outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)
+    return outputs, outputs.pipeline("two streams")
+
+
+def together(runs: Iterable[dict[str, dict[Any, list[Any]]]]) -> Found:
+    whole: Found = {}
+    for run in runs:
+        for name, elements in run.items():
+            whole.setdefault(name, []).extend(each for values in elements.values() for each in values)
+    return {name: sorted(values, key=repr) for name, values in whole.items()}
+
+
+def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write(folder, range(6))
+    outputs, pipeline = build(folder)
+    expected, _ = outputs.expected(pipeline)
+    for file in folder.glob("*/[345].json"):
+        file.unlink()
+    runs = []
+    for drain in (False, True):
+        outputs, pipeline = build(folder)
+        runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
+        write(folder, range(3, 6))
+    assert runs[0]["pairs"]
+    assert together(runs) == together([expected])
+
+
+def test_bounds_may_change_and_kinds_may_not(spark: SparkSession, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write(folder, range(2))
+    _, pipeline = build(folder)
+    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    write(folder, range(2, 3))
+    outputs, pipeline = build(folder, upper=60)
+    found = outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False))
+    assert found["pairs"]
+    assert not found["far"]
+    _, other = build(folder, as_of=True)
+    with pytest.raises(IncompatibleStateError, match=r"another plan(.|\n)*pairs(.|\n)*interval_join(.|\n)*as_of_join"):
+        SparkRunner(spark, checkpoint=checkpoint).run(other)
