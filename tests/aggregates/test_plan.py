@@ -69,7 +69,7 @@ SHOWN: dict[str, tuple[DeclaredAggregate[Reading, Any, Any, Any], object]] = {
     "mean(.celsius)": (agg.mean(lambda r: r.celsius), float),
     "stddev_pop(.celsius)": (agg.stddev_pop(lambda r: r.celsius), float),
     "min(celsius)": (agg.min(celsius), float),
-    "max(lambda)": (agg.max(lambda r: abs(r.celsius)), None),
+    "max(abs(.celsius))": (agg.max(lambda r: abs(r.celsius)), float),
     "max_by(.celsius)": (agg.max_by(lambda r: r.celsius), Reading),
     "min_by(.celsius, value=.sensor)": (agg.min_by(lambda r: r.celsius, lambda r: r.sensor), str),
     "first()": (agg.first(), Reading),

@@ -18,7 +18,6 @@ from windrow.aggregates.arrival import collect_list, first, last
 from windrow.aggregates.combined import combine, into
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.aggregates.distinct import count_distinct
-from windrow.aggregates.expressions import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.aggregates.facts import key, window_end, window_start
 from windrow.aggregates.order import (
     max,  # noqa: A004
@@ -27,19 +26,42 @@ from windrow.aggregates.order import (
     min_by,
     top_k,
 )
-from windrow.aggregates.selectors import Opaque, recognise
 from windrow.aggregates.sketches import approx_count_distinct, approx_quantile, approx_quantiles
+from windrow.expressions.tracing import Opaque, recognise
+from windrow.expressions.tree import (
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    Contains,
+    Element,
+    Expression,
+    Field,
+    Item,
+    Lookup,
+    Member,
+    Method,
+    Record,
+    Unary,
+)
 
 __all__ = [
     "Binary",
+    "Call",
+    "Conditional",
     "Constant",
+    "Contains",
     "Declaration",
     "DeclaredAggregate",
     "Element",
     "Expression",
     "Field",
     "Item",
+    "Lookup",
+    "Member",
+    "Method",
     "Opaque",
+    "Record",
     "Unary",
     "approx_count_distinct",
     "approx_quantile",

@@ -19,19 +19,20 @@ from windrow.plan.fitting import is_subtype
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.expressions.choice import ColumnExpression
 from windrow_runtime.columnar.forms.route import (
     CheckSource,
     Crossing,
     ResultsOf,
     Route,
     ScanTarget,
-    expression_of,
     no_results,
     routes_to,
 )
+from windrow_runtime.columnar.forms.way_step import total_expression
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
-from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
+from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
 from windrow_runtime.columnar.windows.column_operator import Folding
 from windrow_runtime.columnar.windows.counted import CountOperator
@@ -322,7 +323,7 @@ def input_of(element: RecordType, selector: Selector | None) -> ColumnExpression
     """What a kernel takes from elements by a selector; None is the element itself."""
     if not element.single and same_input(selector) == same_input(None):
         return WholeElement(element)
-    return expression_of(selector or (lambda value: value), element, "")
+    return total_expression(selector or (lambda value: value), element, "")
 
 
 def _input_type(element: RecordType, selector: Selector | None) -> pa.DataType | None:

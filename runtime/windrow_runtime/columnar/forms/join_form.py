@@ -21,20 +21,13 @@ from windrow.joins.declared_join import JoinField, JoinSide
 from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, WindowNode
 from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.expressions.choice import ColumnExpression
 from windrow_runtime.columnar.forms.columnar_form import check_ends, check_near
-from windrow_runtime.columnar.forms.route import (
-    CheckSource,
-    ResultsOf,
-    Route,
-    ScanTarget,
-    expression_of,
-    no_results,
-    side_routes,
-)
+from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, side_routes
+from windrow_runtime.columnar.forms.way_step import total_expression
 from windrow_runtime.columnar.joins.interval import IntervalOperator
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_runtime.columnar.joins.windowed import WindowJoinOperator
-from windrow_runtime.columnar.rows.columns import ColumnExpression
 from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.windows.geometry import Tiles
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
@@ -205,5 +198,5 @@ def _expression_of(
         assert key is not None, "joins are by key"
         return None, "", key
     side = _SIDES[field.side]
-    expression = expression_of(field.selector, route_of[side].element, f"the field {name}")
-    return side, str(expression.expression), expression
+    expression = total_expression(field.selector, route_of[side].element, f"the field {name}")
+    return side, repr(expression.expression), expression

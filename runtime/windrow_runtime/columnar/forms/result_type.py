@@ -8,17 +8,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.encoding import arrow_type
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, input_of
 from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.route import check_made, no_results, single
+from windrow_runtime.columnar.forms.route import no_results
 from windrow_runtime.columnar.forms.step_form import Form, OnColumns
+from windrow_runtime.columnar.forms.way_step import check_made, record_of, single, tuple_of
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_runtime.columnar.rows.columns import WholeElement
@@ -59,7 +58,7 @@ def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]
-        found = _record_of(form.join.target, names, list(form.slots.values))
+        found = record_of(form.join.target, names, list(form.slots.values))
         check_made(found)
         return found
     if isinstance(form.windows, Paned) and form.windows.with_panes:
@@ -74,11 +73,9 @@ def result_type(form: OnColumns) -> RecordType:
     if combined is None:
         found = single(values[0])
     elif combined.target is None:
-        root = ValueType(Kind.TUPLE, tuple, arguments=tuple(values))
-        columns = tuple([replace(part, name=part.column) for part in root.columns])
-        found = RecordType(None, str(root), root, columns)
+        found = tuple_of(values)
     else:
-        found = _record_of(combined.target, [name for name, _ in combined.members], values)
+        found = record_of(combined.target, [name for name, _ in combined.members], values)
     check_made(found)
     return found
 
@@ -93,20 +90,3 @@ def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:
     if isinstance(form.windows, Paned) and form.windows.may_be_empty:
         nullable.append(True)
     return replace(value, nullable=kernel.gives_none(nullable))
-
-
-def _record_of(target: Any, names: list[str], values: list[ValueType]) -> RecordType:
-    """The type of records that a class makes of its fields, in their order or by name."""
-    if not isinstance(target, type):
-        raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
-    try:
-        kind = record_type(target)
-    except InvalidArgumentError as error:
-        raise DeclinedError(error.message) from error
-    fields = kind.root.fields
-    by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
-    if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
-        # What is left out has a default, which the class knows.
-        raise DeclinedError(f"{target.__name__} makes its results")
-    fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
-    return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)

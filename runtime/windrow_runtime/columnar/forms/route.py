@@ -9,12 +9,11 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates import Opaque, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import LEFT, RIGHT, SideKey
 from windrow.plan import (
@@ -30,14 +29,13 @@ from windrow.plan import (
 )
 from windrow.plan.changing import carries_changes
 from windrow.sources import Source
-from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.records import own_constructor
-from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Hashes, Ints
-from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
+from windrow_runtime.columnar.expressions.choice import ColumnExpression, ColumnRecord
+from windrow_runtime.columnar.forms.way_step import WayStep, check_made, total_expression, way_step
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, is_keyed
@@ -54,21 +52,13 @@ ResultsOf: TypeAlias = Callable[[Step], RecordType]
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
 
-class _OnTheWay(NamedTuple):
-    """A step that filters elements, stamps them, or makes one value of each."""
-
-    id: str
-    kind: str  # of its node
-    expression: ColumnExpression | None  # None: it takes the timestamps that elements have
-
-
 @dataclass(frozen=True, slots=True)
 class Route:
     """The steps between a source, or a keyed step, and the next keyed step, in order."""
 
     source: str  # the id of the source, or of the keyed step whose results the elements are
     element: RecordType  # the type of the elements at the next keyed step
-    steps: tuple[_OnTheWay, ...] = ()
+    steps: tuple[WayStep, ...] = ()
     key: ColumnExpression | None = None  # None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
     side: int | None = None  # LEFT or RIGHT, of two streams that come together there; None: there is one stream
@@ -76,7 +66,7 @@ class Route:
     @property
     def assigns_stamps(self) -> bool:
         """Returns whether elements get timestamps on the way."""
-        return any(step.kind == TimestampsNode.kind and step.expression is not None for step in self.steps)
+        return any(isinstance(each.step.node, TimestampsNode) and each.expression is not None for each in self.steps)
 
     @property
     def is_stamped(self) -> bool:
@@ -96,20 +86,21 @@ class Route:
         stamps: pa.Array = None if given is None else pa.array(given)
         highest: dict[str, int] = {}
         for step in self.steps:
-            named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            found = stamps if step.expression is None else step.expression.evaluate(named)
-            if step.kind == FilterNode.kind:
+            node = step.step.node
+            found = stamps if step.expression is None else step.evaluate(batch)
+            if isinstance(node, FilterNode):
                 batch = batch.filter(found)
                 stamps = stamps if stamps is None else stamps.filter(found)
-            elif step.kind == MapNode.kind:
-                batch = pa.RecordBatch.from_arrays([found], ["value"])
+            elif isinstance(node, MapNode):
+                is_record = isinstance(step.expression, ColumnRecord)
+                batch = found if is_record else pa.RecordBatch.from_arrays([found], ["value"])
             else:
                 stamps = found
                 if pa.types.is_timestamp(found.type):
                     micros = found.cast(pa.timestamp("us", tz=found.type.tz)).view(pa.int64())
                     stamps = pa.array(micros.to_numpy() // 1_000)
                 if len(stamps):
-                    highest[step.id] = int(stamps.to_numpy().max())
+                    highest[step.step.id] = int(stamps.to_numpy().max())
         if stamps is None:
             return batch, np.zeros(batch.num_rows, np.int64), highest
         return batch, stamps.to_numpy(), highest
@@ -254,7 +245,7 @@ def _ending(route: Route, selector: Callable[[Any], Any] | None, *, stamped: boo
         raise DeclinedError("elements have no timestamps on the way")
     if selector is None:
         return route
-    key = expression_of(selector, route.element, "the key")
+    key = total_expression(selector, route.element, "the key")
     if key.value.kind not in _KEYS:
         raise DeclinedError(f"the key is a {key.value}")
     return replace(route, key=key)
@@ -296,48 +287,7 @@ def _element_of(node: SourceNode) -> RecordType:
     return kind
 
 
-def check_made(kind: RecordType) -> None:
-    """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
-    check_element(kind)
-    made_by = None if kind.single else own_constructor(kind.root.python_type)
-    if made_by is not None:
-        raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
-
-
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
     """The way that goes on through one more step."""
-    element = route.element
-    found: ColumnExpression | None
-    if isinstance(node, TimestampsNode):
-        generator = type(node.strategy.create_generator())
-        if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
-            raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
-        found = None if node.timestamp is None else expression_of(node.timestamp, element, "the timestamp")
-        if found is None and not route.is_stamped:
-            raise DeclinedError(f"{step.id} takes the timestamps that elements have")
-        if found is not None and (found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable):
-            raise DeclinedError(f"the timestamp is a {found.value}")
-    elif isinstance(node, FilterNode):
-        found = expression_of(node.function, element, "the filter")
-        if found.value.kind is not Kind.BOOL or found.value.nullable:
-            raise DeclinedError(f"the filter gives a {found.value}")
-    else:
-        found = expression_of(node.function, element, "the map")
-        element = single(found.value)
-    return replace(route, element=element, steps=(*route.steps, _OnTheWay(step.id, node.kind, found)))
-
-
-def single(value: ValueType) -> RecordType:
-    """The type of elements that are one value."""
-    return RecordType(None, str(value), value, (Field("value", "value", value),))
-
-
-def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
-    """The expression of columns that a function computes from elements; declined if it is no plain one."""
-    found = recognise(selector)
-    if isinstance(found, Opaque):
-        raise DeclinedError(f"{what} {found.reason}")
-    try:
-        return column_expression(found, element)
-    except DeclinedError as reason:
-        raise DeclinedError(f"{what}: {reason}") from None
+    found = way_step(step, node, route.element, is_stamped=route.is_stamped)
+    return replace(route, element=found.made, steps=(*route.steps, found))

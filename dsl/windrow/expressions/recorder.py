@@ -1,0 +1,328 @@
+"""Stands for a value of an element, and answers what a function asks of it with the expression that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from windrow.expressions.tree import (
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    Contains,
+    Expression,
+    Field,
+    Item,
+    Lookup,
+    Member,
+    Method,
+    Record,
+    Unary,
+)
+
+__all__ = ["Decisions", "Made", "Members", "Recorder", "RefusedError", "Table", "call", "expression_of"]
+
+# Any in this module: values of every type.
+
+_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
+
+MOST_DECISIONS: Final = 16
+
+
+class RefusedError(Exception):
+    """A function asked a proxy for what no expression can answer."""
+
+
+class Decisions:
+    """Says which way a function goes where it decides something, in one call of it.
+
+    ``wanted`` has the answers to the first decisions; to each later one the answer is yes. What a value of the element
+    answered once it answers again.
+    """
+
+    def __init__(self, wanted: tuple[bool, ...] = ()) -> None:
+        self._wanted = wanted
+        self.made: list[tuple[Expression, bool]] = []
+        self._computed: list[Expression] = []
+        self._known: dict[Expression, bool] = {}
+
+    def decide(self, test: Expression) -> bool:
+        """Returns whether the function is to find ``test`` true."""
+        known = self._known.get(test)
+        if known is not None:
+            return known
+        place = len(self.made)
+        if place >= MOST_DECISIONS:
+            raise RefusedError(f"decides more than {MOST_DECISIONS} things")
+        answer = self._wanted[place] if place < len(self._wanted) else True
+        self.made.append((test, answer))
+        self._known[test] = answer
+        return answer
+
+    def compute(self, expression: Expression) -> None:
+        """Notes that the function computes a value, which may fail."""
+        self._computed.append(expression)
+
+    def check_used(self, result: Expression) -> None:
+        """Refuses a function that computes what neither its result nor a decision depends on.
+
+        An engine would not compute it, and would not fail where the function fails.
+        """
+        used = set(result.parts()).union(*(test.parts() for test, _ in self.made))
+        if not used.issuperset(self._computed):
+            raise RefusedError("computes something that it does not use")
+
+
+class Recorder:
+    """A proxy for a value of the element."""
+
+    __slots__ = ("decisions", "expression")
+    __hash__ = None  # type: ignore[assignment]  # refuses to be a key, whose hash would be recorded nowhere
+
+    def __init__(self, expression: Expression, decisions: Decisions) -> None:
+        object.__setattr__(self, "expression", expression)
+        object.__setattr__(self, "decisions", decisions)
+
+    def __getattribute__(self, name: str) -> Recorder:
+        if name.startswith("__") and name.endswith("__"):
+            raise RefusedError(f"reads {name}")
+        return _with(self, Field(_own(self), name))
+
+    def __getitem__(self, key: object) -> Recorder:
+        if type(key) is int or type(key) is str:
+            return _with(self, Item(_own(self), key))
+        raise RefusedError("asks for an item by something else than a number or a text")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise RefusedError("changes the element")
+
+    def __bool__(self) -> bool:
+        return _decisions(self).decide(_own(self))
+
+    def __call__(self, *args: object, **kwargs: object) -> Recorder:
+        method = _own(self)
+        if kwargs or not isinstance(method, Field):
+            raise RefusedError("calls a value, or a method with arguments by name")
+        return _with(self, Method(method.of, method.name, tuple(map(expression_of, args))))
+
+    def __contains__(self, item: object) -> bool:
+        return _decisions(self).decide(Contains(_own(self), expression_of(item)))
+
+    def __iter__(self) -> NoReturn:
+        raise RefusedError("goes through a value")
+
+    def __str__(self) -> NoReturn:
+        raise RefusedError("makes a text")
+
+    __repr__ = __str__
+
+    def __format__(self, format_spec: str) -> NoReturn:
+        raise RefusedError("makes a text")
+
+    def __add__(self, other: object) -> Recorder:
+        return _binary("+", self, other, self)
+
+    def __radd__(self, other: object) -> Recorder:
+        return _binary("+", other, self, self)
+
+    def __sub__(self, other: object) -> Recorder:
+        return _binary("-", self, other, self)
+
+    def __rsub__(self, other: object) -> Recorder:
+        return _binary("-", other, self, self)
+
+    def __mul__(self, other: object) -> Recorder:
+        return _binary("*", self, other, self)
+
+    def __rmul__(self, other: object) -> Recorder:
+        return _binary("*", other, self, self)
+
+    def __truediv__(self, other: object) -> Recorder:
+        return _binary("/", self, other, self)
+
+    def __rtruediv__(self, other: object) -> Recorder:
+        return _binary("/", other, self, self)
+
+    def __floordiv__(self, other: object) -> Recorder:
+        return _binary("//", self, other, self)
+
+    def __rfloordiv__(self, other: object) -> Recorder:
+        return _binary("//", other, self, self)
+
+    def __mod__(self, other: object) -> Recorder:
+        return _binary("%", self, other, self)
+
+    def __rmod__(self, other: object) -> Recorder:
+        return _binary("%", other, self, self)
+
+    def __pow__(self, other: object) -> Recorder:
+        return _binary("**", self, other, self)
+
+    def __rpow__(self, other: object) -> Recorder:
+        return _binary("**", other, self, self)
+
+    def __neg__(self) -> Recorder:
+        return _with(self, Unary("-", _own(self)))
+
+    def __pos__(self) -> Recorder:
+        return _with(self, Unary("+", _own(self)))
+
+    def __abs__(self) -> Recorder:
+        return _with(self, Unary("abs", _own(self)))
+
+    def __eq__(self, other: object) -> Recorder:  # type: ignore[override]  # a comparison is recorded, not made
+        return _binary("==", self, other, self)
+
+    def __ne__(self, other: object) -> Recorder:  # type: ignore[override]  # as above
+        return _binary("!=", self, other, self)
+
+    # `3 < r.a` comes as `r.a > 3`: constants are scalars, and compare alike from either side.
+    def __lt__(self, other: object) -> Recorder:
+        return _binary("<", self, other, self)
+
+    def __le__(self, other: object) -> Recorder:
+        return _binary("<=", self, other, self)
+
+    def __gt__(self, other: object) -> Recorder:
+        return _binary(">", self, other, self)
+
+    def __ge__(self, other: object) -> Recorder:
+        return _binary(">=", self, other, self)
+
+
+class Made:
+    """Stands for a record that a function makes of values: its fields can be read, and nothing else."""
+
+    __slots__ = ("record", "values")
+
+    def __init__(self, record: Record, values: Mapping[str, object]) -> None:
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "values", values)
+
+    def __getattribute__(self, name: str) -> object:
+        values: Mapping[str, object] = object.__getattribute__(self, "values")
+        if name not in values:
+            raise RefusedError(f"reads {name} of a record that it makes")
+        return values[name]
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise RefusedError("changes a record")
+
+    def _refuse(self, *args: object) -> NoReturn:
+        raise RefusedError("does more with a record than to make it")
+
+    __hash__ = None  # type: ignore[assignment]  # as that of a Recorder
+    __bool__ = __iter__ = __getitem__ = __len__ = __contains__ = __str__ = __repr__ = __format__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+class Members:
+    """Stands for a set: the function may ask whether a value is in it, and nothing else."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: frozenset[Any] | set[Any] | Mapping[Any, Any]) -> None:
+        self._values = values
+
+    def __contains__(self, item: object) -> bool:
+        if type(item) is Recorder:
+            return _decisions(item).decide(Member(_own(item), self._values))
+        return item in self._values
+
+    def _refuse(self, *args: object) -> NoReturn:
+        raise RefusedError("does more with a set or a dict than to look something up")
+
+    __hash__ = None  # type: ignore[assignment]  # as that of a Recorder
+    __bool__ = __iter__ = __len__ = __str__ = __repr__ = __format__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+class Table(Members):
+    """Stands for a dict: the function may look keys up in it."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Mapping[Any, Any]) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def __getitem__(self, key: object) -> object:
+        if type(key) is Recorder:
+            return _with(key, Lookup(self._table, _own(key)))
+        return self._table[key]
+
+    def get(self, key: object, default: object = None) -> object:
+        """Records or makes a lookup."""
+        if type(key) is Recorder:
+            return _with(key, Lookup(self._table, _own(key), expression_of(default)))
+        return self._table.get(key, default)
+
+
+def call(function: str, value: object, otherwise: Any) -> object:
+    """Records a call of a built-in function with a value of the element; other values are given to ``otherwise``."""
+    return _with(value, Call(function, _own(value))) if type(value) is Recorder else otherwise(value)
+
+
+def expression_of(value: object) -> Expression:
+    """The expression of what a function gives, or computes with."""
+    kind = type(value)
+    if kind is Recorder:
+        return _own(value)
+    if kind in _SCALARS:
+        # Any: one of the scalars.
+        scalar: Any = value
+        return Constant(scalar)
+    raise RefusedError(f"computes with a constant of type {kind.__name__}")
+
+
+def result_of(value: object) -> Expression:
+    """The expression of what a function returns."""
+    if type(value) is Made:
+        made: Record = object.__getattribute__(value, "record")
+        return made
+    if type(value) is tuple:
+        return Record(tuple, tuple([(str(place), result_of(item)) for place, item in enumerate(value)]))
+    return expression_of(value)
+
+
+def chosen(test: Expression, yes: Expression, no: Expression) -> Expression:
+    """The expression of one of two values; of two records it is one whose fields are chosen."""
+    if isinstance(yes, Record) and isinstance(no, Record):
+        names = [[name for name, _ in each.fields] for each in (yes, no)]
+        if yes.target is not no.target or names[0] != names[1]:
+            raise RefusedError("makes one of several records")
+        pairs = zip(yes.fields, no.fields, strict=True)
+        return Record(yes.target, tuple([(name, chosen(test, one, other)) for (name, one), (_, other) in pairs]))
+    if isinstance(yes, Record) or isinstance(no, Record):
+        raise RefusedError("makes a record or gives something else")
+    if _is_bool(test) and yes == Constant(True) and no == Constant(False):
+        return test
+    return Conditional(test, yes, no)
+
+
+def _is_bool(test: Expression) -> bool:
+    """Whether a test gives a bool whatever it is computed of: comparisons of objects give anything."""
+    return isinstance(test, Contains | Member)
+
+
+def _own(recorder: Any) -> Expression:
+    expression: Expression = object.__getattribute__(recorder, "expression")
+    return expression
+
+
+def _decisions(recorder: Any) -> Decisions:
+    decisions: Decisions = object.__getattribute__(recorder, "decisions")
+    return decisions
+
+
+def _with(recorder: Any, expression: Expression) -> Recorder:
+    decisions = _decisions(recorder)
+    if not isinstance(expression, Field):
+        # The method of a call is a field that no expression holds, and a field of a record is there.
+        decisions.compute(expression)
+    return Recorder(expression, decisions)
+
+
+def _binary(symbol: str, left: object, right: object, recorder: Recorder) -> Recorder:
+    return _with(recorder, Binary(symbol, expression_of(left), expression_of(right)))

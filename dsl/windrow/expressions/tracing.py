@@ -1,0 +1,86 @@
+"""Recognises what a function computes of an element, without running it on one.
+
+The code of the function is looked at first. A copy of it is then called with a proxy that records what is asked of it,
+once for each way through its decisions, and the results are put together to one expression. Where in doubt the answer
+is *opaque*, and the function is called for each element.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Final
+
+from windrow.expressions.code import callable_with_proxies
+from windrow.expressions.recorder import Decisions, Recorder, RefusedError, chosen, result_of
+from windrow.expressions.tree import Constant, Element, Expression
+from windrow.functions.rich import RichFunction
+
+__all__ = ["Opaque", "recognise"]
+
+# Any in this module: functions of elements of every type.
+
+_MOST_WAYS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A function that must be called to know what it gives.
+
+    Attributes:
+        reason: What it does that is no plain expression.
+    """
+
+    reason: str
+
+
+def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
+    """Recognises what ``selector`` computes of an element.
+
+    Variables around the function count with the values that they have now.
+
+    Returns:
+        An expression that gives for every element what the selector gives, and raises where it raises, though maybe
+        another error where several parts would; or why there is none.
+    """
+    if isinstance(selector, RichFunction):
+        return Opaque("is a rich function")
+    try:
+        if isinstance(selector, (operator.attrgetter, operator.itemgetter)):
+            call: Callable[[Any], Any] = selector
+        elif type(selector) is FunctionType:
+            call = callable_with_proxies(selector)
+        else:
+            return Opaque("is not a plain function")
+        found = _Ways(call).found(())
+    except RefusedError as refused:
+        return Opaque(str(refused))
+    except Exception as error:
+        # A selector that raises for a proxy is no plain expression of fields and constants.
+        return Opaque(f"raises {type(error).__name__} when it is tried")
+    return Opaque("gives something else than a value of the element") if isinstance(found, Constant) else found
+
+
+class _Ways:
+    """Calls a function once for each way through its decisions."""
+
+    def __init__(self, call: Callable[[Any], Any]) -> None:
+        self._call = call
+        self._calls = 0
+
+    def found(self, answers: tuple[bool, ...]) -> Expression:
+        """The expression of what the function gives if its first decisions have these answers."""
+        self._calls += 1
+        if self._calls > _MOST_WAYS:
+            raise RefusedError(f"has more than {_MOST_WAYS} ways through its decisions")
+        decisions = Decisions(answers)
+        found = result_of(self._call(Recorder(Element(), decisions)))
+        decisions.check_used(found)
+        made = decisions.made
+        for place in reversed(range(len(answers), len(made))):
+            test, _ = made[place]
+            others = self.found((*(answer for _, answer in made[:place]), False))
+            found = chosen(test, found, others)
+        return found

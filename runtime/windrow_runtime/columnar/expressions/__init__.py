@@ -1,0 +1,1 @@
+"""Computes on columns what functions compute of elements, without a Python object for each of them."""

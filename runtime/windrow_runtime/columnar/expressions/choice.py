@@ -1,0 +1,344 @@
+"""Decides how an expression over elements is computed over columns; declined where Arrow may give other values.
+
+An expression that is *total* is computed for every batch. Another one may meet elements for which Arrow gives no value
+or another one than Python: then the caller computes the batch in Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windrow.aggregates import (
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    Contains,
+    Element,
+    Expression,
+    Field,
+    Item,
+    Lookup,
+    Member,
+    Method,
+    Unary,
+)
+from windrow.expressions.tree import COMPARISONS
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
+from windrow_runtime.codecs.value_type import Field as RecordField
+from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.columnar.expressions.compute import Evaluation
+from windrow_runtime.operators.errors import DeclinedError
+
+# Any in this module: values are of every type.
+
+_ORDERED: Final = frozenset(
+    {Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DECIMAL, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA}
+)
+PLAIN: Final = _ORDERED | {Kind.BOOL}
+"""Kinds whose values are all values of the column's Arrow type, years beyond 9999 left out."""
+
+_LARGEST_EXACT: Final = 2**53
+_INT: Final = ValueType(Kind.INT, int)
+_FLOAT: Final = ValueType(Kind.FLOAT, float)
+_BOOL: Final = ValueType(Kind.BOOL, bool)
+_STR: Final = ValueType(Kind.STR, str)
+_CONSTANTS: Final = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STR}
+_DIRECTIVE: Final = re.compile("%.?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnExpression:
+    """An expression over columns."""
+
+    expression: Expression  # what it computes of an element whose fields are named as its columns
+    value: ValueType  # the type of what it gives
+    is_total: bool = True  # whether columns give it for every batch
+    may_outgrow: bool = False  # whether Python may give an int of more than 64 bits
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of what it gives."""
+        return arrow_type(self.value)
+
+    def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
+        """Returns an array with the value for each element; may raise NotInColumnsError if it is not total."""
+        return Evaluation(columns).array(self.expression, self.arrow_type)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRecord:
+    """A record that is made of expressions over columns."""
+
+    kind: RecordType
+    fields: tuple[ColumnExpression, ...]
+
+    def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """Returns the columns of the records; raises NotInColumnsError where an expression is not total."""
+        evaluation = Evaluation(columns)
+        arrays = [evaluation.array(field.expression, field.arrow_type) for field in self.fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.kind))
+
+
+def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
+    """Makes an expression over the columns of elements of a type; declined where Arrow may give other values."""
+    match expression:
+        case Element():
+            if not kind.single:
+                raise DeclinedError("takes the whole element")
+            return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
+        case Item(of=Method(name="split")):
+            return _part(expression, kind)
+        case Field() | Item():
+            field = _field_of(expression, kind)
+            return ColumnExpression(Field(Element(), field.column), field.type)
+        case Constant():
+            return ColumnExpression(expression, _constant_type(expression))
+        case Unary():
+            return _unary(expression, kind)
+        case Binary():
+            return _binary(expression, kind)
+        case Conditional():
+            return _conditional(expression, kind)
+        case Call():
+            return _call(expression, kind)
+        case Method():
+            return _method(expression, kind)
+        case Contains() | Member() | Lookup():
+            return _in_collection(expression, kind)
+    raise DeclinedError(f"{expression} has no column form")
+
+
+def _in_collection(expression: Contains | Member | Lookup, kind: RecordType) -> ColumnExpression:
+    if isinstance(expression, Lookup):
+        return _lookup(expression, kind)
+    of = _present(expression, column_expression(expression.of, kind))
+    if isinstance(expression, Member):
+        _check_constants(expression, expression.values, of.value)
+        return replace(of, expression=Member(of.expression, expression.values), value=_BOOL, may_outgrow=False)
+    _constant_text(expression, expression.item)
+    if of.value.kind is not Kind.STR:
+        raise DeclinedError(f"{expression} looks into a {of.value}")
+    return replace(of, expression=replace(expression, of=of.expression), value=_BOOL)
+
+
+def _present(expression: Expression, of: ColumnExpression) -> ColumnExpression:
+    if of.value.nullable:
+        raise DeclinedError(f"{expression} may meet None")
+    return of
+
+
+def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
+    if not isinstance(expression.of, Element):
+        raise DeclinedError(f"{expression} lies within a field")
+    if kind.single:
+        raise DeclinedError(f"{expression} is no column")
+    is_field, is_dict = isinstance(expression, Field), kind.root.shape is RecordShape.TYPED_DICT
+    name = expression.name if isinstance(expression, Field) else expression.key
+    if kind.root.kind is Kind.RECORD and is_field != is_dict:
+        for field in kind.columns:
+            if field.name == name:
+                return field
+    is_tuple = kind.root.kind is Kind.TUPLE or kind.root.shape is RecordShape.NAMED_TUPLE
+    if isinstance(name, int) and is_tuple and -len(kind.columns) <= name < len(kind.columns):
+        return kind.columns[name]
+    raise DeclinedError(f"{expression} is no {'field' if is_field else 'column'}")
+
+
+def _constant_type(constant: Constant) -> ValueType:
+    found = _CONSTANTS.get(type(constant.value))
+    if found is None:
+        raise DeclinedError(f"uses {constant}")
+    if isinstance(constant.value, str):
+        _check_text(constant.value)
+    return found
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Columns hold no such text, yet Python compares with it.
+        raise DeclinedError(f"uses {text!r}, which is no text of UTF-8") from None
+
+
+def _constant_text(expression: Expression, argument: Expression) -> str:
+    if not isinstance(argument, Constant) or not isinstance(argument.value, str) or not argument.value:
+        raise DeclinedError(f"{expression} is not about a constant text")
+    _check_text(argument.value)
+    return argument.value
+
+
+def _check_constants(expression: Expression, values: Collection[Any], kind: ValueType) -> ValueType:
+    """Declines values that are not all of one plain type, which is the one of a column."""
+    types = set(map(type, values)) or {kind.python_type}
+    found = _CONSTANTS.get(types.pop()) if len(types) == 1 else None
+    if found is None or found.kind is Kind.FLOAT or found.kind is not kind.kind:
+        raise DeclinedError(f"{expression} looks for a {kind} among other values")
+    for value in values:
+        if isinstance(value, str):
+            _check_text(value)
+        elif not -(2**63) <= value < 2**63:
+            raise DeclinedError(f"{expression} has an int of more than 64 bits")
+    return found
+
+
+def _unary(expression: Unary, kind: RecordType) -> ColumnExpression:
+    of = _present(expression, column_expression(expression.of, kind))
+    if of.value.kind not in (Kind.INT, Kind.FLOAT):
+        raise DeclinedError(f"{expression} is computed in Python")
+    found = replace(of, expression=Unary(expression.operator, of.expression))
+    if of.value.kind is Kind.INT and expression.operator != "+":
+        return replace(found, is_total=False, may_outgrow=True)
+    return found
+
+
+def _binary(expression: Binary, kind: RecordType) -> ColumnExpression:
+    left, right = (_present(expression, column_expression(side, kind)) for side in (expression.left, expression.right))
+    found = ColumnExpression(
+        Binary(expression.operator, left.expression, right.expression), _BOOL, left.is_total and right.is_total
+    )
+    kinds = {left.value.kind, right.value.kind}
+    if expression.operator in COMPARISONS:
+        _check_comparison(expression, left.value, right.value)
+        return found
+    sides = expression.left, expression.right
+    if not kinds <= {Kind.INT, Kind.FLOAT} or any(abs(_int_of(side) or 0) > _LARGEST_EXACT for side in sides):
+        raise DeclinedError(f"{expression} is computed in Python")
+    by_number = isinstance(expression.right, Constant) and bool(expression.right.value)
+    if kinds == {Kind.INT}:
+        divisor = _int_of(expression.right)
+        if expression.operator in ("//", "%") and divisor is not None and divisor > 0:
+            return replace(found, value=_INT)
+        if expression.operator in ("+", "-", "*"):
+            return replace(found, value=_INT, is_total=False, may_outgrow=True)
+        if expression.operator == "/" and by_number:
+            return replace(found, value=_FLOAT, is_total=False)
+    # A division by a column may fail at any element.
+    elif expression.operator in ("+", "-", "*") or (expression.operator == "/" and by_number):
+        # An int that is added to a float becomes one first: in Arrow as in Python.
+        return replace(found, value=_FLOAT)
+    raise DeclinedError(f"{expression} is computed in Python: a division may fail")
+
+
+def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> None:
+    kinds, sides = {left.kind, right.kind}, ((expression.left, left), (expression.right, right))
+    ints = [_int_of(side) for side, value in sides if value.kind is Kind.INT]
+    if kinds == {Kind.INT, Kind.FLOAT}:
+        # A float against a small int: Python compares exactly, and so does a float that can hold the int.
+        if any(number is None or abs(number) > _LARGEST_EXACT for number in ints):
+            raise DeclinedError(f"{expression} compares an int with a float")
+        return
+    is_same = len(kinds) == 1 and (kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL}))
+    if not is_same or any(not -(2**63) <= (number or 0) < 2**63 for number in ints):
+        raise DeclinedError(f"{expression} compares {left} with {right}")
+
+
+def _int_of(side: Expression) -> int | None:
+    """The int that is one side of an operator; None: it is something else."""
+    return side.value if isinstance(side, Constant) and type(side.value) is int else None
+
+
+def _conditional(expression: Conditional, kind: RecordType) -> ColumnExpression:
+    test = _present(expression, column_expression(expression.test, kind))
+    if test.value.kind is not Kind.BOOL:
+        raise DeclinedError(f"{expression} asks whether a {test.value} is true")
+    branches = [None if _is_none(each) else column_expression(each, kind) for each in (expression.yes, expression.no)]
+    present = [branch for branch in branches if branch is not None]
+    if not present or len({branch.value.kind for branch in present}) > 1:
+        raise DeclinedError(f"{expression} gives values of several types")
+    may_be_none = len(present) < 2 or any(branch.value.nullable for branch in present)
+    yes, no = (Constant(None) if branch is None else branch.expression for branch in branches)
+    return ColumnExpression(
+        Conditional(test.expression, yes, no),
+        replace(present[0].value, nullable=may_be_none),
+        test.is_total and all(branch.is_total for branch in present),
+        any(branch.may_outgrow for branch in present),
+    )
+
+
+def _is_none(expression: Expression) -> bool:
+    return isinstance(expression, Constant) and expression.value is None
+
+
+def _call(expression: Call, kind: RecordType) -> ColumnExpression:
+    of = _present(expression, column_expression(expression.of, kind))
+    found = replace(of, expression=Call(expression.function, of.expression))
+    if expression.function == "len" and of.value.kind is Kind.STR:
+        return replace(found, value=_INT)
+    if expression.function == "int" and of.value.kind in (Kind.BOOL, Kind.INT):
+        return replace(found, value=_INT)
+    if expression.function == "float" and of.value.kind in (Kind.BOOL, Kind.INT, Kind.FLOAT):
+        return replace(found, value=_FLOAT, may_outgrow=False)
+    raise DeclinedError(f"{expression} is computed in Python")
+
+
+_TEXT_METHODS: Final = {"count": _INT, "endswith": _BOOL, "startswith": _BOOL}
+
+
+def _method(expression: Method, kind: RecordType) -> ColumnExpression:
+    if expression.name == "strftime":
+        return _formatted(expression, kind)
+    of = _present(expression, column_expression(expression.of, kind))
+    if of.value.kind is Kind.STR:
+        found = replace(of, expression=Method(of.expression, expression.name, expression.arguments))
+        if expression.name in ("lower", "upper") and not expression.arguments:
+            return replace(found, is_total=False)
+        if expression.name in _TEXT_METHODS and len(expression.arguments) == 1:
+            _constant_text(expression, expression.arguments[0])
+            return replace(found, value=_TEXT_METHODS[expression.name])
+    raise DeclinedError(f"{expression} is computed in Python")
+
+
+def _part(expression: Item, kind: RecordType) -> ColumnExpression:
+    """A part of a text that is split; one that is not there fails in Python, too."""
+    split = expression.of
+    assert isinstance(split, Method), "asked by the caller"
+    of = _present(expression, column_expression(split.of, kind))
+    if of.value.kind is not Kind.STR or len(split.arguments) != 1:
+        raise DeclinedError(f"{expression} is computed in Python")
+    _constant_text(expression, split.arguments[0])
+    if not isinstance(expression.key, int) or expression.key < 0:
+        raise DeclinedError(f"{expression} is computed in Python: it counts from the end")
+    by_column = Item(Method(of.expression, "split", split.arguments), expression.key)
+    return ColumnExpression(by_column, _STR, is_total=False)
+
+
+def _formatted(expression: Method, kind: RecordType) -> ColumnExpression:
+    if not isinstance(expression.of, Call) or expression.of.function != "utc" or len(expression.arguments) != 1:
+        raise DeclinedError(f"{expression} is computed in Python")
+    seconds = _present(expression, column_expression(expression.of.of, kind))
+    text = _constant_text(expression, expression.arguments[0])
+    if seconds.value.kind is not Kind.INT:
+        raise DeclinedError(f"{expression} formats a {seconds.value}")
+    if not set(_DIRECTIVE.findall(text)) <= {"%Y", "%m", "%d", "%H", "%M", "%S"}:
+        raise DeclinedError(f"{expression} has other directives than %Y, %m, %d, %H, %M and %S")
+    by_column = Method(Call("utc", seconds.expression), "strftime", expression.arguments)
+    return ColumnExpression(by_column, _STR, is_total=False)
+
+
+def _lookup(expression: Lookup, kind: RecordType) -> ColumnExpression:
+    if expression.default is not None:
+        # A key that is in the dict is looked up, and for others there is the default.
+        table = expression.table
+        found = column_expression(
+            Conditional(Member(expression.key, table), Lookup(table, expression.key), expression.default), kind
+        )
+        key = column_expression(expression.key, kind)
+        default = None if _is_none(expression.default) else column_expression(expression.default, kind)
+        return replace(found, is_total=key.is_total and (default is None or default.is_total))
+    key = _present(expression, column_expression(expression.key, kind))
+    _check_constants(expression, expression.table, key.value)
+    values = expression.table.values()
+    types = set(map(type, values))
+    value = _CONSTANTS.get(types.pop()) if len(types) == 1 else None
+    if value is None:
+        raise DeclinedError(f"{expression} gives values of several types")
+    if value.kind is not Kind.FLOAT:
+        _check_constants(expression, values, value)
+    return ColumnExpression(Lookup(expression.table, key.expression), value, is_total=False)

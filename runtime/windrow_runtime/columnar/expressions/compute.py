@@ -1,0 +1,240 @@
+"""Computes expressions over the columns of a batch of elements.
+
+Where Arrow cannot give, for each element of a batch, what Python gives (an int that grows beyond 64 bits, a part of a
+text that is not there), :class:`NotInColumnsError` is raised, and the caller computes the batch in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.aggregates import (
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    Contains,
+    Expression,
+    Field,
+    Item,
+    Lookup,
+    Member,
+    Method,
+    Unary,
+)
+from windrow_runtime.columnar import Mask
+
+# Any in this module: pyarrow has no types.
+
+_FUNCTIONS: Final = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+}
+"""Arrow's functions for operators."""
+
+_LARGEST_EXACT: Final = 2**53
+_FIRST_SECOND: Final = -30_610_224_000  # of the year 1000: Python writes earlier years with fewer digits
+_LAST_SECOND: Final = 253_402_300_799  # of the year 9999
+
+
+class NotInColumnsError(Exception):
+    """Arrow cannot compute an expression for a batch as Python does."""
+
+
+class Evaluation:
+    """Computes expressions over the columns of a batch; what several expressions share is computed once."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = columns
+        self._found: dict[Expression, Any] = {}
+
+    def array(self, expression: Expression, kind: Any) -> Any:
+        """Returns the value of an expression for each element, as an array of an Arrow type."""
+        found = self._value(expression)
+        if isinstance(found, pa.Scalar):
+            rows = len(next(iter(self._columns.values())))
+            return pa.repeat(found if found.type == kind else pa.scalar(found.as_py(), kind), rows)
+        return found if found.type == kind else found.cast(kind)
+
+    def _value(self, expression: Expression) -> Any:
+        """Returns an array, or a scalar that stands for all elements."""
+        match expression:
+            case Field():
+                return self._columns[expression.name]
+            case Constant():
+                return pa.scalar(expression.value)
+        found = self._found.get(expression)
+        if found is None:
+            try:
+                found = self._found[expression] = self._computed(expression)
+            except pa.ArrowException as error:
+                raise NotInColumnsError(str(error)) from None
+        return found
+
+    def _computed(self, expression: Expression) -> Any:
+        match expression:
+            case Unary():
+                return self._unary(expression)
+            case Binary():
+                return self._binary(expression)
+            case Conditional():
+                return self._conditional(expression)
+            case Call():
+                return self._call(expression)
+            case Method():
+                return self._method(expression)
+            case Item(of=Method() as split, key=int() as place):
+                parts = pc.split_pattern(self._value(split.of), pattern=_text_of(split))
+                return pc.list_element(parts, place)
+            case Contains():
+                assert isinstance(expression.item, Constant), "others have no column form"
+                return pc.match_substring(self._value(expression.of), pattern=expression.item.value)
+            case Member():
+                of = self._value(expression.of)
+                return pc.is_in(of, value_set=pa.array(list(expression.values), of.type))
+        assert isinstance(expression, Lookup), "there are no other ones over columns"
+        return self._lookup(expression)
+
+    def _unary(self, expression: Unary) -> Any:
+        of = self._value(expression.of)
+        if expression.operator == "+":
+            return of
+        return pc.abs_checked(of) if expression.operator == "abs" else pc.negate_checked(of)
+
+    def _binary(self, expression: Binary) -> Any:
+        symbol = expression.operator
+        left, right = self._value(expression.left), self._value(expression.right)
+        if symbol in ("//", "%"):
+            numbers = left.to_numpy(zero_copy_only=False) if isinstance(left, pa.Array) else left.as_py()
+            return pa.array(np.asarray((np.floor_divide if symbol == "//" else np.mod)(numbers, right.as_py())))
+        if symbol in ("+", "-", "*", "/"):
+            if left.type == right.type == pa.int64():
+                if symbol != "/":
+                    return pc.call_function(f"{_FUNCTIONS[symbol]}_checked", [left, right])
+                _check_exact(left)
+            left, right = (
+                side if side.type == pa.float64() else side.cast(pa.float64(), safe=False) for side in (left, right)
+            )
+        return pc.call_function(_FUNCTIONS[symbol], [left, right])
+
+    def _conditional(self, expression: Conditional) -> Any:
+        test = self._value(expression.test)
+        if isinstance(test, pa.Scalar):
+            return self._value(expression.yes if test.as_py() else expression.no)
+        mask: Mask = test.to_numpy(zero_copy_only=False)
+        if isinstance(expression.yes, _LEAVES) and isinstance(expression.no, _LEAVES):
+            yes, no = self._value(expression.yes), self._value(expression.no)
+            if yes.type != no.type:
+                # None has no type of its own.
+                none = pa.scalar(None, no.type if yes.type == pa.null() else yes.type)
+                yes, no = (none if each.type == pa.null() else each for each in (yes, no))
+            return pc.if_else(test, yes, no)
+        if mask.all():
+            return self._value(expression.yes)
+        if not mask.any():
+            return self._value(expression.no)
+        # Python computes the one or the other, which may fail where it is not asked for.
+        branches = (expression.yes, test), (expression.no, pc.invert(test))
+        found = [Evaluation(_Chosen(self._columns, chosen))._value(branch) for branch, chosen in branches]
+        (kind,) = {each.type for each in found if each.type != pa.null()}
+        counts = np.count_nonzero(mask), np.count_nonzero(~mask)
+        arrays = [
+            pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each
+            for each, count in zip(found, counts, strict=True)
+        ]
+        places = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)
+        return pa.concat_arrays(arrays).take(pa.array(places))
+
+    def _call(self, expression: Call) -> Any:
+        of = self._value(expression.of)
+        if expression.function == "len":
+            return pc.utf8_length(of).cast(pa.int64())
+        return of.cast(pa.int64() if expression.function == "int" else pa.float64(), safe=False)
+
+    def _method(self, expression: Method) -> Any:
+        name = expression.name
+        if name == "strftime":
+            assert isinstance(expression.of, Call), "others have no column form"
+            return _formatted(self._value(expression.of.of), _text_of(expression))
+        of = self._value(expression.of)
+        if name in ("lower", "upper"):
+            if not pc.all(pc.string_is_ascii(of)).as_py() and len(of):
+                raise NotInColumnsError("a text has other letters than those of ASCII")
+            return pc.ascii_lower(of) if name == "lower" else pc.ascii_upper(of)
+        text = _text_of(expression)
+        if name == "count":
+            return pc.count_substring(of, pattern=text).cast(pa.int64())
+        return pc.starts_with(of, pattern=text) if name == "startswith" else pc.ends_with(of, pattern=text)
+
+    def _lookup(self, expression: Lookup) -> Any:
+        key = self._value(expression.key)
+        keys, values = pa.array(list(expression.table), key.type), pa.array(list(expression.table.values()))
+        places = pc.index_in(key, value_set=keys)
+        if places.null_count:
+            raise NotInColumnsError("a key is not in the dict")
+        return values.take(places)
+
+
+_LEAVES: Final = (Constant, Field)
+
+
+class _Chosen(Mapping[str, Any]):
+    """The columns of chosen elements; a column is filtered when it is asked for."""
+
+    def __init__(self, columns: Mapping[str, Any], chosen: Any) -> None:
+        self._columns = columns
+        self._chosen = chosen
+        self._found: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._found:
+            self._found[name] = self._columns[name].filter(self._chosen)
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def _text_of(method: Method) -> str:
+    (argument,) = method.arguments
+    assert isinstance(argument, Constant), "others have no column form"
+    assert isinstance(argument.value, str), "others have no column form"
+    return argument.value
+
+
+def _check_exact(numbers: Any) -> None:
+    """Refuses ints that floats do not hold: Python divides them exactly, and rounds the result."""
+    bounds = pc.min_max(numbers) if isinstance(numbers, pa.Array) else {"min": numbers, "max": numbers}
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and not -_LARGEST_EXACT <= low <= high <= _LARGEST_EXACT:
+        raise NotInColumnsError("an int is divided that no float holds")
+
+
+def _formatted(seconds: Any, template: str) -> Any:
+    """The texts of times; few seconds are different ones, and each is formatted once."""
+    if isinstance(seconds, pa.Scalar):
+        seconds = pa.array([seconds.as_py()], pa.int64())
+    encoded = seconds.dictionary_encode()
+    distinct = encoded.dictionary
+    bounds = pc.min_max(distinct)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and not _FIRST_SECOND <= low <= high <= _LAST_SECOND:
+        raise NotInColumnsError("a time is in a year before 1000 or behind 9999")
+    texts = pc.strftime(distinct.cast(pa.timestamp("s", tz="UTC")), format=template)
+    return texts.take(encoded.indices)

@@ -1,0 +1,176 @@
+"""Describes a step between a source, or a keyed step, and the next keyed step or sink, as columns take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.aggregates import Expression, Opaque, Record, recognise
+from windrow.errors import InvalidArgumentError
+from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.records import own_constructor
+from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.columnar.expressions.choice import ColumnExpression, ColumnRecord, column_expression
+from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.rows.columns import check_element
+from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, raise_call_error, shortened
+
+# Any in this module: functions of elements of every type, and pyarrow has no types.
+
+
+@dataclass(frozen=True, slots=True)
+class WayStep:
+    """A step that filters elements, stamps them, or makes a value or a record of each."""
+
+    step: Step
+    given: RecordType  # the type of the elements
+    made: RecordType  # the type of what it makes of them
+    expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
+        """What the function gives for the elements of a batch."""
+        assert self.expression is not None, "asked by the caller"
+        named = dict(zip(batch.schema.names, batch.columns, strict=True))
+        try:
+            return self.expression.evaluate(named)
+        except NotInColumnsError:
+            return self._in_python(batch)
+
+    def _in_python(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
+        """The same, computed for each element by the function, which raises what it raises."""
+        node = self.step.node
+        assert isinstance(node, (FilterNode, MapNode)), "timestamps are computed on columns for every batch"
+        values = decode_batch(batch, self.given)
+        results: list[Any] = []
+        try:
+            results.extend(map(node.function, values))
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
+        if isinstance(node, FilterNode):
+            return pa.array(list(map(bool, results)), pa.bool_())
+        made = encode_batch(results, self.made)
+        return made if isinstance(self.expression, ColumnRecord) else made.column(0)
+
+
+def check_made(kind: RecordType) -> None:
+    """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
+    check_element(kind)
+    made_by = None if kind.single else own_constructor(kind.root.python_type)
+    if made_by is not None:
+        raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
+
+
+def way_step(
+    step: Step, node: FilterNode | MapNode | TimestampsNode, element: RecordType, *, is_stamped: bool
+) -> WayStep:
+    """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
+    made = element
+    found: ColumnExpression | ColumnRecord | None
+    if isinstance(node, TimestampsNode):
+        generator = type(node.strategy.create_generator())
+        if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
+            raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
+        found = None
+        if node.timestamp is not None:
+            found = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
+            if found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable:
+                raise DeclinedError(f"the timestamp is a {found.value}")
+        elif not is_stamped:
+            raise DeclinedError(f"{step.id} takes the timestamps that elements have")
+    elif isinstance(node, FilterNode):
+        found = expression_of(node.function, element, "the filter")
+        if found.value.kind is not Kind.BOOL or found.value.nullable:
+            raise DeclinedError(f"the filter gives a {found.value}")
+    else:
+        found = _made_by(node, element)
+        made = found.kind if isinstance(found, ColumnRecord) else single(found.value)
+    return WayStep(step, element, made, found)
+
+
+def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
+    """What a map makes of elements; declined where it may be no element of columns."""
+    found = recognise(node.function)
+    if not isinstance(found, Record):
+        value = expression_of(node.function, element, "the map")
+        _check_bounded(value, "the map")
+        return value
+    fields: list[ColumnExpression] = []
+    for name, of in found.fields:
+        field = _over_columns(of, element, f"the field {name} of the map")
+        _check_bounded(field, f"the field {name} of the map")
+        fields.append(field)
+    values = [field.value for field in fields]
+    kind = tuple_of(values) if found.target is tuple else record_of(found.target, [n for n, _ in found.fields], values)
+    check_made(kind)
+    return ColumnRecord(kind, tuple(fields))
+
+
+def _check_bounded(found: ColumnExpression, what: str) -> None:
+    if found.may_outgrow:
+        raise DeclinedError(f"{what}: ints may outgrow 64 bits")
+
+
+def _total(found: ColumnExpression, what: str) -> ColumnExpression:
+    """Declines an expression that is not computed on columns for every batch."""
+    if not found.is_total:
+        raise DeclinedError(f"{what}: {found.expression} is computed in Python for some elements")
+    return found
+
+
+def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) -> RecordType:
+    """The type of records that a class makes of its fields, by name, or in their order if they have no names.
+
+    The types of the fields are those of the values, not those of the annotations.
+    """
+    if not isinstance(target, type):
+        raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
+    try:
+        kind = record_type(target)
+    except InvalidArgumentError as error:
+        raise DeclinedError(error.message) from error
+    fields = kind.root.fields
+    by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
+    if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
+        # What is left out has a default, which the class knows.
+        raise DeclinedError(f"{target.__name__} makes its results")
+    fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
+    return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)
+
+
+def tuple_of(values: Sequence[ValueType]) -> RecordType:
+    """The type of tuples of values."""
+    root = ValueType(Kind.TUPLE, tuple, arguments=tuple(values))
+    columns = tuple([replace(part, name=part.column) for part in root.columns])
+    return RecordType(None, str(root), root, columns)
+
+
+def single(value: ValueType) -> RecordType:
+    """The type of elements that are one value."""
+    return RecordType(None, str(value), value, (Field("value", "value", value),))
+
+
+def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
+    """The expression of columns that a function computes from elements; declined if it is no plain one."""
+    found = recognise(selector)
+    if isinstance(found, Opaque):
+        raise DeclinedError(f"{what} {found.reason}")
+    return _over_columns(found, element, what)
+
+
+def total_expression(selector: Any, element: RecordType, what: str) -> ColumnExpression:
+    """The same, of an expression that is computed on columns for every batch."""
+    return _total(expression_of(selector, element, what), what)
+
+
+def _over_columns(found: Expression, element: RecordType, what: str) -> ColumnExpression:
+    try:
+        return column_expression(found, element)
+    except DeclinedError as reason:
+        raise DeclinedError(f"{what}: {reason}") from None
