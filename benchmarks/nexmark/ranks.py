@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.nexmark.model import Bid
 from windrow import aggregates as agg
 from windrow.functions import AggregateFunction
 
-__all__ = ["BidCounts", "Counts", "auctions", "bidders", "bids", "values_of"]
+__all__ = ["BidCounts", "Counts", "auctions", "bidders", "bids"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,3 @@ def _distinct(name: str, value: Callable[[Bid], int]) -> Members:
 
     of_ranks = {f"{rank}_{name}": counted(is_in) for rank, is_in in _RANKS.items()}
     return {f"total_{name}": agg.count_distinct(value), **of_ranks}
-
-
-def values_of(record: Any, kind: type[Any]) -> dict[str, Any]:
-    """The values of the fields that a record has from one of its base classes."""
-    return {each.name: getattr(record, each.name) for each in fields(kind)}

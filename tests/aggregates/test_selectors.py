@@ -222,10 +222,12 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: str(r.a), "uses str"),
     (lambda r: r.a is None, "asks `is`"),
     (lambda r: 1 if r.a is None else 2, "asks `is`"),
-    (lambda r: r.a % 2 == "x", "may format a text"),
+    (lambda r: r.a % r.b == "x", "may format a text"),
     (lambda r: "static" % r.tags, "may format a text"),  # noqa: F507, UP031  what is tested
     (lambda r: f"{r.a}", "makes a text"),
-    (lambda r: [r.a], "makes a collection"),
+    (lambda r: [r.a], "computes with a constant of type list"),
+    (lambda r: {r.a}, "makes a collection"),
+    (lambda r: {r.a: 1}[1], "raises TypeError when it is tried"),
     (lambda r: 7, "gives something else than a value of the element"),
     (lambda r: r.__class__, "reads __class__"),
     (lambda r: r.a.__add__(1), "reads __add__"),
@@ -292,6 +294,8 @@ TEXTS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: PLACES.get(r.a, "none"), "{1: 'here', 2: 'there'}.get(.a, 'none')"),
     (lambda r: (r.a,), "(.a,)"),
     (lambda r: Point(r.a, y=2.5), "Point(x=.a, y=2.5)"),
+    (lambda r: Point(*(r.a, r.b)), "Point(x=.a, y=.b)"),
+    (lambda r: Point(x=r.a), "Point(x=.a, y=None)"),
     (lambda r: abs(r.a) * factor, "abs(.a) * 3"),
     (lambda r: datetime.fromtimestamp(r.a // 1000, UTC).strftime("%H"), "utc(.a // 1000).strftime('%H')"),
 ]

@@ -16,14 +16,34 @@ from windrow.windows import TumblingEventTimeWindows
 
 
 @dataclass(frozen=True, slots=True)
+class Found(Counts):
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row(Counts):
     day: str
 
 
 def query(streams: Streams, out: Path) -> Pipeline:
-    rows = (
-        streams.bids.key_by(lambda b: day(b.date_time))
-        .window(TumblingEventTimeWindows.of(timedelta(days=1)))
-        .aggregate(agg.into(Row, day=agg.key(), **bids(), **bidders(), **auctions()))
+    found = streams.bids.window_all(TumblingEventTimeWindows.of(timedelta(days=1))).aggregate(
+        agg.into(Found, start=agg.window_start(), **bids(), **bidders(), **auctions())
+    )
+    rows = found.map(
+        lambda f: Row(
+            f.total_bids,
+            f.rank1_bids,
+            f.rank2_bids,
+            f.rank3_bids,
+            f.total_bidders,
+            f.rank1_bidders,
+            f.rank2_bidders,
+            f.rank3_bidders,
+            f.total_auctions,
+            f.rank1_auctions,
+            f.rank2_auctions,
+            f.rank3_auctions,
+            day=day(f.start),
+        )
     )
     return Pipeline("q15", rows.sink_to(ParquetFileSink(out)))

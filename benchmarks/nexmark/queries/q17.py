@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.nexmark.ranks import BidCounts, bids, values_of
+from benchmarks.nexmark.ranks import BidCounts, bids
 from benchmarks.nexmark.streams import Streams
 from benchmarks.nexmark.times import day
 from windrow import Pipeline
@@ -35,8 +35,9 @@ class Row(Prices):
     day: str
 
 
-def row(found: Found) -> Row:
-    return Row(**values_of(found, Prices), auction=found.auction, day=day(found.start))
+def row(f: Found) -> Row:
+    of_bids = f.total_bids, f.rank1_bids, f.rank2_bids, f.rank3_bids
+    return Row(*of_bids, f.min_price, f.max_price, f.avg_price, f.sum_price, auction=f.auction, day=day(f.start))
 
 
 def query(streams: Streams, out: Path) -> Pipeline:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from windrow import Pipeline
 from windrow.sinks import ParquetFileSink
 
 IDS = {"apple": "0", "google": "1", "facebook": "2", "baidu": "3"}
-CHANNEL_ID = re.compile(r"&channel_id=([^&]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +22,12 @@ class Row:
     channel_id: str
 
 
-def with_id(b: Bid) -> Iterable[Row]:
-    """The bid with the id of its channel; none if it has none."""
-    found = CHANNEL_ID.search(b.url)
-    number = IDS.get(b.channel.lower(), found.group(1) if found else None)
-    return () if number is None else (Row(b.auction, b.bidder, b.price, b.channel, number),)
+def channel_id(b: Bid) -> str:
+    """The id of the channel of a bid that has one."""
+    return IDS[b.channel.lower()] if b.channel.lower() in IDS else b.url.split("&channel_id=")[1].split("&")[0]
 
 
 def query(streams: Streams, out: Path) -> Pipeline:
-    return Pipeline("q21", streams.bids.flat_map(with_id).sink_to(ParquetFileSink(out)))
+    bids = streams.bids.filter(lambda b: b.channel.lower() in IDS or "&channel_id=" in b.url)
+    rows = bids.map(lambda b: Row(b.auction, b.bidder, b.price, b.channel, channel_id(b)))
+    return Pipeline("q21", rows.sink_to(ParquetFileSink(out)))

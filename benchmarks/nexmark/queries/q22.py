@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.nexmark.model import Bid
 from benchmarks.nexmark.streams import Streams
 from windrow import Pipeline
 from windrow.sinks import ParquetFileSink
@@ -22,10 +21,10 @@ class Row:
     dir3: str
 
 
-def row(b: Bid) -> Row:
-    _, _, _, first, second, third, *_ = b.url.split("/")
-    return Row(b.auction, b.bidder, b.price, b.channel, first, second, third)
-
-
 def query(streams: Streams, out: Path) -> Pipeline:
-    return Pipeline("q22", streams.bids.map(row).sink_to(ParquetFileSink(out)))
+    rows = streams.bids.map(
+        lambda b: Row(
+            b.auction, b.bidder, b.price, b.channel, b.url.split("/")[3], b.url.split("/")[4], b.url.split("/")[5]
+        )
+    )
+    return Pipeline("q22", rows.sink_to(ParquetFileSink(out)))

@@ -27,19 +27,26 @@ _PLAIN: Final = frozenset(
     {
         "BINARY_OP",
         "BINARY_SUBSCR",
+        "BUILD_CONST_KEY_MAP",
+        "BUILD_LIST",
+        "BUILD_MAP",
         "BUILD_TUPLE",
         "CACHE",
         "CALL",
+        "CALL_FUNCTION_EX",
         "CALL_KW",
         "COMPARE_OP",
         "CONTAINS_OP",
         "COPY",
         "COPY_FREE_VARS",
+        "DICT_MERGE",
         "EXTENDED_ARG",
         "JUMP_FORWARD",
         "JUMP_IF_FALSE_OR_POP",
         "JUMP_IF_TRUE_OR_POP",
         "KW_NAMES",
+        "LIST_EXTEND",
+        "LIST_TO_TUPLE",
         "LOAD_ATTR",
         "LOAD_CONST",
         "LOAD_DEREF",
@@ -73,7 +80,9 @@ _PLAIN: Final = frozenset(
         "UNPACK_SEQUENCE",
     }
 )
-"""Instructions that change nothing but the function's own variables. A newer Python may have others: opaque."""
+"""Instructions that change nothing but the function's own variables and new lists. Another Python may have others."""
+
+_INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSITIVE"})  # of CALL_INTRINSIC_1
 
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SCALARS: Final = (bool, int, float, str, type(None))
@@ -214,13 +223,18 @@ def _check(code: CodeType) -> None:
     if code.co_exceptiontable:
         raise RefusedError("handles errors")
     formats = has_text = False
+    before: object = None
     for instruction in dis.get_instructions(code):
         name, argument = instruction.opname, instruction.argval
-        if name not in _PLAIN:
+        if name not in _PLAIN and not (name == "CALL_INTRINSIC_1" and instruction.argrepr in _INTRINSICS):
             raise RefusedError(_reason(name, argument))
         if name in ("LOAD_ATTR", "LOAD_METHOD") and argument.startswith("__"):
             raise RefusedError(f"reads {argument}")
-        formats = formats or (name == "BINARY_OP" and instruction.argrepr.startswith("%"))
+        if name == "BINARY_OP" and instruction.argrepr.startswith("%"):
+            # A number on the right asks nothing of a proxy.
+            formats = formats or type(before) not in (int, float)
+        if name != "EXTENDED_ARG":
+            before = argument if "CONST" in name or name == "LOAD_SMALL_INT" else None
         # A docstring is among the code's constants too, and nobody loads it.
         has_text = has_text or ("CONST" in name and isinstance(argument, (str, bytes, tuple)))
     # A text does its own formatting, and never asks the proxy on its right.
@@ -237,8 +251,6 @@ def _reason(name: str, argument: object) -> str:
         return "makes a text"
     if "BUILD" in name or name.startswith(("LIST", "SET", "DICT", "MAP")):
         return "makes a collection"
-    if "CALL" in name:
-        return "calls a function by a list of arguments"
     if "STORE" in name or "DELETE" in name:
         return "changes something"
     if "GLOBAL" in name or name == "LOAD_NAME":

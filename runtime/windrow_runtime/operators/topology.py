@@ -112,11 +112,11 @@ class Topology:
         return main + [Port(step.id, tag) for tag in sorted({name for _, name in self._side_outputs(step)})]
 
     def needs_objects(self, step: Step, fed_by_columns: Container[str]) -> bool:
-        """Returns whether a step, or one behind it, takes objects: a sink, or a keyed step that columns do not feed."""
-        if is_keyed(step.node):
+        """Returns whether a step, or one behind it, takes objects: a sink or a keyed step that columns do not feed."""
+        if is_keyed(step.node) or isinstance(step.node, SinkNode):
             return step.id not in fed_by_columns
         readers = [*self.readers(step), *chain.from_iterable(self.taps(step).values())]
-        return isinstance(step.node, SinkNode) or any(self.needs_objects(reader, fed_by_columns) for reader in readers)
+        return any(self.needs_objects(reader, fed_by_columns) for reader in readers)
 
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.

@@ -14,11 +14,12 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Pipeline, Step, WindowNode
+from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Pipeline, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
 from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.forms.row_form import fold_for, row_form
-from windrow_runtime.columnar.forms.step_form import Form, OnColumns, step_form
+from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm, sink_form
+from windrow_runtime.columnar.forms.step_form import OnColumns, step_form
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
@@ -37,21 +38,26 @@ from windrow_runtime.spark.run.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.shipped_steps import ShippedSteps
 from windrow_runtime.spark.shipping import functions_of, known_classes
 from windrow_runtime.spark.sinks.parts import worker_sinks
-from windrow_runtime.spark.sinks.table import SinkWay, way_of
+from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
 
 
-def forms_of(topology: Topology) -> dict[str, Form]:
-    """Returns the columnar form of each keyed step of a plan, or the reason why it has none."""
-    found: dict[str, Form] = {}
+def forms_of(topology: Topology) -> dict[str, PlanForm]:
+    """Returns the columnar form of each keyed step, and of each sink that takes columns, or why it has none."""
+    found: dict[str, PlanForm] = {}
     for step in topology.keyed:
         try:
             found[step.id] = step_form(topology, step, check_columns, partial(results_of, found))
         except DeclinedError as declined:
             found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
+    for step in filter(takes_columns, topology.sinks):
+        try:
+            found[step.id] = sink_form(topology, step, check_columns, partial(results_of, found))
+        except DeclinedError as declined:
+            found[step.id] = declined.with_traceback(None)
     return found
 
 
@@ -60,13 +66,22 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
     if not columnar:
         return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
     forms = forms_of(topology)
-    return {
-        step: form.describe() if isinstance(form, OnColumns) else _python_text(topology, topology.step(step), forms)
-        for step, form in forms.items()
-    }
+    found: dict[str, str] = {}
+    for step_id, form in forms.items():
+        step = topology.step(step_id)
+        if isinstance(form, (OnColumns, SinkForm)):
+            text = form.describe()
+        elif isinstance(step.node, SinkNode):
+            text = f"Python, element by element; not on columns: {form}"
+        else:
+            text = _python_text(topology, step, forms)
+        # What is behind a keyed step runs as that one says.
+        if not isinstance(step.node, SinkNode) or not topology.keyed_before(step):
+            found[step_id] = text
+    return found
 
 
-def _python_text(topology: Topology, step: Step, forms: Mapping[str, Form]) -> str:
+def _python_text(topology: Topology, step: Step, forms: Mapping[str, PlanForm]) -> str:
     """Describes how a step runs on Python objects, with the reason why not on columns."""
     reason = forms[step.id]
     way = ""
@@ -120,7 +135,7 @@ class Lowered:
         pipeline: Pipeline,
         topology: Topology,
         stored: StoredPlan,
-        forms: Mapping[str, Form],
+        forms: Mapping[str, PlanForm],
         *,
         checkpoint: Checkpoint | None = None,
         own_clock: bool = False,
@@ -235,6 +250,7 @@ class Lowered:
             end=None if checkpoint is None else checkpoint.end_mark,
             open=scan.open,
             targets=self.steps.targets(step),
+            sink_targets=self.steps.sinks_of(step.id),
             kind=scan.kind,
             bounds=WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock),
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,

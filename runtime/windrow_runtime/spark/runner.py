@@ -19,7 +19,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
-from windrow_runtime.columnar.forms.step_form import Form
+from windrow_runtime.columnar.forms.sink_form import PlanForm
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of
@@ -327,7 +327,7 @@ class SparkRunner:
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
 
-    def _forms(self, topology: Topology) -> dict[str, Form]:
+    def _forms(self, topology: Topology) -> dict[str, PlanForm]:
         return forms_of(topology) if self._columnar else {}
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:

@@ -12,22 +12,24 @@ from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget
+from windrow_runtime.columnar.forms.route import CheckSource, Route, ScanTarget
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
-from windrow_runtime.columnar.forms.step_form import Form, OnColumns
+from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm
+from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.spark.clock import ClockFiles
 from windrow_runtime.spark.exchange.column_sender import ColumnTarget
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
+from windrow_runtime.spark.exchange.sink_columns import SinkTarget
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.table import takes_columns
 
 
 class ShippedSteps:
-    """The steps of a plan as workers get them.
+    """The steps of a plan as workers get them, from the forms of keyed steps and of sinks by their ids.
 
     Keyed steps with a columnar form run on columns if they are among ``columnar``, which names them by id: others have
     their stored state in objects. Without forms nothing is done on columns.
@@ -36,7 +38,7 @@ class ShippedSteps:
     def __init__(
         self,
         topology: Topology,
-        forms: Mapping[str, Form],
+        forms: Mapping[str, PlanForm],
         columnar: Collection[str],
         state_ids: Mapping[str, str],
         clock: ClockFiles | None,
@@ -58,6 +60,7 @@ class ShippedSteps:
             with suppress(DeclinedError):
                 arrival = row_form(topology, topology.step(step.id), check_source, partial(results_of, forms))
                 self._arrivals[step.id] = replace(arrival, step=step)
+        self._sink_forms = {step: form for step, form in forms.items() if isinstance(form, SinkForm)}
         # The steps that get their elements as columns.
         self._by_columns: Mapping[str, ScanTarget] = {**self.forms, **self._arrivals}
         self._routes = Routes(
@@ -67,8 +70,23 @@ class ShippedSteps:
         )
 
     def create(self, port: Port) -> partial[PortFragment]:
-        """Returns what makes the fragment behind a port, without the keyed steps that columns feed."""
-        return partial(PortFragment, self.topology, port, self._routes, self._clock, frozenset(self._by_columns))
+        """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
+        fed = {*self._by_columns, *(target.step_id for target in self.sinks_of(port.step) if port.tag is None)}
+        return partial(PortFragment, self.topology, port, self._routes, self._clock, frozenset(fed))
+
+    def sinks_of(self, source: str) -> tuple[SinkTarget, ...]:
+        """Returns the sinks that take what a source gives as columns."""
+        if is_keyed(self.topology.step(source).node):
+            return ()  # they get its results as objects where its batches have no columns
+        return tuple(
+            self._sink_target(form.step, form.kind, route)
+            for form in self._sink_forms.values()
+            for route in form.routes
+            if route.source == source
+        )
+
+    def _sink_target(self, step: Step, kind: RecordType, route: Route | None = None) -> SinkTarget:
+        return SinkTarget(self._routes.sinks[step.id], step.id, step.where, kind, route)
 
     def targets(self, step: Step) -> tuple[ColumnTarget, ...]:
         """Returns the keyed steps that take what a source or a keyed step gives as columns."""
@@ -86,6 +104,8 @@ class ShippedSteps:
 
     def _keyed_step(self, step: Step) -> KeyedStep:
         ports, targets = self.topology.ports(step), self.targets(step)
+        direct = self._direct_sinks(Port(step.id))
+        has_types = bool(targets) or any(target.route is not None for target in direct)
         return KeyedStep(
             number=self._routes.steps[step.id],
             step_id=step.id,
@@ -99,14 +119,14 @@ class ShippedSteps:
             form=self.forms.get(step.id),
             arrival=self._arrivals.get(step.id),
             targets=targets,
-            results=results_of(self._all_forms, step) if targets else None,
-            direct_sinks=self._direct_sinks(Port(step.id)),
+            results=results_of(self._all_forms, step) if has_types else None,
+            direct_sinks=direct,
             side_sinks={port.tag: self._direct_sinks(port) for port in ports if port.tag is not None},
         )
 
-    def _direct_sinks(self, port: Port) -> dict[int, tuple[str, RecordType]]:
+    def _direct_sinks(self, port: Port) -> tuple[SinkTarget, ...]:
         """Returns the sinks that take an output of a step as columns; none if anything takes it as objects."""
-        found: dict[int, tuple[str, RecordType]] = {}
+        found: list[SinkTarget] = []
         readers = self._whole.entries(port)
         while readers:
             reader = readers.pop()
@@ -117,7 +137,27 @@ class ShippedSteps:
                 continue
             if not self.topology.needs_objects(reader, self._by_columns):
                 continue
-            if not isinstance(reader.node, SinkNode) or not takes_columns(reader):
-                return {}
-            found[self._routes.sinks[reader.id]] = reader.id, record_type(reader.node.element_type)
-        return found
+            if isinstance(reader.node, SinkNode) and takes_columns(reader):
+                found.append(self._sink_target(reader, record_type(reader.node.element_type)))
+                continue
+            behind = None if port.tag is not None else self._sinks_behind(reader, port.step)
+            if behind is None:
+                return ()
+            found += behind
+        return tuple(found)
+
+    def _sinks_behind(self, step: Step, source: str) -> list[SinkTarget] | None:
+        """Returns the sinks behind a step without state that take what it makes of results as columns.
+
+        None: something there takes objects.
+        """
+        if is_keyed(step.node):
+            return [] if step.id in self._by_columns else None
+        if isinstance(step.node, SinkNode):
+            form = self._sink_forms.get(step.id)
+            routes = () if form is None else [route for route in form.routes if route.source == source]
+            return None if form is None else [self._sink_target(form.step, form.kind, route) for route in routes]
+        behind = [self._sinks_behind(reader, source) for reader in self._whole.readers(step)]
+        if self._whole.taps(step) or any(each is None for each in behind):
+            return None
+        return [target for each in behind if each is not None for target in each]

@@ -16,7 +16,8 @@ from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, input_of
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.route import no_results
-from windrow_runtime.columnar.forms.step_form import Form, OnColumns
+from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm
+from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.columnar.forms.way_step import check_made, record_of, single, tuple_of
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
@@ -43,10 +44,10 @@ _VALUES: Final = {
 """The types of results that are elements of columns. A sum of decimals has more digits than a column takes."""
 
 
-def results_of(forms: Mapping[str, Form], step: Step) -> RecordType:
+def results_of(forms: Mapping[str, PlanForm], step: Step) -> RecordType:
     """The type of the results of a keyed step, from the forms of keyed steps by id; declined if they are objects."""
     form = forms.get(step.id)
-    if form is None or isinstance(form, DeclinedError):
+    if form is None or isinstance(form, (DeclinedError, SinkForm)):
         return no_results(step)
     try:
         return result_type(form)

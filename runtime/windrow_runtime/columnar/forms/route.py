@@ -211,6 +211,17 @@ def routes_to(
     return tuple(routes)
 
 
+def open_routes(
+    topology: Topology, before: Step, check_source: CheckSource, results_of: ResultsOf = no_results
+) -> tuple[Route, ...]:
+    """All ways to what reads a step, without keys; declined where elements do not get there as columns."""
+    routes = _routes(topology, before, results_of)
+    if len({route.source for route in routes}) < len(routes):
+        raise DeclinedError("elements of one step get there by several ways")
+    _check_sources(topology, routes, check_source)
+    return tuple(routes)
+
+
 def side_routes(
     topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
 ) -> tuple[Route, ...]:

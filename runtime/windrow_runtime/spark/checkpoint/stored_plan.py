@@ -11,7 +11,8 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.columnar.forms.step_form import Form, OnColumns
+from windrow_runtime.columnar.forms.sink_form import PlanForm
+from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
@@ -51,7 +52,11 @@ class StoredPlan:
 
 
 def resume(
-    checkpoint: Checkpoint, topology: Topology, time: str, wanted: Parallelism, forms: Mapping[str, Form] | None = None
+    checkpoint: Checkpoint,
+    topology: Topology,
+    time: str,
+    wanted: Parallelism,
+    forms: Mapping[str, PlanForm] | None = None,
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
@@ -93,7 +98,7 @@ def resume(
     )
 
 
-def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
+def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, PlanForm]) -> StoredPlan:
     """Makes the stored plan of a run without a checkpoint."""
     columnar = frozenset(step for step, form in forms.items() if isinstance(form, OnColumns))
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
@@ -134,7 +139,7 @@ def _changes(
     time: str,
     names: Mapping[str, str],
     shapes: Mapping[str, Shape],
-    forms: Mapping[str, Form],
+    forms: Mapping[str, PlanForm],
 ) -> Iterator[str]:
     """Yields the changes that keep a plan from reading what is stored."""
     for step in topology.keyed:
@@ -162,5 +167,5 @@ def _changes(
             continue
         if isinstance(form, DeclinedError):
             yield f"{step.where}: its state lies in columns, and it would run without ({form})"
-        elif form.state_text != columns:
+        elif isinstance(form, OnColumns) and form.state_text != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"

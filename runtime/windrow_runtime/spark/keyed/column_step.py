@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -14,20 +13,20 @@ import pyarrow as pa
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.step_form import OnColumns
-from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, concatenated, dump_rows, load_rows, no_rows
+from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, concatenated, load_rows, no_rows
 from windrow_runtime.columnar.windows.column_operator import PagedOperator, Times
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.clock import BatchTimes
-from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT, Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
+from windrow_runtime.spark.exchange.sink_columns import SinkSender, SinkTarget
 from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
 from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
 # Any in this module: results are of every type, and pyarrow has no types.
 
-_ROWS_IN_A_PAYLOAD: Final = 100_000
 _VALUES_AT_ONCE: Final = 50_000
 
 
@@ -78,13 +77,10 @@ class ColumnRunner(StepRunner, Generic[F]):
         self._tuning = tuning
         self._schemas = form.crossed_schema, form.folded_schema
         self._where = form.step.where
-        self._to_sinks: Counter[str] = Counter()
+        self._to_sinks = SinkSender()
 
     def take_counts(self) -> list[Count]:
-        counts = super().take_counts()
-        counts += ((sink, RECORDS_IN, records) for sink, records in self._to_sinks.items())
-        self._to_sinks.clear()
-        return counts
+        return super().take_counts() + self._to_sinks.take_counts()
 
     def run(
         self,
@@ -198,10 +194,11 @@ class ColumnRunner(StepRunner, Generic[F]):
             if step.output is None or step.output.is_idle:
                 self.facts[RECORDS_OUT] += len(results)
                 return
-        batches = {sink: self._batch_of(results, kind) for sink, (_, kind) in direct.items()}
-        if batches and all(batch is not None for batch in batches.values()):
+        batches = [self._batch_for(target, results) for target in direct]
+        if batches and all(batch is not None for batch in batches):
             self.facts[RECORDS_OUT] += len(results)
-            yield from self._write(direct, batches, packer)
+            for target, batch in zip(direct, batches, strict=True):
+                yield from self._to_sinks.send_batch(target, batch, packer)
             return
         for start in range(0, len(results), _VALUES_AT_ONCE):
             some = results.slice(start, _VALUES_AT_ONCE)
@@ -210,18 +207,14 @@ class ColumnRunner(StepRunner, Generic[F]):
             self._collector.drain(packer, have_columns=True)
             yield from packer.full()
 
-    def _write(
-        self, sinks: Mapping[int, tuple[str, RecordType]], batches: Mapping[int, Any], packer: Packer
-    ) -> Iterator[PackedRow]:
-        """Writes record batches to sinks that take columns, or packs them for these."""
-        for sink, batch in batches.items():
-            self._to_sinks[sinks[sink][0]] += batch.num_rows
-            for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
-                part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
-                if packer.writes(sink):
-                    yield from packer.write_columns(sink, part)
-                else:
-                    yield packer.row_of_columns(sink, dump_rows(part, compress=False))
+    def _batch_for(self, target: SinkTarget, results: F) -> Any | None:
+        """The columns of a sink's elements; None where Python has to make them."""
+        if target.route is None:
+            return self._batch_of(results, target.kind)
+        step = self.step
+        assert step.results is not None, "columns have a type"
+        assert step.output is not None, "somebody reads them"
+        return target.columns_of(self._batch_of(results, step.results), results.stamps, step.output.observe)
 
 
 def mask_array(chosen: Mask) -> Any:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windrow_runtime.columnar.forms.step_form import OnColumns
     from windrow_runtime.spark.checkpoint.folder import EndMark
     from windrow_runtime.spark.exchange.column_sender import ColumnTarget
+    from windrow_runtime.spark.exchange.sink_columns import SinkTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 
 # Any: elements, keys and states are of the user's types; pyarrow and numpy are not imported here.
@@ -73,11 +74,10 @@ class KeyedStep:
     # The keyed steps that take its results as columns, and the type of these; None: they are for the fragment alone.
     targets: tuple[ColumnTarget, ...] = ()
     results: RecordType | None = None
-    # The sinks that take its results as columns, by number, with their step ids and the types of their rows; none if
-    # something else that takes no columns reads it, too.
-    direct_sinks: Mapping[int, tuple[str, RecordType]] = field(default_factory=dict)
+    # The sinks that take its results as columns; none if something else that takes no columns reads it, too.
+    direct_sinks: tuple[SinkTarget, ...] = ()
     # The same for each side output that sinks alone read.
-    side_sinks: Mapping[str, Mapping[int, tuple[str, RecordType]]] = field(default_factory=dict)
+    side_sinks: Mapping[str, tuple[SinkTarget, ...]] = field(default_factory=dict)
 
     def send(self, columns: Any, stamps: Any, packer: Packer) -> None:
         """Sends results as columns, with their timestamps, to the keyed steps that take them so."""

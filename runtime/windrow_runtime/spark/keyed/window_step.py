@@ -246,10 +246,11 @@ class WindowRunner(ColumnRunner[Fired]):
         stamps, columns = rows.column(1), form.late_elements(rows)
         if len(columns[0]) != count:
             raise folded_behind(form.step, watermark)
-        direct = self.step.side_sinks.get(tag, {})
-        if direct and all(kind == form.element for _, kind in direct.values()):
+        direct = self.step.side_sinks.get(tag, ())
+        if direct and all(target.kind == form.element for target in direct):
             batch = form.batch_of(columns)
-            yield from self._write(direct, dict.fromkeys(direct, batch), packer)
+            for target in direct:
+                yield from self._to_sinks.send_batch(target, batch, packer)
             return
         for element, stamp in zip(form.elements_of(columns), stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)

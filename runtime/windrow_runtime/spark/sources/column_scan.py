@@ -1,4 +1,4 @@
-"""Takes the columns of a source in a task, and sends them to the keyed steps that take them so."""
+"""Takes the columns of a source in a task, and sends them to the keyed steps and the sinks that take them so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.inputs.text_blocks import TextRows
 from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
 from windrow_runtime.spark.exchange.facts import Count
+from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, no_bound, sequence_number
+from windrow_runtime.spark.exchange.sink_columns import SinkSender, SinkTarget
 from windrow_runtime.spark.key_groups import KeyGroups
 
 # Any in this module: pyarrow has no types.
@@ -23,7 +25,7 @@ class ColumnScan:
     """Takes the columns of a source in one task; ``origin`` orders the task's rows among those of other tasks.
 
     ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` gives an upper
-    bound for the watermark that a step has in this batch, or None.
+    bound for the watermark that a step has in this batch, or None. The packer of the task takes what goes to sinks.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class ColumnScan:
         origin: int,
         observe: Callable[[str, int], None],
         bound_of: Callable[[str], int | None] = no_bound,
+        sinks: Sequence[SinkTarget] = (),
+        packer: Packer | None = None,
     ) -> None:
         self._kind = kind
         self._targets = targets
@@ -42,10 +46,13 @@ class ColumnScan:
         self._origin = origin
         self._observe = observe
         self._row = 0
+        self._sinks = sinks
+        self._packer = packer
+        self._to_sinks = SinkSender()
 
     def take_counts(self) -> list[Count]:
         """Returns how many elements went to each step since the last call."""
-        return self._sender.take_counts()
+        return self._sender.take_counts() + self._to_sinks.take_counts()
 
     def columns_of(self, batch: Any) -> Any | None:
         """Returns the columns of the elements of a batch of the source; None where a record may be malformed."""
@@ -61,7 +68,9 @@ class ColumnScan:
     def add(self, columns: Any) -> Iterator[PackedRow]:
         """Takes the columns of well-formed elements; yields the rows that are full."""
         self._sender.add(self._targets, columns, None, self._observe)
-        return self._sender.full()
+        yield from self._sender.full()
+        if self._packer is not None:
+            yield from self._to_sinks.send(self._sinks, columns, None, self._packer, self._observe)
 
     def flush(self) -> Iterator[PackedRow]:
         """Yields all rows that are left."""

@@ -27,6 +27,7 @@ from windrow_runtime.spark.worker import current_batch, infrequent_gc
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.spark.exchange.column_sender import ColumnTarget
+    from windrow_runtime.spark.exchange.sink_columns import SinkTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
     from windrow_runtime.spark.sources.column_scan import ColumnScan
 
@@ -62,7 +63,8 @@ class SourceStage:
     # Makes the batches to decode, where those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
-    kind: RecordType | None = None  # the type of the elements; needed for such steps
+    sink_targets: tuple[SinkTarget, ...] = ()  # the sinks that do
+    kind: RecordType | None = None  # the type of the elements; needed for such steps and sinks
     bounds: WatermarkBounds | None = None  # of the watermarks of these steps; needed for them
     note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
     sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
@@ -96,14 +98,23 @@ class _Task:
         self._fragment = stage.create()
         self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
         self._scan: ColumnScan | None = None
-        if stage.targets:
+        if stage.targets or stage.sink_targets:
             # A plan without columns does not import the columnar modules.
             from windrow_runtime.spark.sources.column_scan import ColumnScan
 
             assert stage.kind is not None, "forms were asked for the columns of the source"
             assert stage.bounds is not None, "there are steps that take columns"
-            bound_of, observe = stage.bounds.read(), self._fragment.observe
-            self._scan = ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, observe, bound_of)
+            bound_of = stage.bounds.read()
+            self._scan = ColumnScan(
+                stage.kind,
+                stage.targets,
+                stage.groups,
+                self._origin,
+                self._fragment.observe,
+                bound_of,
+                stage.sink_targets,
+                self._packer,
+            )
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
 

@@ -1,0 +1,81 @@
+"""Sends elements in columns to sinks: to their files, where the task writes them, or in rows to the driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.forms.route import Route
+from windrow_runtime.columnar.state import dump_rows
+from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
+from windrow_runtime.spark.exchange.packer import Packer
+from windrow_runtime.spark.exchange.rows import PackedRow
+
+# Any in this module: pyarrow has no types.
+
+_ROWS_IN_A_PAYLOAD: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTarget:
+    """A sink, by its number, that takes columns; ``route`` leads there from where they come."""
+
+    number: int
+    step_id: str
+    where: str
+    kind: RecordType
+    route: Route | None = None  # None: there is no function on the way
+
+    def columns_of(self, columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]) -> Any:
+        """Returns the columns of the sink's elements; ``observe`` gets the highest timestamp that each step gave."""
+        if self.route is None:
+            return columns
+        with errors_at(self.where):
+            found, _, highest = self.route.run(columns, stamps)
+        for step, stamp in highest.items():
+            observe(step, stamp)
+        return pa.RecordBatch.from_arrays(found.columns, schema=arrow_schema(self.kind))
+
+
+class SinkSender:
+    """Sends columns to sinks in one task, and counts them."""
+
+    def __init__(self) -> None:
+        self._records: Counter[str] = Counter()
+
+    def take_counts(self) -> list[Count]:
+        """Returns how many elements went to each sink since the last call."""
+        counts: list[Count] = [(sink, RECORDS_IN, records) for sink, records in self._records.items()]
+        self._records.clear()
+        return counts
+
+    def send(
+        self,
+        targets: Sequence[SinkTarget],
+        columns: Any,
+        stamps: Ints | None,
+        packer: Packer,
+        observe: Callable[[str, int], None],
+    ) -> Iterator[PackedRow]:
+        """Sends elements, with the timestamps that they have already, to sinks; yields rows for the driver."""
+        for target in targets:
+            yield from self.send_batch(target, target.columns_of(columns, stamps, observe), packer)
+
+    def send_batch(self, target: SinkTarget, batch: Any, packer: Packer) -> Iterator[PackedRow]:
+        """Sends the elements of one sink, in its columns."""
+        if batch.num_rows:
+            self._records[target.step_id] += batch.num_rows
+        for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
+            part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
+            if packer.writes(target.number):
+                yield from packer.write_columns(target.number, part)
+            else:
+                yield packer.row_of_columns(target.number, dump_rows(part, compress=False))
