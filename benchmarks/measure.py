@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -36,11 +37,13 @@ class Batch:
         number: Spark's batch id.
         input_rows: The rows that Spark counted at its sources: 0 for a batch without data.
         seconds: From the trigger to the commit.
+        began: When the trigger was, in seconds since the epoch.
     """
 
     number: int
     input_rows: int
     seconds: float
+    began: float
 
 
 class _Reports(JStreamingQueryListener):
@@ -113,18 +116,21 @@ class BatchWatch(StreamingQueryListener):
     ) -> None:
         self._spark.streams.removeListener(self)
 
-    def batches(self) -> list[Batch]:
+    def batches(self, *, queries: int = 1) -> list[Batch]:
         """The batches of the query, in order, once Spark has reported its end.
 
+        Args:
+            queries: How many queries there may be, one behind the other; a drain goes on in a second one.
+
         Raises:
-            MeasurementError: If there was not exactly one query, or Spark did not report its end.
+            MeasurementError: If there was none or another one, or Spark did not report their end.
         """
         with self._changed:
             # Events come from a queue of Spark's, a little after the query itself has ended.
             ended = self._changed.wait_for(
                 lambda: self._started > 0 and self._running == 0, timeout=_EVENTS_TIMEOUT_SECONDS
             )
-            if not ended or self._started != 1:
+            if not ended or self._started > queries:
                 raise MeasurementError(f"{self._started} queries began and {self._running} did not end")
             return sorted(map(_batch, self._reports), key=lambda batch: batch.number)
 
@@ -132,7 +138,8 @@ class BatchWatch(StreamingQueryListener):
 def _batch(report: str) -> Batch:
     found = json.loads(report)
     rows = sum(source["numInputRows"] for source in found["sources"])
-    return Batch(found["batchId"], rows, found["durationMs"].get("triggerExecution", 0) / 1_000)
+    seconds = found["durationMs"].get("triggerExecution", 0) / 1_000
+    return Batch(found["batchId"], rows, seconds, datetime.fromisoformat(found["timestamp"]).timestamp())
 
 
 @dataclass(frozen=True, slots=True)

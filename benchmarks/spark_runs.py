@@ -30,7 +30,7 @@ from benchmarks.results import InputResult, Run, SparkWorkloadResult
 from benchmarks.scale import Scale
 from benchmarks.workloads import FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, InputSize, SparkWorkload
 
-__all__ = ["Warm", "run_spark_workload", "warm_up"]
+__all__ = ["Warm", "run_spark_workload", "use_fresh_workers", "warm_up"]
 
 # PyFlink has no batches, so its speed does not depend on their size. It begins with four of them, since readings are
 # too late from the third one on, and gets more until the start of its job is a small part of the job's time.
@@ -150,7 +150,7 @@ def _warm_up_contenders(
 def _run_contender(
     problem: Problem, name: str, dataset: Dataset, right: Answer, run: Run, spark: SparkSession, scale: Scale
 ) -> None:
-    _use_fresh_workers(spark)
+    use_fresh_workers(spark)
     with TemporaryDirectory(prefix="windrow-bench-") as scratch, BatchWatch(spark) as watch:
         with PeakMemorySampler() as sampler:
             outcome = contender(problem, name).run(Job(spark, dataset, scale.sink, Path(scratch)))
@@ -192,7 +192,10 @@ def warm_up(spark: SparkSession) -> None:
 _fresh = itertools.count()
 
 
-def _use_fresh_workers(spark: SparkSession) -> None:
-    # Spark keeps Python workers apart by their environment. A new value gives each run fresh ones, so that no
-    # contender finds the imports of another done, and the memory of the workers is its own.
+def use_fresh_workers(spark: SparkSession) -> None:
+    """Make the next run start Python workers of its own.
+
+    Spark keeps them apart by their environment. A new value gives each run fresh ones, so that no contender finds the
+    imports of another done, and the memory of the workers is its own.
+    """
     spark.sparkContext.environment["WINDROW_BENCHMARK_RUN"] = str(next(_fresh))

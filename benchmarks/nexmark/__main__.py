@@ -1,4 +1,7 @@
-"""Runs a query of Nexmark over a folder of data: ``python -m benchmarks.nexmark --data DIR --query q5 --out DIR``."""
+"""Runs a query of Nexmark over a folder of data: ``python -m benchmarks.nexmark --data DIR --query q5 --out DIR``.
+
+With ``--measure`` it runs queries beside native Spark SQL and Flink SQL; ``--measure --help`` shows its options.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,19 @@ def run(pipeline: Pipeline, engine: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--measure" in given:
+        # Without it a query of the interpreter needs no Spark.
+        from benchmarks.nexmark.measuring.command import measure
+
+        given.remove("--measure")
+        return measure(given)
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of the streams")
     parser.add_argument("--query", choices=QUERIES, required=True, help="the query")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the result")
     parser.add_argument("--engine", choices=("local", "spark"), default="local", help="where to run it")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
     run(query_of(options.query)(Streams(options.data.resolve()), options.out.resolve()), options.engine)
     return 0

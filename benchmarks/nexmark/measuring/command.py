@@ -1,0 +1,79 @@
+"""The command that measures: ``python -m benchmarks.nexmark --measure``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.errors import PySparkException
+
+from benchmarks.environment import environment
+from benchmarks.errors import MeasurementError, WrongResultError
+from benchmarks.nexmark.__main__ import QUERIES
+from benchmarks.nexmark.measuring.data import FILES_PER_BATCH, prepare
+from benchmarks.nexmark.measuring.native import NOT_NATIVE
+from benchmarks.nexmark.measuring.report import HEADER, Row, summary
+from benchmarks.nexmark.measuring.runs import Warmth, compare
+from benchmarks.session import spark_session
+from windrow.errors import WindrowError
+
+__all__ = ["measure"]
+
+_WARM_EVENTS_PER_BATCH: Final = 8_000
+_WARM_BATCHES: Final = 10
+_WARM_RUNS: Final = 12
+
+
+def measure(arguments: Sequence[str]) -> int:
+    """Run the queries by all contenders and print a row for each; 1 if one of them has no figures."""
+    options = _parse(arguments)
+    # Queries in the order that they are asked for, each once.
+    names = tuple(dict.fromkeys(options.only)) or QUERIES
+    where = environment()
+    print(where.text(), flush=True)
+    data = prepare(options.events)
+    print(
+        f"{data.events:,} events in {data.batches} batches of {data.events_per_batch:,}, {FILES_PER_BATCH} files of "
+        f"each stream a batch; rounds: {options.rounds}\n\n{HEADER}",
+        flush=True,
+    )
+    warm_events = min(_WARM_EVENTS_PER_BATCH, data.events_per_batch)
+    warmth = Warmth(prepare(warm_events * _WARM_BATCHES, batches=_WARM_BATCHES), options.warm_up_seconds, _WARM_RUNS)
+    rows: list[Row] = []
+    failures: list[str] = []
+    with spark_session() as spark:
+        for query in names:
+            try:
+                speeds = compare(query, data, spark, options.rounds, warmth)
+            except (WrongResultError, MeasurementError, WindrowError, PySparkException) as error:
+                failures.append(f"{query} has no figures: {error}")
+                print(failures[-1], file=sys.stderr, flush=True)
+                continue
+            rows.append(Row(query, speeds["windrow"], speeds.get("native")))
+            print(rows[-1].text(), flush=True)
+    print(f"\n{summary(rows)}")
+    for query in names:
+        if query in NOT_NATIVE:
+            print(f"{query}: not in append mode: {NOT_NATIVE[query]}")
+    for failure in failures:
+        print(failure)
+    return 1 if failures else 0
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark --measure", description=__doc__)
+    parser.add_argument("--events", type=int, default=2_000_000, help="of all streams together (default 2,000,000)")
+    parser.add_argument("--only", action="append", default=[], choices=QUERIES, help="a query to run (repeatable)")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each contender runs, in turn (default 2)")
+    parser.add_argument(
+        "--warm-up-seconds",
+        type=float,
+        default=20,
+        help="how long each contender of a query runs over small batches before (default 20; once at least)",
+    )
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.events < 1:
+        parser.error("--rounds and --events must be at least 1")
+    return options

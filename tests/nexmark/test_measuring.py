@@ -1,0 +1,119 @@
+"""The measurement of Nexmark runs, and gives no figure for a result that is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from benchmarks.errors import MeasurementError, WrongResultError
+from benchmarks.measure import Batch
+from benchmarks.nexmark.__main__ import QUERIES
+from benchmarks.nexmark.measuring.answers import check, result_files
+from benchmarks.nexmark.measuring.data import Data, prepare
+from benchmarks.nexmark.measuring.native import NATIVE, NOT_NATIVE
+from benchmarks.nexmark.measuring.report import Row, summary
+from benchmarks.nexmark.measuring.runs import Speed, Timing, run_native, timing_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+EVENTS = 5_000
+
+
+@pytest.mark.program
+def test_a_table_of_two_queries() -> None:
+    options = ["--events", str(EVENTS), "--only", "q0", "--only", "q12", "--rounds", "1", "--warm-up-seconds", "0"]
+    command = [sys.executable, "-m", "benchmarks.nexmark", "--measure", *options]
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| q")]
+    assert [row[0].strip() for row in rows] == ["query", "q0", "q12"]
+    for row in rows[1:]:
+        windrow, native, ratio = (float(cell.replace(",", "")) for cell in row[2:5])
+        assert ratio == pytest.approx(windrow / native, abs=0.01)
+    assert "x native Spark SQL: median" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", ["q4", "q5", "q8", "q9", "q10", "q11", "q16", "q19"])
+def test_native_spark_gives_the_answers(query: str, spark: SparkSession, tmp_path: Path) -> None:
+    data = prepare(EVENTS)
+    run_native(query, data, spark, tmp_path)
+    assert check(query, data, tmp_path / "out") > 0
+
+
+def test_each_query_is_stated_or_has_a_reason() -> None:
+    assert {*NATIVE, *NOT_NATIVE} == {*QUERIES}
+    assert not {*NATIVE} & {*NOT_NATIVE}
+
+
+def written(data: Data, out: Path, sql: str) -> Path:
+    """A result that some SQL makes of the bids."""
+    out.mkdir()
+    with duckdb.connect() as database:
+        database.read_parquet(str(data.path / "bid" / "*.parquet")).create_view("bid")
+        database.sql(sql).write_parquet(str(out / "rows.parquet"))
+    return out
+
+
+def test_a_wrong_result_is_told(tmp_path: Path) -> None:
+    data = prepare(EVENTS)
+    right = "SELECT auction, price FROM bid WHERE auction % 123 = 0"
+    rows = check("q2", data, written(data, tmp_path / "right", right))
+    assert rows > 1
+    wrong = {
+        "1 are missing, and 0 others": f"{right} LIMIT {rows - 1}",
+        "0 are missing, and 1 others": f"{right} UNION ALL (SELECT auction, price FROM bid LIMIT 1)",
+        f"{rows} are missing, and {rows} others": "SELECT auction, price + 1 AS price FROM bid WHERE auction % 123 = 0",
+        "columns bidder": "SELECT auction, bidder, price FROM bid WHERE auction % 123 = 0",
+    }
+    for number, (message, sql) in enumerate(wrong.items()):
+        with pytest.raises(WrongResultError, match=message):
+            check("q2", data, written(data, tmp_path / str(number), sql))
+    with pytest.raises(WrongResultError, match="no rows"):
+        check("q2", data, tmp_path / "none")
+
+
+def test_files_of_engines_are_no_results(tmp_path: Path) -> None:
+    for name in ("_temporary/a.parquet", ".b.parquet", "dt=1/c.parquet", "d.txt"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    assert result_files(tmp_path) == [str(tmp_path / "dt=1" / "c.parquet")]
+
+
+def test_the_first_batch_and_the_closing_one_are_left_out() -> None:
+    data = Data(Path(), events=3_000, batches=3)
+    batches = [Batch(number, 1, 2.0 + number, 100.0 + 10 * number) for number in range(3)]
+    idle, closing = Batch(3, 0, 1.0, 130.0), Batch(4, 1, 7.0, 140.0)
+    expected = Timing(2_000, steady=3.0 + 4.0, to_the_end=150.0 - 110.0)
+    assert timing_of([*batches, idle, closing], data, 150.0) == expected
+    assert timing_of(batches, data, 150.0) == expected
+    for others in (batches[:2], [*batches, closing, Batch(5, 1, 1.0, 160.0)]):
+        with pytest.raises(MeasurementError, match="batches had input"):
+            timing_of(others, data, 170.0)
+
+
+def speed(steady: float, to_the_end: float) -> Speed:
+    return Speed([Timing(1_000, steady, to_the_end)] * 2)
+
+
+def test_ratios_are_those_of_the_time_that_counts() -> None:
+    steady = Row("q0", speed(1, 5), speed(2, 5))
+    at_the_end = Row("q18", speed(1, 5), speed(2, 20), flink=100)
+    alone = Row("q6", speed(1, 5), None)
+    assert (steady.to_native, at_the_end.to_native, alone.to_native) == (2, 4, None)
+    assert (steady.to_flink, at_the_end.to_flink) == (None, 2)
+    cells = [cell.strip() for cell in at_the_end.text().split("|")]
+    assert cells[1:-1] == ["q18", "to the end", "200", "50", "4.00", "2.00", "100", "2.00"]
+    assert summary([steady, at_the_end, alone]).splitlines() == [
+        "x native Spark SQL: median 3.00, lowest 2.00 (q0), of 2 queries",
+        "x Flink SQL: median 2.00, lowest 2.00 (q18), of 1 query",
+    ]
