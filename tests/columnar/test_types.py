@@ -211,7 +211,7 @@ UNKNOWN: list[tuple[AggregateFunction[Any, Any, Any], Any, str]] = [
     (agg.top_k(2, lambda r: r.d), pa.null(), "top_k of nothing but None"),
     (agg.count_distinct(lambda r: r.d), pa.map_(pa.string(), pa.string()), "count_distinct of dicts"),
     (agg.approx_count_distinct(lambda r: r.d), pa.timestamp("us"), "approx_count_distinct of times"),
-    (agg.mean(lambda r: abs(r.d)), None, "the selector of mean uses abs"),
+    (agg.mean(lambda r: round(r.d)), None, "the selector of mean uses round"),
     (agg.mean(lambda r: r.d + 1), None, "the selector of mean takes .d + 1, which is no column"),
     (agg.collect_list(), None, "collect_list takes the element, which is no column"),
     (Longest(), pa.string(), "Longest is an aggregate function of yours"),

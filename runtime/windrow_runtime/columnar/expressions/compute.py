@@ -138,7 +138,6 @@ class Evaluation:
         if isinstance(expression.yes, _LEAVES) and isinstance(expression.no, _LEAVES):
             yes, no = self._value(expression.yes), self._value(expression.no)
             if yes.type != no.type:
-                # None has no type of its own.
                 none = pa.scalar(None, no.type if yes.type == pa.null() else yes.type)
                 yes, no = (none if each.type == pa.null() else each for each in (yes, no))
             return pc.if_else(test, yes, no)
@@ -149,10 +148,11 @@ class Evaluation:
         # Python computes the one or the other, which may fail where it is not asked for.
         branches = (expression.yes, test), (expression.no, pc.invert(test))
         found = [Evaluation(_Chosen(self._columns, chosen))._value(branch) for branch, chosen in branches]
-        (kind,) = {each.type for each in found if each.type != pa.null()}
+        # None has no type of its own.
+        kind = next((each.type for each in found if each.type != pa.null()), pa.null())
         counts = np.count_nonzero(mask), np.count_nonzero(~mask)
         arrays = [
-            pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each
+            pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each.cast(kind)
             for each, count in zip(found, counts, strict=True)
         ]
         places = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)

@@ -252,6 +252,9 @@ def side_routes(
 # Any: selectors of elements of every type.
 def _ending(route: Route, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
     """The way with the key that is taken at its end."""
+    for each in route.steps:
+        if each.may_outgrow:
+            raise DeclinedError(f"{each.step.id} makes ints that may outgrow 64 bits")
     if stamped and not route.is_stamped:
         raise DeclinedError("elements have no timestamps on the way")
     if selector is None:

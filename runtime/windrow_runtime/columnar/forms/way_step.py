@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.aggregates import Expression, Opaque, Record, recognise
+from windrow.aggregates import Constant, Expression, Opaque, Record, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -33,6 +33,13 @@ class WayStep:
     given: RecordType  # the type of the elements
     made: RecordType  # the type of what it makes of them
     expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
+
+    @property
+    def may_outgrow(self) -> bool:
+        """Returns whether Python may make an int of more than 64 bits, which sinks refuse and keyed steps take."""
+        parts = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
+        makes = isinstance(self.step.node, MapNode)
+        return makes and any(part is not None and part.may_outgrow for part in parts)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
         """What the function gives for the elements of a batch."""
@@ -98,23 +105,27 @@ def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRec
     """What a map makes of elements; declined where it may be no element of columns."""
     found = recognise(node.function)
     if not isinstance(found, Record):
-        value = expression_of(node.function, element, "the map")
-        _check_bounded(value, "the map")
-        return value
-    fields: list[ColumnExpression] = []
-    for name, of in found.fields:
-        field = _over_columns(of, element, f"the field {name} of the map")
-        _check_bounded(field, f"the field {name} of the map")
-        fields.append(field)
+        return expression_of(node.function, element, "the map")
+    nones = {} if found.target is tuple else _types_of_none(found.target)
+    fields = [
+        ColumnExpression(of, nones[name])
+        if name in nones and of == Constant(None)
+        else _over_columns(of, element, f"the field {name} of the map")
+        for name, of in found.fields
+    ]
     values = [field.value for field in fields]
     kind = tuple_of(values) if found.target is tuple else record_of(found.target, [n for n, _ in found.fields], values)
     check_made(kind)
     return ColumnRecord(kind, tuple(fields))
 
 
-def _check_bounded(found: ColumnExpression, what: str) -> None:
-    if found.may_outgrow:
-        raise DeclinedError(f"{what}: ints may outgrow 64 bits")
+def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
+    """The types of the fields of a record class that may be None, which has no type of its own."""
+    try:
+        kind = record_type(target)
+    except InvalidArgumentError as error:
+        raise DeclinedError(error.message) from error
+    return {field.name: field.type for field in kind.root.fields if field.type.nullable}
 
 
 def _total(found: ColumnExpression, what: str) -> ColumnExpression:

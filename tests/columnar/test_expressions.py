@@ -1,0 +1,264 @@
+"""What functions compute on columns, against what they give for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from windrow import Pipeline, from_collection
+from windrow.aggregates import Opaque, recognise
+from windrow.errors import UserFunctionError
+from windrow.sinks import CollectSink
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.expressions.choice import column_expression
+from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.forms.sink_form import sink_form
+from windrow_runtime.columnar.forms.way_step import expression_of
+from windrow_runtime.columnar.rows.columns import python_values
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.topology import Topology
+
+# Any in this module: functions of all kinds of results.
+
+
+@dataclass(frozen=True)
+class Bid:
+    price: int
+    share: float
+    url: str
+    is_open: bool
+    channel: str | None
+
+
+KIND = record_type(Bid)
+TABLE = {1: "one", 2: "two", -7: "minus"}
+FLOATS = {"a": 0.5, "x/y": -0.0}
+
+
+def tier(price: int) -> str:
+    """Goes one of three ways."""
+    if price < 0:
+        return "low"
+    return "mid" if price < 3 else "high"
+
+
+def minute(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S|")
+
+
+bids = st.builds(
+    Bid,
+    st.one_of(st.integers(-9, 9), st.sampled_from([2**62, -(2**63), 2**63 - 1, 2**53 + 1, 10**11, 253_402_300_800])),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from(["", "a", "x/y", "a/b/c", "//", "ÄbÇ", "aXa", "x", "İ", "𝄞a"]),
+    st.booleans(),
+    st.sampled_from(["Apple", None]),
+)
+INTS = ["b.price", "3", "-1", "0", "len(b.url)", "b.url.count('a')", "int(b.is_open)", "2**40"]
+TEXTS = ["b.url", "'a'", "'x/y'", "tier(b.price)", "minute(b.price)"]
+FLOATING = ["b.share", "0.5", "-0.0", "FLOATS[b.url]"]
+
+ints = st.recursive(
+    st.sampled_from(INTS),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*"]), inner),
+        st.builds("({} {} {})".format, inner, st.sampled_from(["//", "%"]), st.sampled_from(["3", "7", "60", "-2"])),
+        st.builds("({}{})".format, st.sampled_from(["-", "+"]), inner),
+        st.builds("abs({})".format, inner),
+        st.builds("({} if {} else {})".format, inner, inner.map("{} > 2".format), inner),
+        st.builds("min({}, {})".format, inner, inner),
+    ),
+    max_leaves=4,
+)
+floats = st.recursive(
+    st.sampled_from(FLOATING),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*"]), st.one_of(inner, ints)),
+        st.builds("({} / 4)".format, st.one_of(inner, ints)),
+        st.builds("float({})".format, st.one_of(inner, ints)),
+        st.builds("(-{})".format, inner),
+    ),
+    max_leaves=3,
+)
+texts = st.recursive(
+    st.sampled_from(TEXTS),
+    lambda inner: st.one_of(
+        st.builds("{}.{}()".format, inner, st.sampled_from(["lower", "upper"])),
+        st.builds("{}.split('/')[{}]".format, inner, st.sampled_from(["0", "1", "2"])),
+        st.builds("({} if '/' in {} else {})".format, inner, inner, inner),
+        st.builds("TABLE[{}]".format, ints),
+        st.builds("TABLE.get({}, 'none')".format, ints),
+    ),
+    max_leaves=3,
+)
+numbers = st.one_of(ints, floats)
+tests = st.recursive(
+    st.one_of(
+        st.just("b.is_open"),
+        st.builds("({} {} {})".format, ints, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), ints),
+        st.builds("({} {} {})".format, floats, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), floats),
+        st.builds("({} < {})".format, texts, texts),
+        st.builds("({} < {} <= {})".format, ints, ints, ints),
+        st.builds("({} in {{1, 2, -7}})".format, ints),
+        st.builds("({} not in TABLE)".format, ints),
+        st.builds("({} in {{'a', ''}})".format, texts),
+        st.builds("('a' in {})".format, texts),
+        st.builds("{}.startswith('x')".format, texts),
+        st.builds("{}.endswith('/')".format, texts),
+    ),
+    lambda inner: st.one_of(
+        st.builds("({} and {})".format, inner, inner),
+        st.builds("({} or {})".format, inner, inner),
+        st.builds("(not {})".format, inner),
+    ),
+    max_leaves=3,
+)
+code = st.one_of(
+    ints,
+    floats,
+    texts,
+    tests,
+    st.builds("({} if {} else None)".format, st.one_of(ints, texts), tests),
+    st.just("b.channel"),
+)
+
+
+def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] | None:
+    """The results as texts, which show types, signs of zeros and NaN; None: the function fails for an element."""
+    try:
+        return [repr(function(element)) for element in elements]
+    except Exception:
+        return None
+
+
+@settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
+def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
+    around = {"tier": tier, "minute": minute, "TABLE": TABLE, "FLOATS": FLOATS}
+    function: Callable[[Bid], Any] = eval(f"lambda b: {text}", around)
+    try:
+        found = expression_of(function, KIND, "it")
+    except DeclinedError:
+        return
+    batch = encode_batch(elements, KIND)
+    named = dict(zip(batch.schema.names, batch.columns, strict=True))
+    expected = outcomes(function, elements)
+    try:
+        column = found.evaluate(named)
+    except NotInColumnsError:
+        assert not found.is_total
+        return
+    assert len(column) == len(elements)
+    assert list(map(repr, python_values(column))) == expected
+    if column.null_count:
+        assert found.value.nullable
+
+
+SHAPES: list[Callable[[Bid], Any]] = [
+    lambda b: b.price % 7,
+    lambda b: (b.price * 3) // 2,
+    lambda b: 1_000 < b.price * 0.908 < 5_000,
+    lambda b: tier(b.price),
+    lambda b: b.url.split("/")[1] if "/" in b.url else None,
+    lambda b: TABLE.get(b.price, "none"),
+    lambda b: b.url.lower() in {"a", "x"} or b.is_open,
+    lambda b: minute(b.price),
+    lambda b: int(b.price > 3),
+    lambda b: min(b.price, 5),
+]
+
+
+@pytest.mark.parametrize("function", SHAPES, ids=map(str, range(len(SHAPES))))
+def test_these_are_computed_on_columns(function: Callable[[Bid], Any]) -> None:
+    """The property above would hold as well if everything were declined."""
+    elements = [Bid(price, price / 3, url, price > 2, None) for price in range(-3, 9) for url in ("a/b", "x/y/z")]
+    batch = encode_batch(elements, KIND)
+    found = expression_of(function, KIND, "it")
+    column = found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    assert python_values(column) == [function(element) for element in elements]
+
+
+DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
+    (lambda b: b.channel.lower(), "may meet None"),  # type: ignore[union-attr]  # what is tested
+    (lambda b: b.price if b.url else 0, "asks whether a str is true"),
+    (lambda b: b.price / b.price, "price / .price is computed in Python: a division may fail"),
+    (lambda b: b.price // -2, "a division may fail"),
+    (lambda b: b.url.split()[0], "split.*is computed in Python"),
+    (lambda b: b.url.split("/")[-1], "it counts from the end"),
+    (lambda b: b.url.strip(), "strip.. is computed in Python"),
+    (lambda b: b.url.count(""), "is not about a constant text"),
+    (lambda b: b.price in {1, 2.5}, "looks for a int among other values"),
+    (lambda b: b.price in {1_180_591_620_717_411_303_424, 1}, "has an int of more than 64 bits"),
+    (lambda b: b.price if b.is_open else b.share, "gives values of several types"),
+    (lambda b: datetime.fromtimestamp(b.price, UTC).strftime("%j"), "has other directives"),
+    (lambda b: b.url < b.price, "compares str with int"),  # type: ignore[operator]  # what is tested
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), DECLINED, ids=[reason for _, reason in DECLINED])
+def test_declined(function: Callable[[Bid], Any], reason: str) -> None:
+    found = recognise(function)
+    assert not isinstance(found, Opaque)
+    with pytest.raises(DeclinedError, match=reason):
+        column_expression(found, KIND)
+
+
+class Row(NamedTuple):
+    """What a map makes."""
+
+    price: int
+    path: str
+    label: str | None = None
+
+
+def row(bid: Bid) -> Row:
+    return Row(bid.price * 2, bid.url.split("/")[1], label="open" if bid.is_open else None)
+
+
+def ways(function: Callable[[Bid], Any]) -> Any:
+    """The route from bids to a sink behind a map."""
+    stream = from_collection([Bid(1, 0.5, "a/b", True, None)], name="bids", element_type=Bid).map(function)
+    topology = Topology(Pipeline("p", stream.sink_to(CollectSink())).steps)
+    (route,) = sink_form(topology, topology.sinks[0], lambda source: None).routes
+    return route
+
+
+def batch_of(*elements: Bid) -> pa.RecordBatch:
+    return encode_batch(elements, KIND)
+
+
+def test_a_record_is_made_of_columns() -> None:
+    rows, _, _ = ways(row).run(batch_of(Bid(1, 0.5, "a/b", True, None), Bid(2, 0.5, "c/d", False, None)), None)
+    assert rows.to_pydict() == {"price": [2, 4], "path": ["b", "d"], "label": ["open", None]}
+
+
+def test_a_batch_that_columns_cannot_hold_is_computed_by_the_function() -> None:
+    large = 2**62
+    stream = ways(lambda b: Row(b.price * 2 // 4, b.url.lower()))
+    rows, _, _ = stream.run(batch_of(Bid(large, 0.5, "Ä", True, None), Bid(2, 0.5, "X", False, None)), None)
+    assert rows.to_pydict() == {"price": [2**61, 1], "path": ["ä", "x"], "label": [None, None]}
+
+
+def test_an_error_is_that_of_the_function_with_its_element() -> None:
+    with pytest.raises(UserFunctionError, match="list index out of range") as raised:
+        ways(row).run(batch_of(Bid(1, 0.5, "a/b", True, None), Bid(2, 0.5, "none", False, None)), None)
+    assert "url='none'" in str(raised.value)
+    assert isinstance(raised.value.__cause__, IndexError)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    price: float
+
+
+def test_a_record_of_other_columns_is_declined() -> None:
+    with pytest.raises(DeclinedError, match=r"Rounded\.price is a float, and it gets a int"):
+        ways(lambda b: Rounded(b.price))
