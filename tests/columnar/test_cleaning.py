@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ import pytest
 
 from windrow.errors import SourceError, WindrowError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.arrow.parquet import read_parquet
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.arrow.parquet import UNREAD, read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.rows.columns import clean_columns
@@ -117,3 +117,49 @@ def test_decimals_too_fine_for_columns_do_not_fit(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches([fine]), file)
     with pytest.raises(SourceError, match="price"):
         next(read_parquet(str(file), KIND))
+
+
+@dataclass(frozen=True)
+class Wide:
+    number: int
+    text: str
+    at: datetime
+    note: str | None = None
+
+
+WIDE = record_type(Wide)
+
+
+def test_columns_that_nobody_asks_for_are_not_read(tmp_path: Path) -> None:
+    rows = [Wide(n, f"text {n}", datetime(2026, 1, 1, tzinfo=UTC), None) for n in range(5)]
+    file = tmp_path / "wide.parquet"
+    pq.write_table(pa.Table.from_batches([encode_batch(rows, WIDE)]), file)
+    (found,) = read_parquet(str(file), WIDE, only=frozenset({"number"}))
+    cleaned = clean_columns(found.rows, WIDE)
+    assert cleaned is not None
+    kept = cleaned.filter(pa.array([True, False, True, False, True]))
+    assert kept.schema.metadata == {UNREAD: b"at,note,text"}
+    assert kept.column("number").to_pylist() == [0, 2, 4]
+    assert set(kept.column("text").to_pylist()) == {""}
+
+
+@pytest.mark.parametrize("changed", ["null", "type", "missing", "year"])
+def test_a_file_that_may_have_malformed_rows_is_read_whole(tmp_path: Path, changed: str) -> None:
+    late = pa.array([253_402_300_800_000_000], pa.timestamp("us", tz="UTC"))
+    columns: dict[str, pa.Array] = {
+        "number": pa.array([1]),
+        "text": pa.array([None], pa.string()) if changed == "null" else pa.array(["a"]),
+        "at": late if changed == "year" else pa.array([datetime(2026, 1, 1, tzinfo=UTC)]),
+        "note": pa.array([None], pa.string()) if changed != "type" else pa.array([1]),
+    }
+    if changed == "missing":
+        del columns["note"]
+    file = tmp_path / "wide.parquet"
+    pq.write_table(pa.table(columns), file)
+    try:
+        (found,) = read_parquet(str(file), WIDE, only=frozenset({"number"}))
+    except SourceError:
+        assert changed == "type"
+        return
+    assert not found.rows.schema.metadata
+    assert found.rows.column("text").to_pylist() == columns["text"].to_pylist()

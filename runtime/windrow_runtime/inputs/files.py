@@ -102,13 +102,14 @@ class ParquetReader:
     """Reads the rows of Parquet files."""
 
     kind: RecordType
+    only: frozenset[str] | None = None  # the columns that anybody asks for; None: all
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
         """Reads a part of a file by its row groups; raises a ``SourceError`` if that fails."""
         # Arrow only where Parquet is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 
-        return read_parquet(file, self.kind, part, parts)
+        return read_parquet(file, self.kind, part, parts, self.only)
 
 
 FileReader = TextReader | ParquetReader

@@ -248,7 +248,7 @@ class Lowered:
             place=place,
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
-            open=scan.open,
+            open=scan.narrowed(self.steps.columns_needed(step)).open,
             targets=self.steps.targets(step),
             sink_targets=self.steps.sinks_of(step.id),
             kind=scan.kind,

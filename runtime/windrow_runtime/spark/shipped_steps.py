@@ -85,6 +85,17 @@ class ShippedSteps:
             if route.source == source
         )
 
+    def columns_needed(self, source: Step) -> frozenset[str] | None:
+        """Returns the columns of a source that are needed; None: all, or its elements become objects."""
+        sinks = self.sinks_of(source.id)
+        fed = {*self._by_columns, *(target.step_id for target in sinks)}
+        if any(self._whole.needs_objects(reader, fed) for reader in self._whole.entries(Port(source.id))):
+            return None
+        found = [target.form.columns_needed(target.route) for target in self.targets(source)]
+        found += [None if target.route is None else target.route.columns_needed(None) for target in sinks]
+        needed = [columns for columns in found if columns is not None]
+        return frozenset().union(*needed) if len(needed) == len(found) else None
+
     def _sink_target(self, step: Step, kind: RecordType, route: Route | None = None) -> SinkTarget:
         return SinkTarget(self._routes.sinks[step.id], step.id, step.where, kind, route)
 

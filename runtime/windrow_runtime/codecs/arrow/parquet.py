@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_bat
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
-from windrow_runtime.codecs.value_type import fits_decimal
+from windrow_runtime.codecs.value_type import Kind, fits_decimal
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -39,8 +40,17 @@ class ParquetRows:
         return values, [malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found]
 
 
-def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
+UNREAD: Final = b"windrow.unread"
+"""The key, in the metadata of a schema, of the names of columns that were not read, and have values of no meaning."""
+
+
+def read_parquet(
+    file: str, kind: RecordType, part: int = 0, parts: int = 1, only: frozenset[str] | None = None
+) -> Iterator[ParquetRows]:
     """Reads the rows of a file, with the columns of a type.
+
+    If ``only`` names the columns that anybody asks for, the others are not read where the file says that their values
+    are well-formed; they have the same value in all rows then, and ``UNREAD`` names them.
 
     Columns are found by name, whatever the case of its letters; the names of folders, as ``day=2026-01-31``, are no
     values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
@@ -56,14 +66,22 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
             groups = opened.num_row_groups
             begin, end = groups * part // parts, groups * (part + 1) // parts
             first = sum(opened.metadata.row_group(group).num_rows for group in range(begin))
+            unread: frozenset[str] = frozenset()
+            if only is not None and _is_well_formed(opened, columns, kind, range(begin, end)):
+                unread = frozenset(field.name for field, _ in columns) - only
+                schema = schema.with_metadata({UNREAD: ",".join(sorted(unread)).encode()})
             for rows in opened.iter_batches(
                 _ROWS_AT_ONCE,
                 row_groups=list(range(begin, end)),
-                columns=[name for _, name in columns if name is not None],
+                columns=[name for field, name in columns if name is not None and field.name not in unread],
                 use_threads=False,
             ):
                 arrays = [
-                    pa.nulls(rows.num_rows, field.type) if name is None else _cast(rows.column(name), field.type)
+                    _filled(field.type, rows.num_rows)
+                    if field.name in unread
+                    else pa.nulls(rows.num_rows, field.type)
+                    if name is None
+                    else _cast(rows.column(name), field.type)
                     for field, name in columns
                 ]
                 yield ParquetRows(pa.RecordBatch.from_arrays(arrays, schema=schema), kind, file, first)
@@ -94,6 +112,43 @@ class ParquetWriter:
     def close(self) -> None:
         """Finish the file."""
         self._writer.close()
+
+
+_CHECKED: Final = frozenset({Kind.BOOL, Kind.BYTES, Kind.DATETIME, Kind.FLOAT, Kind.INT, Kind.STR})
+
+
+def _is_well_formed(
+    opened: pq.ParquetFile, columns: Sequence[tuple[pa.Field, str | None]], kind: RecordType, groups: Sequence[int]
+) -> bool:
+    """Whether the statistics of a file say that all of its rows are elements of a type, column by column."""
+    places = {opened.metadata.schema.column(i).path: i for i in range(opened.metadata.num_columns)}
+    for wanted, (field, name) in zip(kind.columns, columns, strict=False):
+        if name not in places or field.name != wanted.column or wanted.type.kind not in _CHECKED:
+            return False
+        if opened.schema_arrow.field(name).type != arrow_type(wanted.type):
+            return False
+        for group in groups:
+            found = opened.metadata.row_group(group).column(places[name]).statistics
+            if not wanted.type.nullable and (found is None or not found.has_null_count or found.null_count):
+                return False
+            if wanted.type.kind is Kind.DATETIME and not _has_years_of_python(found):
+                return False
+    return len(columns) == len(kind.columns)
+
+
+def _has_years_of_python(found: pq.Statistics | None) -> bool:
+    if found is None or not found.has_min_max:
+        return False
+    try:
+        return isinstance(found.min, datetime.datetime) and isinstance(found.max, datetime.datetime)
+    except (OverflowError, ValueError):
+        return False
+
+
+def _filled(kind: pa.DataType, rows: int) -> pa.Array:
+    """Values without a meaning, for columns that nobody asks for."""
+    values = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
+    return pa.repeat(pa.scalar(values.get(kind, 0), kind), rows)
 
 
 def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:

@@ -66,6 +66,11 @@ class ColumnExpression:
         """The Arrow type of what it gives."""
         return arrow_type(self.value)
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it takes."""
+        return frozenset(part.name for part in self.expression.parts() if isinstance(part, Field))
+
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Returns an array with the value for each element; may raise NotInColumnsError if it is not total."""
         return Evaluation(columns).array(self.expression, self.arrow_type)
@@ -77,6 +82,11 @@ class ColumnRecord:
 
     kind: RecordType
     fields: tuple[ColumnExpression, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it takes."""
+        return frozenset().union(*(field.columns for field in self.fields))
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """Returns the columns of the records; raises NotInColumnsError where an expression is not total."""

@@ -140,6 +140,13 @@ class ColumnarForm(ScanTarget):
         """The columns of elements that are folded before the exchange."""
         return self.operator.folded_schema
 
+    def columns_needed(self, route: Route) -> frozenset[str] | None:
+        taken = self.inputs if route.key is None else (route.key, *self.inputs)
+        if self.late_tag is not None or any(isinstance(each, WholeElement) for each in taken):
+            return route.columns_needed(None)
+        names = (each.columns for each in taken if isinstance(each, ColumnExpression))
+        return route.columns_needed(frozenset().union(*names))
+
     def check(self, stamps: Ints) -> None:
         """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
         if needs_timestamps(self.windows):

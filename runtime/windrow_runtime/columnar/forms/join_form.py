@@ -91,6 +91,12 @@ class JoinForm(ScanTarget):
         """The same for folded ones, of which a join has none."""
         return self.operator.schema
 
+    def columns_needed(self, route: Route) -> frozenset[str] | None:
+        assert route.side is not None, "the routes of joins are of a side"
+        assert route.key is not None, "joins are by key"
+        names = (expression.columns for _, expression in self.slots.inputs[route.side])
+        return route.columns_needed(route.key.columns.union(*names))
+
     def check(self, stamps: Ints) -> None:
         check_near(stamps)
 

@@ -78,6 +78,16 @@ class Route:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
+    def columns_needed(self, at_end: frozenset[str] | None) -> frozenset[str] | None:
+        """The columns, where the way begins, that are needed for some at its end; None: all."""
+        needed: frozenset[str] = frozenset()
+        for step in self.steps:
+            if step.expression is not None:
+                needed |= step.expression.columns
+            if isinstance(step.step.node, MapNode):
+                return needed
+        return None if at_end is None else needed | at_end
+
     def run(self, batch: pa.RecordBatch, given: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
         """Elements at the next keyed step, their timestamps in ms, and the highest that each step gave.
 
@@ -146,6 +156,10 @@ class ScanTarget(ABC):
     @abstractmethod
     def raw_schema(self) -> pa.Schema:
         """The columns of elements one by one: key, timestamp, and what the step takes of them."""
+
+    def columns_needed(self, route: Route) -> frozenset[str] | None:
+        """The columns that are needed of elements which come by a route, where it begins; None: all."""
+        return route.columns_needed(None)
 
     def check(self, stamps: Ints) -> None:  # noqa: B027  most steps take all timestamps
         """Refuses timestamps, in milliseconds, that are too far away for the step."""

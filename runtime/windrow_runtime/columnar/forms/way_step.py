@@ -14,6 +14,7 @@ from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
@@ -59,11 +60,20 @@ class WayStep:
         try:
             results.extend(map(node.function, values))
         except USER_ERRORS as error:
-            raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
+            raise_call_error(self.step, error, self._given(batch, values, len(results)))
         if isinstance(node, FilterNode):
             return pa.array(list(map(bool, results)), pa.bool_())
         made = encode_batch(results, self.made)
         return made if isinstance(self.expression, ColumnRecord) else made.column(0)
+
+    def _given(self, batch: pa.RecordBatch, values: Sequence[Any], place: int) -> str:
+        """Describes an element; of columns that were not read nothing is known."""
+        unread = (batch.schema.metadata or {}).get(UNREAD)
+        if not unread:
+            return f"element {shortened(values[place])}"
+        names = [name for name in batch.schema.names if name not in unread.decode().split(",")]
+        (row,) = batch.slice(place, 1).select(names).to_pylist()
+        return f"element {self.given.name} with {', '.join(f'{name}={shortened(row[name])}' for name in names)}"
 
 
 def check_made(kind: RecordType) -> None:

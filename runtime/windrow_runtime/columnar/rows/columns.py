@@ -55,7 +55,7 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
             if low.is_valid and not first <= low.as_py() <= high.as_py() <= last:
                 return None
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -171,6 +171,11 @@ class NamedFiles:
                     guard.check(file)
                 with errors_at(f"{self.where}, {file}"):
                     yield from self.reader.read(file, part, parts)
+
+    def narrowed(self, columns: frozenset[str]) -> NamedFiles:
+        """Returns the same, which does not read other columns of Parquet files."""
+        reader = self.reader
+        return replace(self, reader=replace(reader, only=columns)) if isinstance(reader, ParquetReader) else self
 
 
 _COLUMNS: Final = ("__file", "__part", "__parts")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
+@runtime_checkable
+class NarrowableOpen(Protocol):
+    """Opens what the rows of a scan name, and can leave columns out that nobody asks for."""
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]: ...
+
+    def narrowed(self, columns: frozenset[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+        """Returns the same for some columns."""
+        ...
+
+
 @dataclass(frozen=True)
 class Scan:
     """The scan of one source by Spark."""
@@ -30,6 +41,13 @@ class Scan:
     # Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     kind: RecordType | None = None  # the type of the elements, where the columns of a batch are theirs
+
+    def narrowed(self, columns: frozenset[str] | None) -> Scan:
+        """Returns a scan that need not read other columns; None: all are needed."""
+        opened = self.open
+        if columns is None or not isinstance(opened, NarrowableOpen):
+            return self
+        return replace(self, open=opened.narrowed(columns))
 
 
 @dataclass(frozen=True)
