@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-__all__ = ["day", "minute"]
+__all__ = ["ALL_TIME", "day", "minute"]
+
+ALL_TIME: Final = timedelta(days=100_000)
+"""A span that no two events are apart, for joins without a window: both sides stay until the end of the input."""
 
 
 def day(millis: int) -> str:

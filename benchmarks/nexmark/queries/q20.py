@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
-from benchmarks.nexmark.meeting import Meeting
-from benchmarks.nexmark.model import Auction, Bid
 from benchmarks.nexmark.streams import Streams
-from windrow import Pipeline
+from benchmarks.nexmark.times import ALL_TIME
+from windrow import Pipeline, joins
 from windrow.sinks import ParquetFileSink
 
 
@@ -32,27 +32,20 @@ class Row:
     auction_extra: str
 
 
-class Expanded(Meeting[Auction, Bid, Row]):
-    """Makes a row of an auction and a bid."""
-
-    def row(self, one: Auction, many: Bid) -> Row:
-        a, b = one, many
-        of_bid = (b.auction, b.bidder, b.price, b.channel, b.url, b.date_time, b.extra)
-        return Row(
-            *of_bid,
-            a.item_name,
-            a.description,
-            a.initial_bid,
-            a.reserve,
-            a.date_time,
-            a.expires,
-            a.seller,
-            a.category,
-            a.extra,
-        )
-
-
 def query(streams: Streams, out: Path) -> Pipeline:
     auctions = streams.auctions.filter(lambda a: a.category == 10)
-    rows = auctions.connect(streams.bids).key_by(lambda a: a.id, lambda b: b.auction).process(Expanded(Auction, Bid))
+    rows = (
+        auctions.key_by(lambda a: a.id)
+        .interval_join(streams.bids.key_by(lambda b: b.auction))
+        .between(-ALL_TIME, ALL_TIME)
+        .apply(
+            joins.into(
+                Row,
+                *[joins.right(attrgetter(name)) for name in ("auction", "bidder", "price", "channel", "url")],
+                *[joins.right(attrgetter(name)) for name in ("date_time", "extra")],
+                *[joins.left(attrgetter(name)) for name in ("item_name", "description", "initial_bid", "reserve")],
+                *[joins.left(attrgetter(name)) for name in ("date_time", "expires", "seller", "category", "extra")],
+            )
+        )
+    )
     return Pipeline("q20", rows.sink_to(ParquetFileSink(out)))

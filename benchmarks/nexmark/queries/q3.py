@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.nexmark.meeting import Meeting
-from benchmarks.nexmark.model import Auction, Person
 from benchmarks.nexmark.streams import Streams
-from windrow import Pipeline
+from benchmarks.nexmark.times import ALL_TIME
+from windrow import Pipeline, joins
 from windrow.sinks import ParquetFileSink
 
 
@@ -20,16 +19,21 @@ class Row:
     id: int
 
 
-class LocalItems(Meeting[Person, Auction, Row]):
-    """Makes a row of a seller and an auction."""
-
-    def row(self, one: Person, many: Auction) -> Row:
-        return Row(one.name, one.city, one.state, many.id)
-
-
 def query(streams: Streams, out: Path) -> Pipeline:
     auctions = streams.auctions.filter(lambda a: a.category == 10)
     sellers = streams.persons.filter(lambda p: p.state in {"OR", "ID", "CA"})
-    both = sellers.connect(auctions).key_by(lambda p: p.id, lambda a: a.seller)
-    rows = both.process(LocalItems(Person, Auction))
+    rows = (
+        sellers.key_by(lambda p: p.id)
+        .interval_join(auctions.key_by(lambda a: a.seller))
+        .between(-ALL_TIME, ALL_TIME)
+        .apply(
+            joins.into(
+                Row,
+                name=joins.left(lambda p: p.name),
+                city=joins.left(lambda p: p.city),
+                state=joins.left(lambda p: p.state),
+                id=joins.right(lambda a: a.id),
+            )
+        )
+    )
     return Pipeline("q3", rows.sink_to(ParquetFileSink(out)))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 
-from benchmarks.nexmark.model import Bid
 from benchmarks.nexmark.streams import Streams
-from windrow import Pipeline
-from windrow.functions import AggregateFunction
+from windrow import Pipeline, joins
+from windrow import aggregates as agg
 from windrow.sinks import ParquetFileSink
-from windrow.windows import TimeWindow, TumblingEventTimeWindows
+from windrow.windows import TumblingEventTimeWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +23,21 @@ class Row:
     extra: str
 
 
-class Highest(AggregateFunction[Bid, list[Row], list[Row]]):
-    """Keeps the bids with the highest price so far."""
-
-    def create_accumulator(self) -> list[Row]:
-        return []
-
-    def add(self, value: Bid, accumulator: list[Row]) -> list[Row]:
-        row = Row(value.auction, value.bidder, value.price, value.date_time, value.extra)
-        return highest([*accumulator, row]) if not accumulator or row.price >= accumulator[0].price else accumulator
-
-    def merge(self, a: list[Row], b: list[Row]) -> list[Row]:
-        return highest([*a, *b])
-
-    def get_result(self, accumulator: list[Row]) -> list[Row]:
-        return accumulator
-
-
-def highest(rows: Sequence[Row]) -> list[Row]:
-    """All rows with the highest price."""
-    price = max((row.price for row in rows), default=0)
-    return [row for row in rows if row.price == price]
-
-
-def of_all(window: TimeWindow, found: Sequence[list[Row]]) -> list[Row]:
-    """The rows with the highest price among those of all keys."""
-    return highest([row for rows in found for row in rows])
+@dataclass(frozen=True, slots=True)
+class Highest:
+    price: int
 
 
 def query(streams: Streams, out: Path) -> Pipeline:
     windows = TumblingEventTimeWindows.of(timedelta(seconds=10))
-    of_keys = streams.bids.key_by(lambda b: b.auction % 64).window(windows).aggregate(Highest())
-    return Pipeline("q7", of_keys.window_all(windows).apply(of_all).sink_to(ParquetFileSink(out)))
+    bids = streams.bids
+    highest = bids.window_all(windows).aggregate(agg.into(Highest, price=agg.max(lambda b: b.price)))
+    # The highest price is of the time of its window, so it meets the bids of that window.
+    rows = (
+        bids.join(highest)
+        .where(lambda b: b.price)
+        .equal_to(lambda h: h.price)
+        .window(windows)
+        .apply(joins.into(Row, *[joins.left(attrgetter(field.name)) for field in fields(Row)]))
+    )
+    return Pipeline("q7", rows.sink_to(ParquetFileSink(out)))

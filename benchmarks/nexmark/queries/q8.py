@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.nexmark.model import Auction, Person
 from benchmarks.nexmark.streams import Streams
-from windrow import Pipeline
+from windrow import Pipeline, joins
+from windrow import aggregates as agg
 from windrow.sinks import ParquetFileSink
 from windrow.windows import TumblingEventTimeWindows
 
-SIZE_MS = 10_000
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    id: int
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +26,23 @@ class Row:
     window_start: int
 
 
-def new_sellers(persons: Sequence[Person], auctions: Sequence[Auction]) -> list[Row]:
-    """Each person once, however many auctions there are."""
-    return [Row(p.id, p.name, p.date_time - p.date_time % SIZE_MS) for p in persons] if auctions else []
-
-
 def query(streams: Streams, out: Path) -> Pipeline:
+    windows = TumblingEventTimeWindows.of(timedelta(seconds=10))
+    # Each seller once a window, however many auctions there are; the result is of the time of its window.
+    sellers = (
+        streams.auctions.key_by(lambda a: a.seller)
+        .window(windows)
+        .aggregate(agg.into(Seller, id=agg.key(), start=agg.window_start()))
+    )
     rows = (
-        streams.persons.co_group(streams.auctions)
+        streams.persons.join(sellers)
         .where(lambda p: p.id)
-        .equal_to(lambda a: a.seller)
-        .window(TumblingEventTimeWindows.of(timedelta(milliseconds=SIZE_MS)))
-        .apply(new_sellers)
+        .equal_to(lambda s: s.id)
+        .window(windows)
+        .apply(
+            joins.into(
+                Row, id=joins.key(), name=joins.left(lambda p: p.name), window_start=joins.right(lambda s: s.start)
+            )
+        )
     )
     return Pipeline("q8", rows.sink_to(ParquetFileSink(out)))
