@@ -255,6 +255,14 @@ def test_opaque(selector: Callable[[Any], Any], reason: str) -> None:
     assert recognise(selector) == Opaque(reason)
 
 
+def test_sets_and_dicts_of_two_questions_are_told_apart() -> None:
+    """A function that asks the same of two collections asks two things."""
+    found = recognise(lambda r: 1 if r.a in {1, 2} else 2 if r.a in {3, 4} else 3)
+    assert not isinstance(found, Opaque)
+    elements = [Record(number, None, Place(0.0), (), {}) for number in range(6)]
+    assert [found.evaluate(element) for element in elements] == [3, 1, 1, 2, 2, 3]
+
+
 def test_what_is_computed_in_vain_may_fail() -> None:
     def in_vain(record: Any) -> Any:
         ratio = record.a / record.b

@@ -238,8 +238,9 @@ def test_decimals_dates_and_time_spans_are_compared(place: int) -> None:
 WINDOW = TumblingEventTimeWindows.of(FIVE)
 DELTA: DeltaTrigger[Reading] = DeltaTrigger.of(3, lambda a, b: b.celsius - a.celsius)
 OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
-    "the key: .sensor.lower() is computed in Python for some elements": (
-        lambda: mean(readings().key_by(lambda r: r.sensor.lower()))
+    "the key: .sensor.title() is computed in Python": lambda: mean(readings().key_by(lambda r: r.sensor.title())),
+    "the key: .copies + 1 may outgrow 64 bits": (
+        lambda: readings().key_by(lambda r: r.copies + 1).window(WINDOW).aggregate(agg.count())
     ),
     "the key uses str": lambda: mean(readings().key_by(lambda r: str(r.sensor))),
     "the key is a datetime": lambda: readings().key_by(lambda r: r.at).window(WINDOW).aggregate(agg.count()),

@@ -87,9 +87,9 @@ _METHOD_TYPES: Final[Mapping[tuple[object, str], object]] = types.MappingProxyTy
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A node of the tree."""
+    """A node of the tree. Nodes that hold a collection are equal to themselves alone."""
 
     def evaluate(self, element: Any) -> Any:
         """Returns what the selector returns for ``element``, and raises what the selector would raise."""

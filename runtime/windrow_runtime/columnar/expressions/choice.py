@@ -258,7 +258,10 @@ def _conditional(expression: Conditional, kind: RecordType) -> ColumnExpression:
     test = _present(expression, column_expression(expression.test, kind))
     if test.value.kind is not Kind.BOOL:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
-    branches = [None if _is_none(each) else column_expression(each, kind) for each in (expression.yes, expression.no)]
+    yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
+    # What `and` and `or` give is often what they asked for, whose value is known then.
+    given = [known if each == expression.test else each for each, known in yes_or_no]
+    branches = [None if _is_none(each) else column_expression(each, kind) for each in given]
     present = [branch for branch in branches if branch is not None]
     if not present or len({branch.value.kind for branch in present}) > 1:
         raise DeclinedError(f"{expression} gives values of several types")

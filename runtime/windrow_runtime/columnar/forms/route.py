@@ -32,10 +32,10 @@ from windrow.sources import Source
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.expressions.choice import ColumnExpression, ColumnRecord
-from windrow_runtime.columnar.forms.way_step import WayStep, check_made, total_expression, way_step
+from windrow_runtime.columnar.forms.way_step import WayStep, check_made, keying_step, way_step
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, is_keyed
@@ -49,8 +49,6 @@ CheckSource: TypeAlias = Callable[[Source[Any]], None]
 ResultsOf: TypeAlias = Callable[[Step], RecordType]
 """Returns the type of the results of a keyed step; declines a step whose results are no columns."""
 
-_KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
-
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -59,7 +57,7 @@ class Route:
     source: str  # the id of the source, or of the keyed step whose results the elements are
     element: RecordType  # the type of the elements at the next keyed step
     steps: tuple[WayStep, ...] = ()
-    key: ColumnExpression | None = None  # None: the stream has none
+    keyed: WayStep | None = None  # takes the keys at the end; None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
     side: int | None = None  # LEFT or RIGHT, of two streams that come together there; None: there is one stream
 
@@ -72,6 +70,13 @@ class Route:
     def is_stamped(self) -> bool:
         """Returns whether elements have timestamps at the end of the way."""
         return self.has_stamps or self.assigns_stamps
+
+    @property
+    def key(self) -> ColumnExpression | None:
+        """The expression of the key; None: the stream has none."""
+        found = None if self.keyed is None else self.keyed.expression
+        assert not isinstance(found, ColumnRecord), "a key is one value"
+        return found
 
     @property
     def key_type(self) -> pa.DataType:
@@ -216,7 +221,8 @@ def routes_to(
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
     routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before, results_of)
-    routes = [_ending(route, None if key_by is None else key_by.selector, stamped=stamped) for route in routes]
+    selector = None if key_by is None else key_by.selector
+    routes = [_ending(route, before, selector, stamped=stamped) for route in routes]
     if len({route.source for route in routes}) < len(routes):
         raise DeclinedError("elements of one step get there by several ways")
     if len({route.element for route in routes}) > 1:
@@ -251,7 +257,7 @@ def side_routes(
     routes: list[Route] = []
     for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
         found = _routes(topology, topology.step(marker.inputs[0]), results_of)
-        found = [replace(_ending(route, of_side, stamped=True), side=side) for route in found]
+        found = [replace(_ending(route, before, of_side, stamped=True), side=side) for route in found]
         if len({route.source for route in found}) < len(found):
             raise DeclinedError("elements of one step get there by several ways")
         if len({route.element for route in found}) > 1:
@@ -264,7 +270,7 @@ def side_routes(
 
 
 # Any: selectors of elements of every type.
-def _ending(route: Route, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
+def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
     """The way with the key that is taken at its end."""
     for each in route.steps:
         if each.may_outgrow:
@@ -273,10 +279,7 @@ def _ending(route: Route, selector: Callable[[Any], Any] | None, *, stamped: boo
         raise DeclinedError("elements have no timestamps on the way")
     if selector is None:
         return route
-    key = total_expression(selector, route.element, "the key")
-    if key.value.kind not in _KEYS:
-        raise DeclinedError(f"the key is a {key.value}")
-    return replace(route, key=key)
+    return replace(route, keyed=keying_step(step, selector, route.element))
 
 
 def _check_sources(topology: Topology, routes: Sequence[Route], check_source: CheckSource) -> None:

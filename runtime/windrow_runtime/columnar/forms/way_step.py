@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.rows.columns import check_element
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, raise_call_error, shortened
 
+_KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
+
 # Any in this module: functions of elements of every type, and pyarrow has no types.
 
 
@@ -34,6 +36,7 @@ class WayStep:
     given: RecordType  # the type of the elements
     made: RecordType  # the type of what it makes of them
     expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
+    function: Callable[[Any], Any] | None  # None: there is none, as there is no expression
 
     @property
     def may_outgrow(self) -> bool:
@@ -53,15 +56,14 @@ class WayStep:
 
     def _in_python(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
         """The same, computed for each element by the function, which raises what it raises."""
-        node = self.step.node
-        assert isinstance(node, (FilterNode, MapNode)), "timestamps are computed on columns for every batch"
+        assert self.function is not None, "there is an expression"
         values = decode_batch(batch, self.given)
         results: list[Any] = []
         try:
-            results.extend(map(node.function, values))
+            results.extend(map(self.function, values))
         except USER_ERRORS as error:
             raise_call_error(self.step, error, self._given(batch, values, len(results)))
-        if isinstance(node, FilterNode):
+        if isinstance(self.step.node, FilterNode):
             return pa.array(list(map(bool, results)), pa.bool_())
         made = encode_batch(results, self.made)
         return made if isinstance(self.expression, ColumnRecord) else made.column(0)
@@ -108,7 +110,18 @@ def way_step(
     else:
         found = _made_by(node, element)
         made = found.kind if isinstance(found, ColumnRecord) else single(found.value)
-    return WayStep(step, element, made, found)
+    function = node.timestamp if isinstance(node, TimestampsNode) else node.function
+    return WayStep(step, element, made, found, function)
+
+
+def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> WayStep:
+    """Decides how a step takes the keys of elements as columns."""
+    key = expression_of(selector, element, "the key")
+    if key.may_outgrow:
+        raise DeclinedError(f"the key: {key.expression} may outgrow 64 bits")
+    if key.value.kind not in _KEYS:
+        raise DeclinedError(f"the key is a {key.value}")
+    return WayStep(step, element, single(key.value), key, selector)
 
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:

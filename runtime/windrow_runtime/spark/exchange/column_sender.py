@@ -71,7 +71,8 @@ class ColumnSender:
             if not count:
                 continue
             named = dict(zip(there.schema.names, there.columns, strict=True))
-            key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
+            with errors_at(form.step.where):
+                key = pa.nulls(count) if route.keyed is None else route.keyed.evaluate(there)
             arrays = [key, form.stamps_of(route, found), *form.columns_of(route, named)]
             _, waiting = self._waiting.setdefault(target.step, (target, []))
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
