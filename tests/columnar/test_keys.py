@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from tests.columnar import test_arrivals, test_steps
 from tests.columnar.engine import Element, by_key, run, told
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.forms.row_form import row_form
 
@@ -104,4 +108,64 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
     engine, wanted, dropped = run(test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record)
     assert told(engine.results) == told(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+def by_pair(records: DataStream[ByGivenNumber]) -> Any:
+    """The records by two of their fields."""
+    return records.key_by(lambda r: (r.key, r.text))
+
+
+@pytest.mark.parametrize("name", PLANS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> None:
+    late = name in {"lateness_and_late_output", "sliding_unevenly"}
+    inputs = data.draw(elements(ByGivenNumber))
+    engine, wanted, dropped = run(
+        test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
+    )
+    assert by_key(engine.results) == by_key(wanted[0])
+    assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+@pytest.mark.parametrize("name", PYTHON_PLANS)
+@settings(max_examples=6)
+@given(data=st.data())
+def test_elements_with_keys_that_are_tuples_cross_in_columns(name: str, data: st.DataObject) -> None:
+    late = name == "sessions_late"
+    inputs = data.draw(elements(ByGivenNumber))
+    engine, wanted, dropped = run(
+        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
+    )
+    assert told(engine.results) == told(wanted[0])
+    assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+def ranked(stream: Any) -> DataStream[Any]:
+    """Elements compared by tuples: the extreme ones, and the first few from either end."""
+    windows = stream.window(TumblingEventTimeWindows.of(timedelta(milliseconds=100)))
+    by = lambda r: (r.text, -r.at)  # noqa: E731  one function for all
+    found: DataStream[Any] = windows.aggregate(
+        agg.combine(
+            agg.key(),
+            agg.max_by(by),
+            agg.min_by(by, lambda r: r.level),
+            agg.top_k(3, by, lambda r: r.at),
+            agg.top_k(3, by, reverse=True),
+            agg.max(lambda r: (r.text, r.at)),
+            agg.count_distinct(lambda r: (r.at // 7, r.text)),
+        )
+    )
+    return found
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_tuples_compare_part_by_part(data: st.DataObject) -> None:
+    inputs = data.draw(elements(ByGivenNumber))
+    engine, wanted, dropped = run(ranked, inputs, columnar_form, crash_at=1, record=ByGivenNumber)
+    assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped

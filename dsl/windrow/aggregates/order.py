@@ -130,6 +130,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     k: int
     selector: Callable[[T], V] | None
     by: Callable[[T], Comparable | None]
+    reverse: bool = False
 
     def create_accumulator(self) -> Ranked:
         return [], []
@@ -137,10 +138,10 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     def add(self, value: T, accumulator: Ranked) -> Ranked:
         rank = self.by(value)
         ranks, values = accumulator
-        if rank is None or (len(ranks) == self.k and not _precedes(ranks[-1], rank)):
+        if rank is None or (len(ranks) == self.k and not self._is_better(ranks[-1], rank)):
             return accumulator
         place = len(ranks)
-        while place and _precedes(ranks[place - 1], rank):
+        while place and self._is_better(ranks[place - 1], rank):
             place -= 1
         ranks.insert(place, rank)
         values.insert(place, value if self.selector is None else self.selector(value))
@@ -155,7 +156,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         values: list[Any] = []
         first = second = 0
         while len(ranks) < self.k and (first < len(a[0]) or second < len(b[0])):
-            if second == len(b[0]) or (first < len(a[0]) and not _precedes(a[0][first], b[0][second])):
+            if second == len(b[0]) or (first < len(a[0]) and not self._is_better(a[0][first], b[0][second])):
                 source, place = a, first
                 first += 1
             else:
@@ -165,9 +166,13 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
             values.append(source[1][place])
         return ranks, values
 
+    def _is_better(self, held: Any, rank: Any) -> bool:
+        return _precedes(rank, held) if self.reverse else _precedes(held, rank)
+
     @property
     def declaration(self) -> Declaration:
-        return Declaration("top_k", _roles(self.by, self.selector), (("k", self.k),))
+        reverse = (("reverse", True),) if self.reverse else ()
+        return Declaration("top_k", _roles(self.by, self.selector), (("k", self.k), *reverse))
 
     def _value_type(self, element_type: object | None) -> object | None:
         kind = _value_type(self.selector, element_type)
@@ -242,11 +247,13 @@ def max_by(
 
 
 @overload
-def top_k(k: int, by: Callable[[T], Comparable | None]) -> TopK[T, T]: ...
+def top_k(k: int, by: Callable[[T], Comparable | None], *, reverse: bool = False) -> TopK[T, T]: ...
 @overload
-def top_k(k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> TopK[T, V]: ...
 def top_k(
-    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
+    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V], *, reverse: bool = False
+) -> TopK[T, V]: ...
+def top_k(
+    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None, *, reverse: bool = False
 ) -> TopK[T, T] | TopK[T, V]:
     """The ``k`` elements for which ``by`` gives the highest values, highest first; an empty list without elements.
 
@@ -257,6 +264,7 @@ def top_k(
         k: How many at most.
         by: What is compared.
         value: What to take from each of the elements; by default the element itself.
+        reverse: Whether to take the lowest values, lowest first, as with ``reverse`` of Beam's ``Top.Of``.
 
     Raises:
         InvalidArgumentError: If ``k`` is not a positive int.
@@ -264,6 +272,6 @@ def top_k(
     check_positive(k, "k of top_k")
     check_selector(by, "top_k")
     if value is None:
-        return TopK[T, T](k, None, by)
+        return TopK[T, T](k, None, by, reverse)
     check_selector(value, "top_k")
-    return TopK(k, value, by)
+    return TopK(k, value, by, reverse)

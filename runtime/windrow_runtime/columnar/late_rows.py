@@ -30,6 +30,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.results import fired_description
 from windrow_runtime.columnar.rows.columns import element_values, python_values
+from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
@@ -109,7 +110,7 @@ def fire_late_rows(
         return
     held: dict[tuple[Any, int], Any] = {}
     if not windows.purges:
-        distinct = keys.take(pa.array(places)).unique()
+        distinct = encode_keys(keys.take(pa.array(places))).distinct
         held_keys, held_starts, states = held_by_windows(operator, chunks, distinct, starts)
         pairs = zip(python_values(held_keys), held_starts.tolist(), strict=True)
         held = dict(zip(pairs, aggregate.accumulators(states), strict=True))

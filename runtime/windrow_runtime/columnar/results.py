@@ -13,7 +13,7 @@ import pyarrow as pa
 from windrow.aggregates.combined import Combined
 from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
@@ -54,6 +54,8 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
     """The results of one member; a combination makes its own of those of its members."""
     if isinstance(aggregate, Combined):
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
+    if aggregate is None:
+        return python_values(column)
     return element_values(column, form.element)
 
 
@@ -140,11 +142,21 @@ def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, kind)
     members = [column for _, column in _members(form, fired)]
+    if form.combined is None and _is_element(form, fired.results, kind):
+        return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(kind))
     if form.combined is None or form.combined.target is None:
         if (form.combined is not None) == kind.single:
             return None
         return _batch_of(members, kind)
     return record_columns(form.combined.target, [name for name, _ in form.combined.members], members, kind)
+
+
+def _is_element(form: ColumnarForm, results: pa.Array, kind: RecordType) -> bool:
+    """Whether results are elements, each of which is there, for a sink of elements."""
+    element = form.element
+    if element.single or results.null_count or results.type != arrow_type(element.root):
+        return False
+    return kind.root.python_type is element.root.python_type and kind.columns == element.columns
 
 
 def record_columns(

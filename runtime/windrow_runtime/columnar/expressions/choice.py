@@ -26,13 +26,15 @@ from windrow.aggregates import (
     Lookup,
     Member,
     Method,
+    Record,
     Unary,
 )
+from windrow.errors import AggregateOverflowError
 from windrow.expressions.tree import COMPARISONS
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.columnar.expressions.compute import Evaluation
+from windrow_runtime.columnar.expressions.compute import Evaluation, NotInColumnsError
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
@@ -73,7 +75,17 @@ class ColumnExpression:
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Returns an array with the value for each element; may raise NotInColumnsError if it is not total."""
-        return Evaluation(columns).array(self.expression, self.arrow_type)
+        try:
+            return Evaluation(columns).array(self.expression, self.arrow_type)
+        except NotInColumnsError as error:
+            if not self.is_total:
+                raise
+            raise AggregateOverflowError(
+                "an int of a tuple does not fit into 64 bits",
+                given=f"{self.expression}: {error}",
+                expected="ints from -2 ** 63 + 1 to 2 ** 63 - 1 behind a minus",
+                hint="compare by something else, or let the runner do without columns: columnar=False",
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,27 @@ def column_expression(expression: Expression, kind: RecordType) -> ColumnExpress
             return _method(expression, kind)
         case Contains() | Member() | Lookup():
             return _in_collection(expression, kind)
+        case Record():
+            return _tuple(expression, kind)
     raise DeclinedError(f"{expression} has no column form")
+
+
+def _tuple(expression: Record, kind: RecordType) -> ColumnExpression:
+    if expression.target is not tuple or not expression.fields:
+        raise DeclinedError(f"makes a {expression.target.__name__}")
+    parts = [_present(expression, column_expression(of, kind)) for _, of in expression.fields]
+    # The one int whose negative has more than 64 bits is refused when it comes.
+    total = [part.is_total or _is_negative(part.expression) for part in parts]
+    value = ValueType(Kind.TUPLE, tuple, arguments=tuple([part.value for part in parts]))
+    names = [field.column for field in value.columns]
+    of_columns = Record(tuple, tuple(zip(names, [part.expression for part in parts], strict=True)))
+    return ColumnExpression(
+        of_columns, value, all(total), any(part.may_outgrow and not _is_negative(part.expression) for part in parts)
+    )
+
+
+def _is_negative(expression: Expression) -> bool:
+    return isinstance(expression, Unary) and expression.operator == "-" and isinstance(expression.of, Field)
 
 
 def _in_collection(expression: Contains | Member | Lookup, kind: RecordType) -> ColumnExpression:

@@ -25,6 +25,7 @@ from windrow.aggregates import (
     Lookup,
     Member,
     Method,
+    Record,
     Unary,
 )
 from windrow_runtime.columnar import Mask
@@ -64,10 +65,14 @@ class Evaluation:
     def array(self, expression: Expression, kind: Any) -> Any:
         """Returns the value of an expression for each element, as an array of an Arrow type."""
         found = self._value(expression)
-        if isinstance(found, pa.Scalar):
-            rows = len(next(iter(self._columns.values())))
-            return pa.repeat(found if found.type == kind else pa.scalar(found.as_py(), kind), rows)
+        if isinstance(found, pa.Scalar) and found.type != kind:
+            found = pa.scalar(found.as_py(), kind)
+        found = self._whole(found)
         return found if found.type == kind else found.cast(kind)
+
+    def _whole(self, found: Any) -> Any:
+        """Returns an array, with a scalar repeated for each element."""
+        return pa.repeat(found, len(next(iter(self._columns.values())))) if isinstance(found, pa.Scalar) else found
 
     def _value(self, expression: Expression) -> Any:
         """Returns an array, or a scalar that stands for all elements."""
@@ -105,6 +110,9 @@ class Evaluation:
             case Member():
                 of = self._value(expression.of)
                 return pc.is_in(of, value_set=pa.array(list(expression.values), of.type))
+            case Record():
+                names = [name for name, _ in expression.fields]
+                return pa.StructArray.from_arrays([self._whole(self._value(of)) for _, of in expression.fields], names)
         assert isinstance(expression, Lookup), "there are no other ones over columns"
         return self._lookup(expression)
 

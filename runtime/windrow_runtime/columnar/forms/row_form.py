@@ -45,6 +45,7 @@ from windrow_runtime.columnar.forms.route import (
     no_results,
     routes_to,
 )
+from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
@@ -118,8 +119,7 @@ class RowForm(ScanTarget):
         if self.by_key:
             order = Groups(codes, len(encoded.distinct)).order
             rows, codes = rows.take(pa.array(order)), codes[order]
-        distinct = np.empty(len(encoded.distinct), dtype=object)
-        distinct[:] = encoded.distinct.to_pylist()
+        distinct = np.fromiter(python_values(encoded.distinct), dtype=object, count=len(encoded.distinct))
         # Equal keys are one object, which makes it fast to look them up.
         keys = distinct[codes].tolist()
         for start in range(0, len(keys), _ROWS_AT_ONCE):
@@ -155,7 +155,7 @@ class RowForm(ScanTarget):
         in_order = rows.take(pa.array(found.groups.order))
         slices = (RowSlice(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE))
         values = chain.from_iterable(some.values for some in slices)
-        distinct = keys.distinct.to_pylist()
+        distinct = python_values(keys.distinct)
         owners = [distinct[code] for code in found.codes.tolist()]
         accumulators = self._accumulators(self.fold, values, owners, found, counts)
         return found.codes, Partials(owners, accumulators, found.starts, found.ends, counts)

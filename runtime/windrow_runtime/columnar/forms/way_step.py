@@ -119,7 +119,8 @@ def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType)
     key = expression_of(selector, element, "the key")
     if key.may_outgrow:
         raise DeclinedError(f"the key: {key.expression} may outgrow 64 bits")
-    if key.value.kind not in _KEYS:
+    parts = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
+    if any(part.kind not in _KEYS for part in parts):
         raise DeclinedError(f"the key is a {key.value}")
     return WayStep(step, element, single(key.value), key, selector)
 

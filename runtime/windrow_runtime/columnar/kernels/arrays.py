@@ -23,7 +23,15 @@ def is_number(kind: pa.DataType) -> bool:
 
 def has_order(kind: pa.DataType) -> bool:
     """Returns whether :func:`order_keys` knows the type."""
-    return is_number(kind) or _is_temporal(kind) or _is_ranked(kind)
+    return is_number(kind) or _is_temporal(kind) or _is_ranked(kind) or _is_tuple(kind)
+
+
+def _is_tuple(kind: pa.DataType) -> bool:
+    """Returns whether values are tuples that compare part by part; a NaN in one has no place of its own."""
+    return bool(pa.types.is_struct(kind)) and all(
+        has_order(part.type) and not pa.types.is_floating(part.type) and part.name == f"_{place}"
+        for place, part in enumerate(kind, start=1)
+    )
 
 
 def _is_temporal(kind: pa.DataType) -> bool:
@@ -69,6 +77,8 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 def order_keys(column: pa.Array) -> Ints:
     """Ints that compare as a column's values, of which none is null: zeros have one key, all NaNs the highest."""
     kind = column.type
+    if pa.types.is_struct(kind):
+        return _tuple_keys(column)
     if _is_ranked(kind):
         # Arrow orders texts by their UTF-8 bytes, which is the order of code points: Python's.
         encoded = column.dictionary_encode()
@@ -87,6 +97,21 @@ def order_keys(column: pa.Array) -> Ints:
     if values.dtype == np.uint64:
         return (values ^ np.uint64(1 << 63)).view(np.int64)
     return values.astype(np.int64, copy=False)
+
+
+def _tuple_keys(column: pa.Array) -> Ints:
+    """Ints that compare as tuples do; a part is looked at in rows alone whose parts before it are equal to others."""
+    codes = np.zeros(len(column), np.int64)
+    rows = np.arange(len(column))
+    for part in column.flatten():
+        keys, bound = dense_codes(order_keys(part.take(pa.array(rows))))
+        among = np.zeros(len(column), np.int64)
+        among[rows] = keys
+        _, codes = np.unique(codes * bound + among, return_inverse=True)
+        rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
+        if not len(rows):
+            break
+    return codes.astype(np.int64, copy=False)
 
 
 def dense_codes(keys: Ints) -> tuple[Ints, int]:

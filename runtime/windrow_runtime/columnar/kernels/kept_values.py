@@ -112,8 +112,9 @@ class TopKKernel(_KeptKernel):
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         there = present_rows(columns[0])
         groups, ranks = present(groups, columns[0])
-        # The highest first, of equals the earliest.
-        rows = groups.ordered_by(*dense_codes(~order_keys(ranks)))
+        # The highest first, or the lowest, of equals the earliest.
+        keys = order_keys(ranks)
+        rows = groups.ordered_by(*dense_codes(keys if self._aggregate.reverse else ~keys))
         rows = rows[np.arange(len(rows)) - np.repeat(groups.starts, groups.sizes) < self._k]
         places = pa.array(rows if there is None else there[rows])
         return [lists(column.take(places), np.minimum(groups.sizes, self._k)) for column in columns]
@@ -304,7 +305,8 @@ class ApproxCountDistinctKernel(_SketchKernel):
     def accepts(kind: pa.DataType) -> bool:
         # A sketch takes a time for what it is in Python, which a column of another unit, or without a zone, does not
         # tell.
-        return has_order(kind) and (not pa.types.is_temporal(kind) or kind in _TIMES)
+        is_known = not pa.types.is_temporal(kind) or kind in _TIMES
+        return has_order(kind) and is_known and not pa.types.is_struct(kind)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         groups, column = present(groups, columns[0])

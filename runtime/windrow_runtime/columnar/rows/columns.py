@@ -86,7 +86,7 @@ def check_element(kind: RecordType) -> None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The Python values of a column; timestamps are datetimes in UTC, also within lists."""
+    """The Python values of a column; timestamps are datetimes in UTC, also within lists, and structs are tuples."""
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
         return [None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros]
@@ -94,16 +94,18 @@ def python_values(column: pa.Array) -> list[Any]:
         items = iter(python_values(column.flatten()))
         lengths = column.value_lengths().to_pylist()
         return [None if length is None else [next(items) for _ in range(length)] for length in lengths]
+    if pa.types.is_struct(column.type):
+        return list(zip(*map(python_values, column.flatten()), strict=True))
     values: list[Any] = column.to_pylist()
     return values
 
 
 def element_values(column: pa.Array, element: RecordType) -> list[Any]:
     """Returns the values of a column as :func:`python_values` does, but records as objects of the element's class."""
-    kind = column.type
-    if pa.types.is_struct(kind):
+    kind, whole = column.type, None if element.single else arrow_type(element.root)
+    if kind == whole:
         value = replace(element.root, nullable=True)
-    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+    elif pa.types.is_list(kind) and kind.value_type == whole:
         value = ValueType(Kind.LIST, list, arguments=(element.root,))
     else:
         return python_values(column)

@@ -122,8 +122,29 @@ def encode_keys(keys: pa.Array) -> Keys:
     """The keys of an Arrow array as numbers; None is a key as any other."""
     if keys.type.id == 0:  # without keys, every key is None
         return Keys(np.zeros(len(keys), np.int64), keys[:1])
+    if types.is_struct(keys.type):
+        return _encode_tuples(keys)
     encoded = keys.dictionary_encode(null_encoding="encode")
     return Keys(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary)
+
+
+def _encode_tuples(keys: pa.Array) -> Keys:
+    """The keys that are tuples as numbers."""
+    first, *others = map(encode_keys, keys.flatten())
+    codes = first.codes
+    for part in others:
+        # Two numbers below 2 ** 31 are one below 2 ** 62; then they are numbered anew.
+        codes = encode_keys(pa.array(codes * max(1, len(part.distinct)) + part.codes)).codes
+    count = int(codes.max()) + 1 if len(codes) else 0
+    return Keys(codes, keys.take(pa.array(Groups(codes, count).first_rows)))
+
+
+def is_among(keys: pa.Array, wanted: pa.Array) -> Mask:
+    """Marks the keys that are among some others."""
+    codes = encode_keys(pa.concat_arrays([wanted, keys])).codes
+    found = np.zeros(len(codes), np.bool_)
+    found[codes[: len(wanted)]] = True
+    return found[codes[len(wanted) :]]
 
 
 class Cells(NamedTuple):
@@ -161,6 +182,7 @@ def cells_of(of_rows: Keys, places: Ints) -> Cells:
     return Cells(Groups(ids, len(filled)), filled % keys, found[filled // keys])
 
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # as SplitMix64 goes on from one number to the next
 _NONE = -(2**63) + 11  # None may share a hash with a number
 _NONE_SUM = crc32(b"0")
 _PYTHONS_PRIME = 2**61 - 1
@@ -173,6 +195,11 @@ def hash_keys(keys: pa.Array) -> Hashes:
         return _mixed(np.zeros(len(keys), np.uint64))
     if types.is_string(kind) or types.is_binary(kind):
         return _hashes_of_texts(keys)
+    if types.is_struct(kind):
+        hashes = np.zeros(len(keys), np.uint64)
+        for part in keys.flatten():
+            hashes = _mixed(hashes * _GOLDEN ^ hash_keys(part))
+        return hashes
     numbers: Ints = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
 
@@ -236,6 +263,9 @@ def stable_hashes(keys: pa.Array) -> Hashes:
             begun = crc32(b"i")
             sums = [crc32(view[start : start + 8], begun) for start in range(0, len(view), 8)]
             return _finished(np.array(sums, np.uint64))
+    if types.is_struct(kind):
+        tuples = zip(*[part.to_pylist() for part in keys.flatten()], strict=True)
+        return np.array(list(map(stable_hash, tuples)), np.uint64)
     return np.array(list(map(stable_hash, keys.to_pylist())), np.uint64)
 
 

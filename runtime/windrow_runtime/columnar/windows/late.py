@@ -16,11 +16,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.tiles import Held, TileOperator, TileRows, tiles_in
@@ -46,7 +45,7 @@ def fire_late(
     if kernel.is_numbered:
         given.append(pa.array(late + chunks.arrived))
     states = kernel.partial(Groups(np.arange(len(late)), len(late)), given)
-    held = None if windows.purges else held_by_windows(operator, chunks, keys.unique(), starts)
+    held = None if windows.purges else held_by_windows(operator, chunks, encode_keys(keys).distinct, starts)
     for begin in range(0, len(starts), _FIRINGS_AT_ONCE):
         some = slice(begin, begin + _FIRINGS_AT_ONCE)
         rows = pa.array(of_late[some])
@@ -93,7 +92,7 @@ def held_by_windows(operator: TileOperator, chunks: Chunks, keys: pa.Array, star
         if windows.windows_each == 1:
             near &= np.isin(tiles, distinct)
         in_time = rows.filter(pa.array(near))
-        parts.append(in_time.filter(pc.is_in(in_time.column(0), value_set=keys)))
+        parts.append(in_time.filter(pa.array(is_among(in_time.column(0), keys))))
     rows = concatenated([no_rows(operator.schema), *parts])
     found = list(TileRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
     if not found:

@@ -26,13 +26,12 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
-from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
+from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
 from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
@@ -323,7 +322,7 @@ class PanedOperator(LaneOperator[Paned]):
         if over.all() and _FEW * len(keys) < rows.num_rows and not pa.types.is_null(keys.type):
             # Nor those of other keys. Their order is not that of timers any more, which those set by the end of
             # the window no longer need: the clock and cleanups go by ``since`` and ``number``.
-            others |= ~np.asarray(pc.is_in(rows.column(0), value_set=keys))
+            others |= ~is_among(rows.column(0), keys)
         return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
     def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
