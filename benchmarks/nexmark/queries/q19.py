@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from pathlib import Path
 
 from benchmarks.nexmark.model import Bid
 from benchmarks.nexmark.streams import Streams
-from benchmarks.nexmark.winning import by_rank
 from windrow import Pipeline
-from windrow.functions import AggregateFunction
+from windrow import aggregates as agg
 from windrow.sinks import ParquetFileSink
 from windrow.windows import GlobalWindows
 
@@ -28,22 +26,6 @@ class Row:
     rank_number: int
 
 
-class TopTen(AggregateFunction[Bid, list[Bid], list[Bid]]):
-    """Keeps the ten highest bids so far."""
-
-    def create_accumulator(self) -> list[Bid]:
-        return []
-
-    def add(self, value: Bid, accumulator: list[Bid]) -> list[Bid]:
-        return nsmallest(10, [*accumulator, value], key=by_rank)
-
-    def merge(self, a: list[Bid], b: list[Bid]) -> list[Bid]:
-        return nsmallest(10, [*a, *b], key=by_rank)
-
-    def get_result(self, accumulator: list[Bid]) -> list[Bid]:
-        return accumulator
-
-
 def ranked(bids: Sequence[Bid]) -> list[Row]:
     """The bids with their places."""
     places = enumerate(bids, start=1)
@@ -51,9 +33,11 @@ def ranked(bids: Sequence[Bid]) -> list[Row]:
 
 
 def query(streams: Streams, out: Path) -> Pipeline:
+    # The highest first, then by the rule of ties.
+    ten: TopK[Bid, Bid] = agg.top_k(10, lambda b: (-b.price, b.date_time, b.bidder, b.channel, b.url, b.extra), reverse=True)
     top = (
         streams.bids.key_by(lambda b: b.auction)
         .window(GlobalWindows.create_with_end_of_stream_trigger())
-        .aggregate(TopTen())
+        .aggregate(ten)
     )
     return Pipeline("q19", top.flat_map(ranked).sink_to(ParquetFileSink(out)))
