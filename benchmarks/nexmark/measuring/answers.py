@@ -56,7 +56,13 @@ def check_text(query: str, data: Data, out: Path) -> int:
         found = None
         if any(Path(file).stat().st_size for file in files):
             found = database.read_csv(
-                files, header=False, columns=types, delimiter=",", quotechar="", filename=True, hive_partitioning=False
+                files,  # type: ignore[arg-type]  # DuckDB's types do not know that it takes several
+                header=False,
+                columns=types,
+                delimiter=",",
+                quotechar="",
+                filename=True,
+                hive_partitioning=False,
             )
             times = ", ".join(f"epoch_ms({name}) AS {name}" for name, kind in types.items() if kind == _TIME)
             if times:
