@@ -24,7 +24,7 @@ from benchmarks.measure import Timing
 from benchmarks.memory import PeakMemory, tree_mib
 from benchmarks.problems import Problem
 
-__all__ = ["PyFlinkRun", "run_pyflink"]
+__all__ = ["PyFlinkRun", "run_program", "run_pyflink"]
 
 # Any in this module: Arrow tables; pyarrow ships no types.
 
@@ -79,7 +79,7 @@ def run_pyflink(problem: Problem, dataset: Dataset, python: str) -> PyFlinkRun:
     with tempfile.TemporaryDirectory(prefix="windrow-bench-") as scratch:
         results, late = Path(scratch, "results"), Path(scratch, "late")
         command = [python, str(_SCRIPT), problem, *map(str, texts), str(results), str(late)]
-        output, peak = _run(command, Path(scratch))
+        output, peak = run_program(command, Path(scratch))
         figures = json.loads(output.splitlines()[-1])
         outcome = Outcome(_table(problem, results), _lines(late).count(b"\n") if problem == "lateness" else None)
     return PyFlinkRun(
@@ -107,8 +107,15 @@ def _as_text(dataset: Dataset) -> tuple[Path, Path, Path]:
     return whole, begin, one
 
 
-def _run(command: list[str], scratch: Path) -> tuple[str, float]:
-    """The output of a program, and the peak of its memory in MiB."""
+def run_program(command: list[str], scratch: Path) -> tuple[str, float]:
+    """Run a program of Flink's Python, without this Python's settings; what it logs goes into the folder.
+
+    Returns:
+        The output of the program, and the peak of its memory in MiB.
+
+    Raises:
+        MeasurementError: If the program failed.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     log = scratch / "log"
     peak = 0.0

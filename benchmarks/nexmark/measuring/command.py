@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +13,9 @@ from pyspark.errors import PySparkException
 from benchmarks.environment import environment
 from benchmarks.errors import MeasurementError, WrongResultError
 from benchmarks.nexmark.__main__ import QUERIES
-from benchmarks.nexmark.measuring.data import FILES_PER_BATCH, prepare
+from benchmarks.nexmark.measuring.data import FILES_PER_BATCH, Data, prepare
+from benchmarks.nexmark.measuring.flink import run_flink
+from benchmarks.nexmark.measuring.flink_sql import FLINK, NOT_FLINK
 from benchmarks.nexmark.measuring.native import NOT_NATIVE
 from benchmarks.nexmark.measuring.report import HEADER, Row, summary
 from benchmarks.nexmark.measuring.runs import Warmth, compare
@@ -47,19 +50,31 @@ def measure(arguments: Sequence[str]) -> int:
         for query in names:
             try:
                 speeds = compare(query, data, spark, options.rounds, warmth)
+                flink = _flink(query, data, options)
             except (WrongResultError, MeasurementError, WindrowError, PySparkException) as error:
                 failures.append(f"{query} has no figures: {error}")
                 print(failures[-1], file=sys.stderr, flush=True)
                 continue
-            rows.append(Row(query, speeds["windrow"], speeds.get("native")))
+            rows.append(Row(query, speeds["windrow"], speeds.get("native"), flink))
             print(rows[-1].text(), flush=True)
     print(f"\n{summary(rows)}")
     for query in names:
         if query in NOT_NATIVE:
-            print(f"{query}: not in append mode: {NOT_NATIVE[query]}")
+            print(f"{query}: native Spark SQL, not in append mode: {NOT_NATIVE[query]}")
+        if options.pyflink is not None and query in NOT_FLINK:
+            print(f"{query}: not in Flink SQL: {NOT_FLINK[query]}")
     for failure in failures:
         print(failure)
     return 1 if failures else 0
+
+
+def _flink(query: str, data: Data, options: argparse.Namespace) -> float | None:
+    """The events a second of Flink SQL, if it is wanted and can state the query."""
+    if options.pyflink is None or query not in FLINK:
+        return None
+    print(f"... {query}: Flink", file=sys.stderr, flush=True)
+    runs = [run_flink(query, data, options.pyflink) for _ in range(options.rounds)]
+    return sum(run.events for run in runs) / sum(run.seconds for run in runs)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -73,7 +88,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=20,
         help="how long each contender of a query runs over small batches before (default 20; once at least)",
     )
+    parser.add_argument(
+        "--pyflink",
+        metavar="PYTHON",
+        help="the Python of an environment that has apache-flink; without it Flink SQL is left out",
+    )
     options = parser.parse_args(arguments)
+    if options.pyflink is not None and shutil.which(options.pyflink) is None:
+        parser.error(f"--pyflink: {options.pyflink} is not a program")
     if options.rounds < 1 or options.events < 1:
         parser.error("--rounds and --events must be at least 1")
     return options

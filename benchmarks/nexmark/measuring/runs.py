@@ -126,6 +126,7 @@ def _timed(query: str, name: Contender, data: Data, spark: SparkSession) -> Timi
             # A drain goes on in a second query, which windrow starts.
             batches = watch.batches(queries=2 if name == "windrow" else 1)
         check(query, data, Path(scratch, "out"))
+    _tell(f"{query}: {name}, seconds of batches: {' '.join(f'{batch.seconds:.2f}' for batch in batches)}")
     return timing_of(batches, data, ended)
 
 
