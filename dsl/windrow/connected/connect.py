@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from windrow.arguments import check_function
+from windrow.arguments import check_awaits_nothing, check_function
 from windrow.connected.sides import keyed_by_both
 from windrow.errors import InvalidArgumentError
 from windrow.functions.element import FlatMapFunction, MapFunction
@@ -62,7 +62,7 @@ class ConnectedStreams(Generic[L, U]):
             second: A function of those of the second stream, where the first one is a plain function.
             name: Names the step of the first stream.
         """
-        first, other = _both(function, second, CoMapFunction, _First, _Second)
+        first, other = _both("map", function, second, CoMapFunction, _First, _Second)
         return self._together(self._left.map(first, name=name), self._right.map(other), function, CoMapFunction)
 
     @overload
@@ -93,7 +93,7 @@ class ConnectedStreams(Generic[L, U]):
         """
         first: Callable[[L], Iterable[Any] | None]
         other: Callable[[U], Iterable[Any] | None]
-        first, other = _both(function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
+        first, other = _both("flat_map", function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
         made: DataStream[Any] = self._left.flat_map(first, name=name)
         return self._together(made, self._right.flat_map(other), function, CoFlatMapFunction)
 
@@ -201,7 +201,12 @@ class _SecondOfMany(_Half, FlatMapFunction[Any, Any]):
 
 
 def _both(
-    function: object, second: object, kind: type, first_half: Callable[[Any], Any], second_half: Callable[[Any], Any]
+    call: str,
+    function: object,
+    second: object,
+    kind: type,
+    first_half: Callable[[Any], Any],
+    second_half: Callable[[Any], Any],
 ) -> tuple[Any, Any]:
     """The functions of the first and of the second stream."""
     if isinstance(function, kind):
@@ -212,6 +217,7 @@ def _both(
                 expected="no second function",
                 where=caller_location(),
             )
+        check_awaits_nothing(function, call)
         return first_half(function), second_half(function)
     if not callable(function) or not callable(second):
         raise InvalidArgumentError(
