@@ -95,9 +95,10 @@ Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory]]
 
 
 class Execution:
-    """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit.
+    """A pipeline in execution, by the ids of the steps.
 
-    One that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
+    ``observe`` is called with all that keyed steps emit, and with what steps without keys put out at side outputs. One
+    that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
     """
 
     def __init__(
@@ -120,8 +121,9 @@ class Execution:
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         # The same for elements that reach all keys.
         self._rules: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
+        show = None if observe is None else self._show
         self._fragments = {
-            port: Fragment(topology, port, self, self._tracker_of)
+            port: Fragment(topology, port, self, self._tracker_of, observe=show)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
@@ -139,6 +141,10 @@ class Execution:
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
+
+    def _show(self, port: Port, values: list[Any], timestamps: list[int | None]) -> None:
+        assert self._observe is not None, "fragments show what somebody observes"
+        self._observe(port, Elements(values, timestamps))
 
     def _buffer_of(self, step: Step) -> _Buffer:
         recorder = self._recorders.get(step.id)

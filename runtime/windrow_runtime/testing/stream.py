@@ -334,7 +334,10 @@ class StreamHarness(Generic[In, Out]):
         return [element.value for element in self.take_output()]
 
     def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
-        """The elements that went to the side output ``tag`` of any step since it was last asked; late elements too."""
+        """The elements that went to the side output ``tag`` of any step since it was last asked.
+
+        Late elements, what a process function puts out with keys or without, and what times out at ``map_async``.
+        """
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
 
