@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from windrow.arguments import check_awaits_nothing, check_function
-from windrow.connected.sides import keyed_by_both
+from windrow.connected.sides import both_inputs, keyed_by_both
 from windrow.errors import InvalidArgumentError
 from windrow.functions.element import FlatMapFunction, MapFunction
-from windrow.functions.marked import CoProcess
-from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
+from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
+from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, UnionNode
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 
@@ -97,6 +97,39 @@ class ConnectedStreams(Generic[L, U]):
         made: DataStream[Any] = self._left.flat_map(first, name=name)
         return self._together(made, self._right.flat_map(other), function, CoFlatMapFunction)
 
+    def process(self, function: CoProcessFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+        """Make records from each element of both streams, and split them into side outputs.
+
+        There are no keys, so there is neither state nor a timer; with :meth:`key_by` there is both.
+
+        Args:
+            function: Gets the elements, and puts out to what ``get_side_output`` takes.
+            name: Names the step.
+        """
+        if not isinstance(function, CoProcessFunction):
+            hint = f"{function.__name__}()" if isinstance(function, type) else None
+            if isinstance(function, KeyedCoProcessFunction):
+                hint = "key_by(first, second) splits both streams by key, for a function with state and timers"
+            raise InvalidArgumentError(
+                "connected streams without keys need a process function of two inputs without keys",
+                given=function,
+                expected="an instance of CoProcessFunction",
+                where=caller_location(),
+                hint=hint,
+            )
+        kind = base_argument(function, CoProcessFunction, 2)
+        # Any: a constructor of streams knows no type of their elements.
+        make_stream: Callable[[ProcessNode], DataStream[Any]] = type(self._left)
+        return make_stream(
+            ProcessNode(
+                input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
+                function=CoProcessWithoutKeys(function),
+                name=name,
+                element_type=kind or iterable_item(result_type(function.process_element1)),
+                location=caller_location(),
+            )
+        )
+
     def key_by(self, first: Callable[[L], H], second: Callable[[U], H]) -> KeyedConnectedStreams[L, U, H]:
         """Split both streams by key, so that elements of one key are processed together.
 
@@ -153,7 +186,9 @@ class KeyedConnectedStreams(Generic[L, U, K]):
                 given=function,
                 expected="an instance of KeyedCoProcessFunction",
                 where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+                hint=f"{function.__name__}()"
+                if isinstance(function, type)
+                else "connect(...) of streams without keys takes a CoProcessFunction",
             )
         kind = base_argument(function, KeyedCoProcessFunction, 3)
         return self._make_stream(

@@ -11,7 +11,7 @@ from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import Fault, PlanError
-from windrow.functions.marked import CoGroup, CoProcess, JoinPairs, OneRecord
+from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
@@ -237,7 +237,10 @@ def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
 
 @_emitting.register
 def _emitting_without_keys(node: ProcessNode) -> tuple[object, ...]:
-    return (node.function.process_element,)
+    function = node.function
+    if isinstance(function, CoProcessWithoutKeys):
+        return (function.function.process_element1, function.function.process_element2)
+    return (function.process_element,)
 
 
 @_emitting.register
