@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overload
+
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from windrow.arguments import check_awaits_nothing, check_function
 from windrow.connected.sides import both_inputs, keyed_by_both
@@ -14,7 +16,7 @@ from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, ProcessNode, UnionNode
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 
@@ -29,16 +31,32 @@ K = TypeVar("K")
 R = TypeVar("R")
 S = TypeVar("S")
 H = TypeVar("H", bound=Hashable)
+J = TypeVarWithDefault("J", bound=Hashable, default=Never)
+U_contra = TypeVar("U_contra", contravariant=True)
+J_co = TypeVar("J_co", covariant=True)
+
+
+class NoOtherKey(Protocol[U_contra, J_co]):
+    """Stands beside the second selector of ``key_by`` for type checkers alone: no function is written as one.
+
+    mypy would widen the key type until it fits both selectors, to ``object`` if need be. Given two ways to read the
+    second selector, it takes the key type from the first one, and refuses a second one with keys of another type.
+    pyright widens all the same: its key type is the union of both, which the function behind ``key_by`` does not take.
+    """
+
+    def __call__(self, element: U_contra, /) -> J_co: ...
 
 
 class ConnectedStreams(Generic[L, U]):
     """Two streams, of elements ``L`` and ``U``, that are processed together. Made by ``DataStream.connect``."""
 
-    __slots__ = ("_left", "_right")
+    __slots__ = ("_left", "_make_stream", "_right")
 
     def __init__(self, left: DataStream[L], right: DataStream[U]) -> None:
         self._left = left
         self._right = right
+        # Any: the module of streams, which knows their constructor, imports this one.
+        self._make_stream: Callable[[Node], DataStream[Any]] = type(left)
 
     @overload
     def map(self, function: CoMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
@@ -118,9 +136,7 @@ class ConnectedStreams(Generic[L, U]):
                 hint=hint,
             )
         kind = base_argument(function, CoProcessFunction, 2)
-        # Any: a constructor of streams knows no type of their elements.
-        make_stream: Callable[[ProcessNode], DataStream[Any]] = type(self._left)
-        return make_stream(
+        return self._make_stream(
             ProcessNode(
                 input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
                 function=CoProcessWithoutKeys(function),
@@ -130,12 +146,14 @@ class ConnectedStreams(Generic[L, U]):
             )
         )
 
-    def key_by(self, first: Callable[[L], H], second: Callable[[U], H]) -> KeyedConnectedStreams[L, U, H]:
+    def key_by(
+        self, first: Callable[[L], H], second: Callable[[U], H] | NoOtherKey[U, J]
+    ) -> KeyedConnectedStreams[L, U, H | J]:
         """Split both streams by key, so that elements of one key are processed together.
 
         Args:
             first: Takes the key from an element of the first stream; see :meth:`windrow.DataStream.key_by`.
-            second: Takes it from one of the second stream. Keys are of the same type.
+            second: Takes it from one of the second stream. Keys are of the same type, that of the first ones.
 
         Raises:
             InvalidArgumentError: If the keys are known to be of different types.
@@ -143,7 +161,7 @@ class ConnectedStreams(Generic[L, U]):
         for selector in (first, second):
             check_function(selector, "key_by")
         node = keyed_by_both((self._left.node, first), (self._right.node, second), counts_at_once=True)
-        return KeyedConnectedStreams(node, type(self._left))
+        return KeyedConnectedStreams(node, self._make_stream)
 
     def _together(
         self, first: DataStream[Any], second: DataStream[Any], function: object, base: type
