@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
+from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.recorder import Recorder, StepRecorder
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
@@ -68,11 +69,11 @@ class _ConstantBuffer(_Buffer):
 
 
 class _RecordedBuffer(_Buffer):
-    """Takes what a window operator emits, and records it."""
+    """Takes what an operator emits, and records it."""
 
     __slots__ = ("_recorder",)
 
-    def __init__(self, recorder: StepRecorder) -> None:
+    def __init__(self, recorder: StepRecorder | EventRecorder) -> None:
         super().__init__()
         self._recorder = recorder
 
@@ -127,8 +128,7 @@ class Execution:
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
-        found = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
-        self._recorders = {identifier: each for identifier, each in found.items() if each is not None}
+        self._recorders = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
@@ -136,8 +136,9 @@ class Execution:
                 operator = make_operator(step)
             else:
                 operator = operator_for(step, fast=fast and recorder is None)
-            if step.id in self._recorders:
-                operator.witness = self._recorders[step.id]
+            recorder_of_step = self._recorders.get(step.id)
+            if isinstance(recorder_of_step, StepRecorder):
+                operator.witness = recorder_of_step
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
@@ -202,9 +203,10 @@ class Execution:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
                 # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
                 if following > operator.current_watermark:
-                    if recorder is not None:
-                        recorder.watermark(operator, following)
-                    operator.advance_watermark(following)
+                    if recorder is None:
+                        operator.advance_watermark(following)
+                    else:
+                        recorder.advance_watermark(operator, following)
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
@@ -215,10 +217,14 @@ class Execution:
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, rules first."""
+        recorder = self._recorders.get(step.id)
         for rules in self._rules.pop((step.id, before), ()):
             operator = self.operators[step.id]
             assert isinstance(operator, BroadcastOperator), "rules are sent to steps that take them"
-            operator.process_broadcast(rules.values, rules.timestamps)
+            if isinstance(recorder, EventRecorder):
+                recorder.process_broadcast(operator, rules.values, rules.timestamps)
+            else:
+                operator.process_broadcast(rules.values, rules.timestamps)
         for batch in self._inboxes.pop((step.id, before), ()):
             self._process(step, batch)
 

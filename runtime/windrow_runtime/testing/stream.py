@@ -124,7 +124,7 @@ class StreamHarness(Generic[In, Out]):
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
         explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
             that a runner gives them; the results are the same.
-        record: Whether to record what goes through each window step; :attr:`recording` has it then.
+        record: Whether to record what goes through each keyed step; :attr:`recording` has it then.
 
     Example:
         >>> from datetime import timedelta
@@ -343,7 +343,9 @@ class StreamHarness(Generic[In, Out]):
 
     @property
     def recording(self) -> Recording:
-        """What went through each window step so far; :func:`windrow_runtime.pictures.timeline` draws it.
+        """What went through each keyed step so far.
+
+        :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
 
         Raises:
             InvalidArgumentError: If the harness does not record.
