@@ -209,8 +209,8 @@ class _Drawing:
     def _drawn(self, box: _Box, kind: str, middle: float, top: float) -> str:
         wide = min(self.column - 4, max(width_of(line, _BOLD) for line in box.lines) + 10)
         high = _LINE * len(box.lines) + 5
-        frame = {"x": middle - wide / 2, "y": top, "width": wide, "height": high, "rx": 4.0}
-        centred = {"text-anchor": "middle", "x": middle}
+        frame: dict[str, str | float] = {"x": middle - wide / 2, "y": top, "width": wide, "height": high, "rx": 4.0}
+        centred: dict[str, str | float] = {"text-anchor": "middle", "x": middle}
         lines = [
             element("text", {"class": "line", **centred, "y": top + _LINE * place + 14}, text(line))
             for place, line in enumerate(box.lines)
