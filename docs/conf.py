@@ -54,8 +54,10 @@ nitpick_ignore = [
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
     ("py:class", "windrow.window_settings.WindowSettings"),
-    # What type checkers alone see: a stream that is wide enough, and a function that returns one value.
+    # What type checkers alone see: a stream that is wide enough, functions that return one value, or another key.
     ("py:class", "windrow.stream._Wider"),
+    ("py:class", "NoOtherKey"),
+    ("py:class", "windrow.connected.connect.NoOtherKey"),
     ("py:class", "windrow.plan.emitting.NotRecords"),
     ("py:class", "NotRecords"),
     ("py:class", "OneValue"),

@@ -6,7 +6,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +15,17 @@ from typing import Any, Final, NamedTuple
 from examples import dataflow_paper, leaderboard
 from windrow import DataStream, KeyedStream, OutputTag, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from windrow.functions import with_pane
+from windrow.functions import (
+    BroadcastContext,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    OnTimerContext,
+    ReadOnlyContext,
+    with_pane,
+)
 from windrow.panes import WindowResult
+from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -52,7 +61,7 @@ from windrow.windows import (
     Window,
     WindowAssigner,
 )
-from windrow_runtime.pictures import Recording, Timeline, timeline
+from windrow_runtime.pictures import Lane, Recording, Timeline, lanes, timeline
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: a picture shows results of every type.
@@ -109,6 +118,23 @@ class Picture:
         return [
             ("\N{MINUS SIGN}" if pane.kind.is_withdrawal else "") + (", ".join(map(self.values, pane.values)) or "∅")
             for pane in self.recording.of(self.step).panes
+        ]
+
+
+@dataclass(frozen=True)
+class LanesPicture(Picture):
+    """A recording of a step without windows, with the names of its lanes."""
+
+    names: Mapping[Lane, str] | None = None
+
+    def draw(self) -> Timeline:
+        return lanes(
+            self.recording, step=self.step, title=self.title, width=self.width, values=self.values, names=self.names
+        )
+
+    def results(self) -> list[str]:
+        return [
+            self.values(result) for event in self.recording.of_process(self.step).events for result in event.results
         ]
 
 
@@ -571,6 +597,77 @@ def window_join() -> Picture:
         harness.process_element(2, timestamp=millis(1.5), source=numbers)
         go_on(harness, now, 10)
         return Picture("A join in windows of 5 s, allowed_lateness of 2 s", harness.recording)
+
+
+class Unpaid(KeyedCoProcessFunction[int, str, int, str]):
+    """Waits ten seconds for a payment, as on the page: an order is the number and what was bought."""
+
+    ORDER = ValueStateDescriptor("order", str)
+
+    def process_element1(self, value: str, context: KeyedProcessContext[int]) -> Iterable[str]:
+        context.get_state(self.ORDER).update(value)
+        context.timer_service.register_event_time_timer((context.timestamp or 0) + 10_000)
+        return ()
+
+    def process_element2(self, value: int, context: KeyedProcessContext[int]) -> Iterable[str]:
+        context.get_state(self.ORDER).clear()
+        return ()
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[int]) -> Iterable[str]:
+        if context.get_state(self.ORDER).value() is not None:
+            yield f"order {context.key} is not paid"
+
+
+@drawn
+def connected_streams() -> Picture:
+    placed, paid = PushSource(str), PushSource(int)
+    both = from_source(placed).connect(from_source(paid))
+    unpaid = both.key_by(lambda order: int(order.split()[0]), lambda number: number).process(Unpaid())
+    with StreamHarness(unpaid, placed, record=True) as harness:
+        harness.process_element("1 tea", timestamp=millis(1))
+        harness.process_element(1, timestamp=millis(3), source=paid)
+        harness.process_element("2 cup", timestamp=millis(4))
+        # The timer of the first order fires, and finds it paid.
+        harness.process_watermark(millis(12))
+        harness.process_watermark(millis(20))
+        names = {Lane.FIRST: "orders", Lane.SECOND: "payments"}
+        return LanesPicture("Orders that nobody pays within 10 s", harness.recording, names=names)
+
+
+LIMITS: Final = MapStateDescriptor("limits", str, int)
+
+
+class Held(KeyedBroadcastProcessFunction[int, tuple[int, str, int], tuple[str, int], str]):
+    """Holds orders above the limit of their country, as on the page."""
+
+    def process_element(self, value: tuple[int, str, int], context: ReadOnlyContext[int]) -> Iterable[str]:
+        number, country, amount = value
+        limit = context.get_broadcast_state(LIMITS).get(country)
+        if limit is not None and amount > limit:
+            yield f"{number} above {limit}"
+
+    def process_broadcast_element(self, value: tuple[str, int], context: BroadcastContext[int, str]) -> None:
+        context.get_broadcast_state(LIMITS).put(*value)
+
+
+def words_of(found: object) -> str:
+    return " ".join(map(str, found)) if isinstance(found, tuple) else str(found)
+
+
+@drawn
+def broadcast_rules() -> Picture:
+    orders, limits = PushSource(tuple[int, str, int]), PushSource(tuple[str, int])
+    by_number = from_source(orders).key_by(lambda order: order[0])
+    held = by_number.connect(from_source(limits).broadcast(LIMITS)).process(Held())
+    with StreamHarness(held, orders, record=True) as harness:
+        harness.process_element(("DE", 100), source=limits)
+        harness.process_element((1, "DE", 120))
+        harness.process_element((2, "FR", 70))
+        harness.process_element(("FR", 50), source=limits)
+        harness.process_element((3, "FR", 70))
+        harness.process_element((4, "DE", 80))
+        names = {Lane.ELEMENTS: "orders", Lane.RULES: "limits"}
+        return LanesPicture("Orders above the limit of their country", harness.recording, words_of, names=names)
 
 
 # The examples

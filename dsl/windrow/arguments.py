@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from inspect import isasyncgenfunction, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor
+from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node
 from windrow.triggers import CountTrigger, PurgingTrigger
@@ -17,18 +19,59 @@ from windrow.windows import GlobalWindows, Window, WindowAssigner
 if TYPE_CHECKING:
     from windrow.stream import DataStream
 
-__all__ = ["check_assigner", "check_function", "count_window"]
+__all__ = ["check_assigner", "check_awaits_nothing", "check_callable", "check_function", "count_window"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 
-def check_function(function: object, call: str) -> None:
+_METHODS: Final = (
+    *("map", "flat_map", "filter", "get_key", "reduce", "join", "co_group"),
+    *("map1", "map2", "flat_map1", "flat_map2"),
+)
+"""The methods that users write in classes of functions, and that windrow calls for what they return."""
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "map": "use map_async(function, capacity=...), which has many under way at once",
+    "flat_map": "use map_async(function, capacity=...) with one that returns a list, then flat_map of that list",
+    "filter": "use map_async(function, capacity=...) to find what to filter by, then filter",
+    "map_batches": "use map_async(function, capacity=...) for one element at a time, many of them under way at once",
+}
+
+
+def check_callable(function: object, call: str) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
         raise InvalidArgumentError(
             f"{call} needs a function", given=function, expected="a callable", where=caller_location()
         )
+
+
+def check_function(function: object, call: str) -> None:
+    """Refuse what cannot be called, and coroutine functions: the coroutine would be taken for the result."""
+    check_callable(function, call)
+    check_awaits_nothing(function, call)
+
+
+def check_awaits_nothing(function: object, call: str) -> None:
+    """Refuse a coroutine function, and a function whose class has one for its method."""
+    if _gives_awaitable(function):
+        raise InvalidArgumentError(
+            f"{call} does not await what a coroutine function gives",
+            given=function,
+            expected="a function without async, whose result is there when it returns",
+            where=caller_location(),
+            hint=_INSTEAD.get(call, "use map_async(function, capacity=...) in front of it or behind it"),
+        )
+
+
+def _gives_awaitable(function: object) -> bool:
+    """Whether a call of a function gives a coroutine, or an iterator that has to be awaited."""
+    # What is no plain function is called by a method of its class.
+    codes = [function, type(function).__call__] if callable(function) else []
+    if isinstance(function, RichFunction):
+        codes += [getattr(type(function), name, None) for name in _METHODS]
+    return any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in codes)
 
 
 def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:

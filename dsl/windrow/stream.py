@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
 from windrow.arguments import check_assigner, check_function, count_window
-from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStream, broadcast_node
-from windrow.connected.connect import ConnectedStreams, KeyedConnectedStreams
-from windrow.connected.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
-from windrow.connected.sides import keyed_by_both
+from windrow.connected.broadcast import BroadcastStream, broadcast_node
+from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError
-from windrow.functions import KeyedProcessFunction, ProcessFunction
+from windrow.functions import ProcessFunction
 from windrow.functions.marked import JoinKind
-from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
@@ -33,7 +29,6 @@ from windrow.plan.nodes import (
     FilterNode,
     FlatMapNode,
     KeyByNode,
-    KeyedProcessNode,
     MapNode,
     Node,
     ReturnsNode,
@@ -46,31 +41,27 @@ from windrow.plan.nodes import (
 )
 from windrow.plan.pipeline import DataStreamSink
 from windrow.plan.render import node_line
-from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.plan.types import iterable_item, made_type, result_type
 from windrow.sinks import Sink
+from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.window_settings import WindowSettings
-from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
+from windrow.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 __all__ = ["DataStream", "KeyedStream"]
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 S_co = TypeVar("S_co", covariant=True)
 R = TypeVar("R")
-K = TypeVar("K")
 H = TypeVar("H", bound=Hashable)
 S = TypeVar("S")
 U = TypeVar("U")
 W = TypeVar("W", bound=Window)
-N = TypeVar("N", int, float, Decimal, timedelta)
-C = TypeVar("C", bound=Comparable)
 
 
 class _Wider(Protocol[T_contra, S_co]):
@@ -309,7 +300,8 @@ class DataStream(Generic[T_co]):
                 key_type=key_type if key_type is not None else made_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
-            )
+            ),
+            DataStream,
         )
 
     # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
@@ -487,223 +479,6 @@ def _stream(other: object, call: str) -> DataStream[Any]:
             hint=_HINTS.get(type(other)),
         )
     return other
-
-
-class KeyedStream(Generic[T, K]):
-    """A stream split by key: elements of type ``T``, keys of type ``K``."""
-
-    __slots__ = ("_node",)
-
-    def __init__(self, node: KeyByNode) -> None:
-        self._node = node
-
-    @property
-    def node(self) -> KeyByNode:
-        """The step of the plan that makes this stream."""
-        return self._node
-
-    # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
-    @overload
-    def window(  # type: ignore[overload-overlap]
-        self, assigner: MergingWindowAssigner[T, W]
-    ) -> MergingWindowedStream[T, K, W]: ...
-    @overload
-    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W]: ...
-    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W] | MergingWindowedStream[T, K, W]:
-        """Assign the elements of each key to windows.
-
-        Args:
-            assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
-                can merge.
-        """
-        settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
-        if isinstance(assigner, MergingWindowAssigner):
-            return MergingWindowedStream(settings)
-        return WindowedStream(settings)
-
-    def count_window(self, size: int, slide: int | None = None) -> WindowedStream[T, K, GlobalWindow]:
-        """Windows of ``size`` elements of a key.
-
-        Without ``slide`` a window fires when it has ``size`` elements, and begins anew. With it, every ``slide``
-        elements the last ``size`` ones are evaluated.
-
-        Raises:
-            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
-        """
-        return WindowedStream(count_window(self._node, DataStream, size, slide))
-
-    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
-        """Make one element from each; the result has no keys. See :meth:`DataStream.map`."""
-        return self._without_keys().map(function, name=name)
-
-    # As for streams without keys: the first overload is for functions that return Any.
-    @overload
-    def flat_map(self, function: Callable[[T], list[R]], *, name: str | None = None) -> DataStream[R]: ...
-    @overload
-    @deprecated(WRAP_IT)
-    def flat_map(  # type: ignore[overload-overlap]
-        self, function: Callable[[T], OneValue], *, name: str | None = None
-    ) -> NotRecords: ...
-    @overload
-    def flat_map(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]: ...
-    def flat_map(
-        self, function: Callable[[T], Iterable[Any] | None], *, name: str | None = None
-    ) -> DataStream[Any] | NotRecords:
-        """Make any number of elements from each; the result has no keys. See :meth:`DataStream.flat_map`."""
-        return self._without_keys().flat_map(function, name=name)
-
-    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
-        """Keep the elements for which the function is true; the result has no keys."""
-        return self._without_keys().filter(function, name=name)
-
-    def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
-        """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs."""
-        plain = [other._without_keys() if isinstance(other, KeyedStream) else other for other in others]
-        return self._without_keys().union(*plain)
-
-    def _without_keys(self) -> DataStream[T]:
-        return DataStream(self._node.input)
-
-    @overload
-    def connect(self, other: KeyedStream[U, K]) -> KeyedConnectedStreams[T, U, K]: ...
-    @overload
-    def connect(self, other: BroadcastStream[U]) -> BroadcastConnectedStream[T, U, K]: ...
-    def connect(
-        self, other: KeyedStream[U, K] | BroadcastStream[U]
-    ) -> KeyedConnectedStreams[T, U, K] | BroadcastConnectedStream[T, U, K]:
-        """This stream and another one, to be processed together by key.
-
-        Args:
-            other: A keyed stream with keys of the same type, or a stream of rules that :meth:`DataStream.broadcast`
-                made.
-
-        Raises:
-            InvalidArgumentError: If the keys are known to be of different types.
-        """
-        if isinstance(other, BroadcastStream):
-            return BroadcastConnectedStream(self._node, other.node, DataStream)
-        return KeyedConnectedStreams(self._keyed_with(other, "connect"), DataStream)
-
-    def interval_join(self, other: KeyedStream[U, K]) -> IntervalJoin[T, U, K]:
-        """Join elements of this stream and of another one that share a key and are near in time.
-
-        Args:
-            other: The right stream.
-
-        Raises:
-            InvalidArgumentError: If the keys are known to be of different types.
-        """
-        return IntervalJoin(self._keyed_with(other, "interval_join"), DataStream)
-
-    def as_of_join(self, other: KeyedStream[U, K]) -> AsOfJoin[T, U, K]:
-        """Join each element with the last one of another stream, of the same key, at or before its timestamp.
-
-        Args:
-            other: The right stream, of versions.
-
-        Raises:
-            InvalidArgumentError: If the keys are known to be of different types.
-        """
-        return AsOfJoin(self._keyed_with(other, "as_of_join"), DataStream)
-
-    def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
-        """As :meth:`as_of_join`; elements come out without a version, too, with None in its place."""
-        return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"), DataStream)
-
-    def _keyed_with(self, other: object, call: str) -> KeyByNode:
-        if not isinstance(other, KeyedStream):
-            raise InvalidArgumentError(
-                f"{call} on a keyed stream needs another keyed stream",
-                given=other,
-                expected="a KeyedStream with keys of the same type",
-                where=caller_location(),
-                hint="call key_by on both streams",
-            )
-        left, right = self._node, other._node
-        return keyed_by_both(
-            (left.input, left.selector),
-            (right.input, right.selector),
-            (left.key_type, right.key_type),
-            counts_at_once=True,
-        )
-
-    def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
-        """Process each element of a key, with state and timers.
-
-        Args:
-            function: Gets elements and timers.
-            name: Names the step.
-        """
-        if not isinstance(function, KeyedProcessFunction):
-            raise InvalidArgumentError(
-                "process needs a process function",
-                given=function,
-                expected="an instance of KeyedProcessFunction",
-                where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
-            )
-        kind = base_argument(function, KeyedProcessFunction, 2)
-        return self._process(function, kind or iterable_item(result_type(function.process_element)), name)
-
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
-        """Emit, for each element, the elements of its key so far combined into one.
-
-        Args:
-            function: Combines what was combined so far with a new element: a function, or a
-                :class:`~windrow.functions.ReduceFunction`.
-            name: Names the step.
-        """
-        check_function(function, "reduce")
-        rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
-        return self._process(rolling, self._node.element_type, name)
-
-    def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
-        """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements."""
-        check_function(selector, "sum")
-        return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name)
-
-    def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
-        """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements."""
-        check_function(selector, "min")
-        return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
-
-    def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
-        """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements."""
-        check_function(selector, "max")
-        return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
-
-    def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first."""
-        check_function(selector, "min_by")
-        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
-        return self._process(rolling, self._node.element_type, name)
-
-    def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Emit, for each element, the one of its key so far with the highest selected value; of equals the first."""
-        check_function(selector, "max_by")
-        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
-        return self._process(rolling, self._node.element_type, name)
-
-    def _process(
-        self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None
-    ) -> DataStream[R]:
-        return DataStream(
-            KeyedProcessNode(
-                input=self._node, function=function, name=name, element_type=element_type, location=caller_location()
-            )
-        )
-
-    def _pair(self, selector: Callable[[T], object]) -> object | None:
-        value = result_type(selector)
-        if self._node.key_type is None or value is None:
-            return None
-        pair: object = tuple.__class_getitem__((self._node.key_type, value))
-        return pair
-
-    def __repr__(self) -> str:
-        return node_line("KeyedStream", self._node)
 
 
 _HINTS: Mapping[type[object], str] = {

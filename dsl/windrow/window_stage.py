@@ -14,6 +14,7 @@ from typing_extensions import deprecated
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
 from windrow.aggregates.selectors import selector_type
+from windrow.arguments import check_awaits_nothing
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
@@ -189,6 +190,7 @@ class WindowStage(Generic[T, W]):
                 expected="a callable, or a ReduceFunction",
                 where=caller_location(),
             )
+        check_awaits_nothing(function, "reduce")
         return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
 
     def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
@@ -464,6 +466,7 @@ def check_apply(function: F) -> F:
             expected="a callable; process takes a ProcessWindowFunction",
             where=caller_location(),
         )
+    check_awaits_nothing(function, "apply")
     return function
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.counting import Count
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, TimeEvictor
-from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import AsyncFunction, CoMapFunction, MapFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, RateSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
@@ -231,6 +232,87 @@ def test_count_windows_need_positive_sizes(size: int) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match="must be positive"):
             call()
+
+
+async def later(element: Any) -> Any:
+    return element
+
+
+async def several_later(element: Any) -> AsyncIterator[Any]:
+    yield element
+
+
+class Later(MapFunction[int, int]):
+    # What mypy refuses is tried.
+    async def map(self, value: int) -> int:  # type: ignore[override]
+        return value
+
+
+class BothLater(CoMapFunction[int, int, int]):
+    def map1(self, value: int) -> int:
+        return value
+
+    async def map2(self, value: int) -> int:  # type: ignore[override]
+        return value
+
+
+class Asked(AsyncFunction[int, int]):
+    async def invoke(self, value: int) -> int:
+        return value
+
+
+# Any: as above.
+asynchronous: list[Any] = [later, several_later, partial(later), Later(), Asked(), Asked().invoke]
+
+AWAITING: list[tuple[str, Callable[[Any], object]]] = [
+    ("map", numbers.map),
+    ("flat_map", numbers.flat_map),
+    ("filter", numbers.filter),
+    ("map_batches", lambda function: numbers.map_batches(function, size=2)),
+    ("key_by", numbers.key_by),
+    ("map", keyed.map),
+    ("flat_map", keyed.flat_map),
+    ("filter", keyed.filter),
+    ("reduce", keyed.reduce),
+    ("map", lambda function: numbers.connect(numbers).map(abs, function)),
+    ("apply", windows.apply),
+    ("reduce", windows.reduce),
+]
+
+
+@pytest.mark.parametrize(
+    "function", asynchronous, ids=["def", "iterator", "partial", "class", "AsyncFunction", "method"]
+)
+@pytest.mark.parametrize(
+    ("name", "call"), AWAITING, ids=[f"{name} {place}" for place, (name, _) in enumerate(AWAITING)]
+)
+def test_a_coroutine_function_is_refused_where_nobody_awaits(
+    name: str, call: Callable[[Any], object], function: object
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        call(function)
+    assert caught.value.message == f"{name} does not await what a coroutine function gives"
+    assert caught.value.given is function
+    assert str(caught.value.where).startswith(f"{__file__}:")
+    assert "use map_async(function, capacity=...)" in str(caught.value.hint)
+
+
+def test_a_function_of_two_streams_with_a_coroutine_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="map does not await what a coroutine function gives"):
+        numbers.connect(numbers).map(BothLater())
+
+
+def test_the_whole_text_of_an_error_about_a_coroutine_function() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        numbers.map(later)
+    at = f"{__file__}:{sys._getframe().f_lineno - 1}"
+    assert str(caught.value) == (
+        "map does not await what a coroutine function gives\n"
+        "  given:    <function later>\n"
+        "  expected: a function without async, whose result is there when it returns\n"
+        f"  where:    {at}\n"
+        "  hint:     use map_async(function, capacity=...), which has many under way at once"
+    )
 
 
 def test_the_whole_text_of_one() -> None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -33,7 +33,19 @@ from windrow.functions import (
     ProcessWindowContext,
     ProcessWindowFunction,
 )
-from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.kafka import KafkaSink
+from windrow.sinks import (
+    CollectSink,
+    CsvFileSink,
+    DatabaseSink,
+    DeltaSink,
+    FunctionSink,
+    JsonFileSink,
+    ParquetFileSink,
+    Sink,
+    TextFileSink,
+    WriterSink,
+)
 from windrow.sources import JsonFileSource, MalformedRecord
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import (
@@ -391,6 +403,51 @@ def test_a_sink_whose_columns_are_unknown(
         )
     ]
     Pipeline("plan", celsius.returns(float).sink_to(sink("out")))
+
+
+# Any: sinks of every type of elements.
+SINKS_WITH_COLUMNS: list[Callable[[], Sink[Any]]] = [
+    lambda: JsonFileSink("out"),
+    lambda: CsvFileSink("out"),
+    lambda: ParquetFileSink("out"),
+    lambda: DatabaseSink("sqlite:///out.db", "out"),
+    lambda: DeltaSink("out"),
+    lambda: KafkaSink("host:9092", "out"),
+    lambda: WriterSink(lambda frame: frame.writeStream),
+]
+
+
+@pytest.mark.parametrize("sink", SINKS_WITH_COLUMNS, ids=lambda sink: type(sink()).__name__)
+def test_elements_of_several_types_have_no_columns(sink: Callable[[], Sink[Any]]) -> None:
+    made = sink()
+    both = unstamped().union(from_collection(["a"], str), from_collection([None], type(None)))
+    end = both.filter(bool).sink_to(made)
+    at = here(line() - 1)
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", end)
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.where) == (
+        f"the sink {made.describe()!r} has the columns of one type, and the elements are of several: Reading and str",
+        f"plan.6.sink, {at}",
+    )
+    assert fault.hint == (
+        "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each type a "
+        "sink of their own"
+    )
+    Pipeline("plan", both.map(repr).returns(str).sink_to(sink()))
+
+
+def test_a_text_sink_names_the_types_of_a_union() -> None:
+    sink: Any = TextFileSink("out")
+    with pytest.raises(PlanError, match=r"takes str only, and the elements are int \| str"):
+        Pipeline("plan", from_collection([1], int).union(from_collection(["a"], str)).sink_to(sink))
+
+
+def test_a_sink_with_columns_takes_one_type_and_none() -> None:
+    either = from_collection([1, None]).returns(Annotated[int, "a number"] | None)
+    Pipeline("plan", either.sink_to(JsonFileSink("out")))
+    Pipeline("plan", unstamped().union(unstamped()).sink_to(JsonFileSink("out")))
+    Pipeline("plan", unstamped().union(from_collection(["a"], str)).sink_to(CollectSink[Reading | str]()))
 
 
 def hint_of(stream: DataStream[Any]) -> str:

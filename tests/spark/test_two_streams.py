@@ -16,12 +16,15 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
 from windrow.evictors import Evictor, EvictorContext, TimestampedValue
 from windrow.functions import (
+    CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
     OnTimerContext,
+    ProcessContext,
     ProcessJoinContext,
     ProcessJoinFunction,
 )
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, int | None, int | None]
 Found = dict[str, list[Any]]
+BIG = OutputTag("big", int)
 LATE_LEFT, LATE_RIGHT, FAR = OutputTag("late left", Event), OutputTag("late right", Event), OutputTag("far", int)
 
 
@@ -68,6 +72,19 @@ class Sums(KeyedCoProcessFunction[str, Event, Event, tuple[str, int, int]]):
 
     def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[tuple[str, int, int]]:
         yield context.key, timestamp, context.get_state(self._SUM).get() or 0
+
+
+class Apart(CoProcessFunction[Event, Event, tuple[str, int | None]]):
+    """Emits left values below 20, and each right one twice; left values from 20 on go to a side output."""
+
+    def process_element1(self, value: Event, context: ProcessContext) -> Iterable[tuple[str, int | None]] | None:
+        if value.value >= 20:
+            context.output(BIG, value.value)
+            return None
+        return [(f"left {value.value}", context.timestamp)]
+
+    def process_element2(self, value: Event, context: ProcessContext) -> Iterable[tuple[str, int | None]]:
+        yield from [(f"right {value.value}", context.timestamp)] * 2
 
 
 @dataclass(frozen=True)
@@ -141,6 +158,12 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)
+    apart = left.connect(right).process(Apart(), name="apart")
+    outputs.add("apart", apart, key=None)
+    outputs.add("big", apart.get_side_output(BIG), key=None)
+    # Behind it there may be keys, and windows by the lower watermark.
+    counted = apart.key_by(lambda found: found[0][:4]).window(tumbling)
+    outputs.add("counted", counted.aggregate(agg.combine(agg.key(), agg.count())), key=None)
     return outputs, outputs.pipeline("two streams")
 
 

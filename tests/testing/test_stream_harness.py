@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from tests.operators.streams import Event, key_of, millis
 from windrow import DataStream, OutputTag, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import TimestampedValue
+from windrow.functions import ProcessContext, ProcessFunction
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow, TumblingEventTimeWindows
@@ -42,6 +44,91 @@ def test_outputs_are_handed_out_once() -> None:
         harness.process_element(Event("a", 4, 8), timestamp=4)
         assert harness.take_side_output(LATE) == [TimestampedValue(Event("a", 4, 8), 4)]
         assert harness.take_side_output(LATE) == []
+
+
+LARGE = OutputTag("large", int)
+
+
+class Small(ProcessFunction[int, int]):
+    """Puts large numbers out at a side output; the record that it returns is the number itself."""
+
+    def process_element(self, value: int, context: ProcessContext) -> Iterable[int]:
+        if value > 10:
+            context.output(LARGE, value)
+            return []
+        return [value]
+
+
+def small(source: PushSource[int]) -> DataStream[int]:
+    return from_source(source).process(Small())
+
+
+@pytest.mark.parametrize("explains", [True, False], ids=["explains", "fast"])
+def test_side_outputs_of_steps_without_keys_are_seen(explains: bool) -> None:
+    source = PushSource(int)
+    with StreamHarness(small(source), source, explains=explains) as harness:
+        harness.process_element(11, timestamp=5)
+        harness.process_element(1)
+        harness.process_element(12)
+        assert harness.take_side_output(LARGE) == [TimestampedValue(11, 5), TimestampedValue(12, None)]
+        assert harness.take_side_output(LARGE) == []
+        assert harness.take_values() == [1]
+
+
+def test_side_outputs_that_are_read_are_seen_as_well() -> None:
+    source = PushSource(int)
+    stream = small(source)
+    large = stream.get_side_output(LARGE).map(lambda number: -number)
+    with StreamHarness(stream, source, also=(large,)) as harness:
+        harness.process_element(11)
+        harness.snapshot_restore()
+        harness.process_element(12)
+        assert [element.value for element in harness.take(large)] == [-11, -12]
+        assert [element.value for element in harness.take_side_output(LARGE)] == [11, 12]
+
+
+def test_side_outputs_behind_keyed_steps_and_of_several_steps_are_seen_together() -> None:
+    source = PushSource(int)
+    doubled = small(source).key_by(lambda number: number % 2).reduce(lambda a, b: a + b).process(Small())
+    with StreamHarness(doubled, source) as harness:
+        for number in (11, 8, 6):
+            harness.process_element(number)
+        # 11 leaves at the first step; 14, the sum of 8 and 6, at the last one.
+        assert sorted(element.value for element in harness.take_side_output(LARGE)) == [11, 14]
+
+
+def test_what_times_out_is_seen() -> None:
+    async def waiting(value: list[int]) -> list[int]:
+        if len(value) > 1:
+            await asyncio.Event().wait()
+        return value
+
+    slow = OutputTag("slow", list[int])
+    source = PushSource(list[int])
+    stream = from_source(source).map_async(waiting, capacity=2, timeout=millis(20), timed_out=slow)
+    with StreamHarness(stream, source) as harness:
+        harness.process_element([1])
+        harness.process_element([2, 3], timestamp=4)
+        assert harness.take_side_output(slow) == [TimestampedValue([2, 3], 4)]
+        assert harness.take_values() == [[1]]
+
+
+def test_what_a_reader_changes_stays_as_it_was_put_out() -> None:
+    long = OutputTag("long", list[int])
+
+    class Long(ProcessFunction[list[int], int]):
+        def process_element(self, value: list[int], context: ProcessContext) -> None:
+            context.output(long, value)
+
+    def emptied(value: list[int]) -> int:
+        value.clear()
+        return 0
+
+    source = PushSource(list[int])
+    stream = from_source(source).process(Long())
+    with StreamHarness(stream, source, also=(stream.get_side_output(long).map(emptied),)) as harness:
+        harness.process_element([1, 2])
+        assert [element.value for element in harness.take_side_output(long)] == [[1, 2]]
 
 
 def test_time_stands_still_unless_it_is_moved_and_never_goes_back() -> None:

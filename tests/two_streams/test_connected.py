@@ -23,18 +23,23 @@ from tests.two_streams.shop import (
     seconds,
     values,
 )
-from windrow import DataStream, WatermarkStrategy
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection
 from windrow.functions import (
     CoFlatMapFunction,
     CoMapFunction,
+    CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
     OnTimerContext,
+    ProcessContext,
     RuntimeContext,
     TimeDomain,
 )
+from windrow.sinks import CollectSink
 from windrow.state import ListStateDescriptor, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 
 BOTH = ORDER_STREAM.connect(PAYMENT_STREAM)
 ORDER = ValueStateDescriptor("order", str)
@@ -200,3 +205,98 @@ def test_two_functions_map_each_stream() -> None:
         order(harness, "a", 1)
         pay(harness, "x", 0)
         assert harness.take_values() == [Order("north", "a"), "x", "x"]
+
+
+LOUD = OutputTag("loud", str)
+NUMBERS = OutputTag("numbers", int)
+
+
+class Sorted(CoProcessFunction[Order, Payment, str]):
+    """Emits names; those in capitals go to one side output, lengths of names of payments to another."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.log.append("open")
+        self.seen = runtime_context.metrics.counter("seen")
+
+    def close(self) -> None:
+        self.log.append("close")
+
+    def process_element1(self, value: Order, context: ProcessContext) -> Iterable[str] | None:
+        self.seen.inc()
+        if value.name.isupper():
+            context.output(LOUD, value.name)
+            return None
+        return [f"order {value.name}"]
+
+    def process_element2(self, value: Payment, context: ProcessContext) -> Iterable[str]:
+        self.seen.inc()
+        if value.name.isupper():
+            context.output(LOUD, value.name)
+        context.output(NUMBERS, len(value.name))
+        yield f"{value.name} at {context.timestamp}"
+        yield value.name[::-1]
+
+
+# time      0    1    2    3
+# orders    a    B
+# payments            xy   Z
+# loud           B         Z
+def test_a_process_function_without_keys_splits_both_streams() -> None:
+    function = Sorted()
+    with driven(BOTH.process(function)) as harness:
+        order(harness, "a", 0)
+        order(harness, "B", 1)
+        pay(harness, "xy", 2)
+        harness.snapshot_restore()
+        pay(harness, "Z", 3)
+        assert values(harness) == [
+            ("order a", 0),
+            ("xy at 2000", 2_000),
+            ("yx", 2_000),
+            ("Z at 3000", 3_000),
+            ("Z", 3_000),
+        ]
+        assert [(found.value, found.timestamp) for found in harness.take_side_output(LOUD)] == [
+            ("B", 1_000),
+            ("Z", 3_000),
+        ]
+        assert [found.value for found in harness.take_side_output(NUMBERS)] == [2, 1]
+        assert harness.counter("seen") == 4
+    assert function.log.count("open") == function.log.count("close") > 0
+
+
+def test_side_outputs_of_both_streams_are_streams() -> None:
+    split = BOTH.process(Sorted(), name="split")
+    loud = split.get_side_output(LOUD)
+    assert (split.element_type, loud.element_type) == (str, str)
+    with driven(split, loud) as harness:
+        order(harness, "A", 0)
+        pay(harness, "X", 0)
+        assert [element.value for element in harness.take(loud)] == ["A", "X"]
+
+
+# time       0  1  2  3  4  5  6
+# orders     a              ^6
+# payments         x(2)  ^4    ^5          windows of five seconds, behind the function
+def test_what_is_behind_has_the_lower_watermark() -> None:
+    windows = BOTH.process(Sorted()).window_all(TumblingEventTimeWindows.of(seconds(5)))
+    with driven(windows.apply(lambda window, found: [list(found)])) as harness:
+        order(harness, "a", 0)
+        pay(harness, "x", 2)
+        harness.process_watermark(6_000, source=ORDERS)
+        harness.process_watermark(4_000, source=PAYMENTS)
+        assert harness.take_values() == []
+        harness.process_watermark(5_000, source=PAYMENTS)
+        assert harness.take_values() == [["order a", "x at 2000", "x"]]
+
+
+def test_a_runner_gives_what_the_harness_gives() -> None:
+    orders = from_collection([Order("north", "a"), Order("north", "B")], Order)
+    split = orders.connect(from_collection([Payment("north", "x")], Payment)).process(Sorted())
+    names, loud = CollectSink[str](), CollectSink[str]()
+    result = LocalRunner().run(Pipeline("p", split.sink_to(names), split.get_side_output(LOUD).sink_to(loud)))
+    assert sorted(result.collected(names)) == ["order a", "x", "x at None"]
+    assert result.collected(loud) == ["B"]

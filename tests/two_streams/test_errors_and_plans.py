@@ -32,9 +32,11 @@ from windrow.evictors import CountEvictor
 from windrow.functions import (
     CoFlatMapFunction,
     CoMapFunction,
+    CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
     OnTimerContext,
+    ProcessContext,
     ProcessJoinContext,
     ProcessJoinFunction,
 )
@@ -91,6 +93,23 @@ class Failing(KeyedCoProcessFunction[str, Order, Payment, str]):
 
     def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[str]:
         raise ValueError("no timer")
+
+
+class FailingApart(CoProcessFunction[Order, Payment, str]):
+    def process_element1(self, value: Order, context: ProcessContext) -> Iterable[str]:
+        return []
+
+    def process_element2(self, value: Payment, context: ProcessContext) -> Iterable[str]:
+        raise ValueError("no")
+
+
+class OneText(CoProcessFunction[Order, Payment, str]):
+    def process_element1(self, value: Order, context: ProcessContext) -> Iterable[str]:
+        return []
+
+    # Any text is an iterable of texts to the type checker.
+    def process_element2(self, value: Payment, context: ProcessContext) -> str:
+        return value.name
 
 
 class FailingPairs(ProcessJoinFunction[Order, Payment, str]):
@@ -248,6 +267,22 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: KEYED.connect(KEYED_PAYMENTS).process(Failing),
         ["connected streams need a process function of two inputs"],
     ),
+    "connected streams without keys and a function with keys": (
+        lambda: BOTH.process(Failing()),
+        ["connected streams without keys need a process function of two inputs without keys"],
+    ),
+    "connected streams without keys and a class": (
+        lambda: BOTH.process(FailingApart),
+        [
+            "connected streams without keys need a process function of two inputs without keys",
+            "given:    <class 'tests.two_streams.test_errors_and_plans.FailingApart'>",
+            "expected: an instance of CoProcessFunction",
+        ],
+    ),
+    "connected keyed streams and a function without keys": (
+        lambda: KEYED.connect(KEYED_PAYMENTS).process(FailingApart()),
+        ["connected streams need a process function of two inputs"],
+    ),
     "a function of both and a second": (
         lambda: BOTH.map(Named(), payment_key),
         ["a CoMapFunction is for both streams, and a second function was given"],
@@ -306,6 +341,9 @@ def test_plans_that_are_refused() -> None:
     sessions: Any = EventTimeSessionWindows.with_gap(seconds(1))
     assert "DeltaTrigger(1.0) cannot merge" in faults(PAIRS.window(sessions).trigger(delta).apply(pair))
     assert "GlobalWindows" in faults(PAIRS.window(GlobalWindows.create()).apply(pair))
+    assert "OneText.process_element2 returns str, whose items would be taken for records" in faults(
+        BOTH.process(OneText())
+    )
 
 
 # A function of a pair can put out to no tag: what it is asked for is not there.
@@ -362,6 +400,7 @@ A, X = "Order(shop='north', name='bad')", "Payment(shop='north', name='x')"
         (BETWEEN.process(FailingPairs()), f"key 'north', left {A}, right {X}"),
         (KEYED.as_of_join(KEYED_PAYMENTS).apply(failing), f"key 'north', left {A}, right {X}"),
         (KEYED.connect(KEYED_PAYMENTS).process(Failing()), f"key 'north', element {A}"),
+        (BOTH.process(FailingApart()), f"element {X}"),
         (JOIN.where(lambda order: 1 // 0).equal_to(payment_key).window(TEN).apply(pair), f"element {A}"),
     ],
 )
@@ -424,6 +463,14 @@ def test_plans_of_connected_streams_read_as_they_are_written() -> None:
     assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[6:8] == [
         "  6 key_by   <- 5     order_key and payment_key  : Order or Payment",
         "  7 process  <- 6     Failing  : str",
+    ]
+    assert explained(BOTH.process(FailingApart()))[1:7] == [
+        "  1 source            pushed by a test  : Order",
+        "  2 map      <- 1     left  : Order or Payment",
+        "  3 source            pushed by a test  : Payment",
+        "  4 map      <- 3     right  : Order or Payment",
+        "  5 union    <- 2, 4    : Order or Payment",
+        "  6 process  <- 5     FailingApart  : str",
     ]
     assert explained(BOTH.map(Named()))[2:7] == [
         "  2 map      <- 1     Named",

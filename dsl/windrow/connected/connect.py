@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overload
 
-from windrow.arguments import check_function
-from windrow.connected.sides import keyed_by_both
+from typing_extensions import TypeVar as TypeVarWithDefault
+
+from windrow.arguments import check_awaits_nothing, check_function
+from windrow.connected.sides import both_inputs, keyed_by_both
 from windrow.errors import InvalidArgumentError
 from windrow.functions.element import FlatMapFunction, MapFunction
-from windrow.functions.marked import CoProcess
-from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
+from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
+from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, UnionNode
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 
@@ -29,16 +31,32 @@ K = TypeVar("K")
 R = TypeVar("R")
 S = TypeVar("S")
 H = TypeVar("H", bound=Hashable)
+J = TypeVarWithDefault("J", bound=Hashable, default=Never)
+U_contra = TypeVar("U_contra", contravariant=True)
+J_co = TypeVar("J_co", covariant=True)
+
+
+class NoOtherKey(Protocol[U_contra, J_co]):
+    """Stands beside the second selector of ``key_by`` for type checkers alone: no function is written as one.
+
+    mypy would widen the key type until it fits both selectors, to ``object`` if need be. Given two ways to read the
+    second selector, it takes the key type from the first one, and refuses a second one with keys of another type.
+    pyright widens all the same: its key type is the union of both, which the function behind ``key_by`` does not take.
+    """
+
+    def __call__(self, element: U_contra, /) -> J_co: ...
 
 
 class ConnectedStreams(Generic[L, U]):
     """Two streams, of elements ``L`` and ``U``, that are processed together. Made by ``DataStream.connect``."""
 
-    __slots__ = ("_left", "_right")
+    __slots__ = ("_left", "_make_stream", "_right")
 
     def __init__(self, left: DataStream[L], right: DataStream[U]) -> None:
         self._left = left
         self._right = right
+        # Any: the module of streams, which knows their constructor, imports this one.
+        self._make_stream: Callable[[Node], DataStream[Any]] = type(left)
 
     @overload
     def map(self, function: CoMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
@@ -62,7 +80,7 @@ class ConnectedStreams(Generic[L, U]):
             second: A function of those of the second stream, where the first one is a plain function.
             name: Names the step of the first stream.
         """
-        first, other = _both(function, second, CoMapFunction, _First, _Second)
+        first, other = _both("map", function, second, CoMapFunction, _First, _Second)
         return self._together(self._left.map(first, name=name), self._right.map(other), function, CoMapFunction)
 
     @overload
@@ -93,16 +111,49 @@ class ConnectedStreams(Generic[L, U]):
         """
         first: Callable[[L], Iterable[Any] | None]
         other: Callable[[U], Iterable[Any] | None]
-        first, other = _both(function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
+        first, other = _both("flat_map", function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
         made: DataStream[Any] = self._left.flat_map(first, name=name)
         return self._together(made, self._right.flat_map(other), function, CoFlatMapFunction)
 
-    def key_by(self, first: Callable[[L], H], second: Callable[[U], H]) -> KeyedConnectedStreams[L, U, H]:
+    def process(self, function: CoProcessFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+        """Make records from each element of both streams, and split them into side outputs.
+
+        There are no keys, so there is neither state nor a timer; with :meth:`key_by` there is both.
+
+        Args:
+            function: Gets the elements, and puts out to what ``get_side_output`` takes.
+            name: Names the step.
+        """
+        if not isinstance(function, CoProcessFunction):
+            hint = f"{function.__name__}()" if isinstance(function, type) else None
+            if isinstance(function, KeyedCoProcessFunction):
+                hint = "key_by(first, second) splits both streams by key, for a function with state and timers"
+            raise InvalidArgumentError(
+                "connected streams without keys need a process function of two inputs without keys",
+                given=function,
+                expected="an instance of CoProcessFunction",
+                where=caller_location(),
+                hint=hint,
+            )
+        kind = base_argument(function, CoProcessFunction, 2)
+        return self._make_stream(
+            ProcessNode(
+                input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
+                function=CoProcessWithoutKeys(function),
+                name=name,
+                element_type=kind or iterable_item(result_type(function.process_element1)),
+                location=caller_location(),
+            )
+        )
+
+    def key_by(
+        self, first: Callable[[L], H], second: Callable[[U], H] | NoOtherKey[U, J]
+    ) -> KeyedConnectedStreams[L, U, H | J]:
         """Split both streams by key, so that elements of one key are processed together.
 
         Args:
             first: Takes the key from an element of the first stream; see :meth:`windrow.DataStream.key_by`.
-            second: Takes it from one of the second stream. Keys are of the same type.
+            second: Takes it from one of the second stream. Keys are of the same type, that of the first ones.
 
         Raises:
             InvalidArgumentError: If the keys are known to be of different types.
@@ -110,7 +161,7 @@ class ConnectedStreams(Generic[L, U]):
         for selector in (first, second):
             check_function(selector, "key_by")
         node = keyed_by_both((self._left.node, first), (self._right.node, second), counts_at_once=True)
-        return KeyedConnectedStreams(node, type(self._left))
+        return KeyedConnectedStreams(node, self._make_stream)
 
     def _together(
         self, first: DataStream[Any], second: DataStream[Any], function: object, base: type
@@ -153,7 +204,9 @@ class KeyedConnectedStreams(Generic[L, U, K]):
                 given=function,
                 expected="an instance of KeyedCoProcessFunction",
                 where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+                hint=f"{function.__name__}()"
+                if isinstance(function, type)
+                else "connect(...) of streams without keys takes a CoProcessFunction",
             )
         kind = base_argument(function, KeyedCoProcessFunction, 3)
         return self._make_stream(
@@ -201,7 +254,12 @@ class _SecondOfMany(_Half, FlatMapFunction[Any, Any]):
 
 
 def _both(
-    function: object, second: object, kind: type, first_half: Callable[[Any], Any], second_half: Callable[[Any], Any]
+    call: str,
+    function: object,
+    second: object,
+    kind: type,
+    first_half: Callable[[Any], Any],
+    second_half: Callable[[Any], Any],
 ) -> tuple[Any, Any]:
     """The functions of the first and of the second stream."""
     if isinstance(function, kind):
@@ -212,6 +270,7 @@ def _both(
                 expected="no second function",
                 where=caller_location(),
             )
+        check_awaits_nothing(function, call)
         return first_half(function), second_half(function)
     if not callable(function) or not callable(second):
         raise InvalidArgumentError(

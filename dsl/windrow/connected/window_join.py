@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 __all__ = [
     "CoGroupEqualTo",
     "CoGroupWhere",
+    "CoGroupWithWindow",
     "CoGroupedStreams",
     "JoinEqualTo",
     "JoinWhere",
+    "JoinWithWindow",
     "JoinedStreams",
     "MergingWindowCoGroup",
     "MergingWindowJoin",
     "TwoStreams",
     "WindowCoGroup",
     "WindowJoin",
+    "WithWindow",
 ]
 
 L = TypeVar("L")
@@ -192,8 +195,11 @@ class _Settings(WindowSettings):
     late: LateTags = NO_LATE_TAGS
 
 
-class _BothStage(WindowStage[L | U, W], Generic[L, U, W]):
-    """The base of all stages of windows of two streams."""
+class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
+    """Windows of two streams, joined or grouped; what both kinds share.
+
+    The type parameters are the elements of the left and of the right stream, and the windows.
+    """
 
     __slots__ = ("_both",)
 
@@ -250,7 +256,12 @@ class _BothStage(WindowStage[L | U, W], Generic[L, U, W]):
         return self._both.make_stream(replace(node, late_tags=self._both.late))
 
 
-class _JoinStage(_BothStage[L, U, W], Generic[L, U, A, B, H, W]):
+class JoinWithWindow(WithWindow[L, U, W], Generic[L, U, A, B, H, W]):
+    """Windows in which two streams are joined, whether they may merge or not; :meth:`apply` makes records of pairs.
+
+    The type parameters are those of :class:`JoinedStreams`, the key, and the windows.
+    """
+
     __slots__ = ()
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
@@ -271,7 +282,7 @@ class _JoinStage(_BothStage[L, U, W], Generic[L, U, A, B, H, W]):
         return self._joined(JoinPairs(function, self._both.kind), made, name)
 
 
-class WindowJoin(_JoinStage[L, U, A, B, H, W]):
+class WindowJoin(JoinWithWindow[L, U, A, B, H, W]):
     """Windows in which two streams are joined."""
 
     __slots__ = ()
@@ -281,7 +292,7 @@ class WindowJoin(_JoinStage[L, U, A, B, H, W]):
         return self._triggered(trigger, may_lose_data)
 
 
-class MergingWindowJoin(_JoinStage[L, U, A, B, H, W]):
+class MergingWindowJoin(JoinWithWindow[L, U, A, B, H, W]):
     """Windows that may merge, such as sessions, in which two streams are joined."""
 
     __slots__ = ()
@@ -291,7 +302,12 @@ class MergingWindowJoin(_JoinStage[L, U, A, B, H, W]):
         return self._triggered(trigger, may_lose_data)
 
 
-class _CoGroupStage(_BothStage[L, U, W], Generic[L, U, H, W]):
+class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
+    """Windows in which two streams are grouped, whether they may merge or not; :meth:`apply` makes records of lists.
+
+    The type parameters are the elements of the left and of the right stream, the key, and the windows.
+    """
+
     __slots__ = ()
 
     def apply(
@@ -308,7 +324,7 @@ class _CoGroupStage(_BothStage[L, U, W], Generic[L, U, H, W]):
         return self._joined(CoGroup(function), iterable_item(result_type(function)), name)
 
 
-class WindowCoGroup(_CoGroupStage[L, U, H, W]):
+class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):
     """Windows in which two streams are grouped."""
 
     __slots__ = ()
@@ -318,7 +334,7 @@ class WindowCoGroup(_CoGroupStage[L, U, H, W]):
         return self._triggered(trigger, may_lose_data)
 
 
-class MergingWindowCoGroup(_CoGroupStage[L, U, H, W]):
+class MergingWindowCoGroup(CoGroupWithWindow[L, U, H, W]):
     """Windows that may merge, such as sessions, in which two streams are grouped."""
 
     __slots__ = ()

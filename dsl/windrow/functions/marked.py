@@ -14,7 +14,13 @@ from windrow.functions.element import MapFunction
 from windrow.functions.names import function_name
 from windrow.functions.process import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.functions.rich import RichFunction, RuntimeContext
-from windrow.functions.two_inputs import KeyedCoProcessFunction, ProcessJoinContext, ProcessJoinFunction
+from windrow.functions.stateless import ProcessContext, ProcessFunction
+from windrow.functions.two_inputs import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    ProcessJoinContext,
+    ProcessJoinFunction,
+)
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.functions.wrapper import Wrapper
 
@@ -27,6 +33,7 @@ __all__ = [
     "RIGHT",
     "CoGroup",
     "CoProcess",
+    "CoProcessWithoutKeys",
     "FromLeft",
     "FromRight",
     "JoinKind",
@@ -138,6 +145,21 @@ class CoProcess(Wrapper, KeyedProcessFunction[Any, Tagged[Any, Any], Any]):
 
     def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[Any] | None:
         return self.function.on_timer(timestamp, context)
+
+    def describe(self) -> str:
+        return self.function.describe()
+
+
+class CoProcessWithoutKeys(Wrapper, ProcessFunction[Tagged[Any, Any], Any]):
+    """A function of two inputs without keys, for the step, which has one."""
+
+    function: CoProcessFunction[Any, Any, Any]
+
+    def process_element(self, value: Tagged[Any, Any], context: ProcessContext) -> Iterable[Any] | None:
+        side, left, right = value
+        if side == LEFT:
+            return self.function.process_element1(left, context)
+        return self.function.process_element2(right, context)
 
     def describe(self) -> str:
         return self.function.describe()

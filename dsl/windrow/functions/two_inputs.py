@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from windrow.functions.process import KeyedProcessContext, OnTimerContext
 from windrow.functions.rich import RichFunction
+from windrow.functions.stateless import ProcessContext
 
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
@@ -16,6 +17,7 @@ __all__ = [
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",
+    "CoProcessFunction",
     "JoinFunction",
     "KeyedCoProcessFunction",
     "ProcessJoinContext",
@@ -51,6 +53,35 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
     @abstractmethod
     def flat_map2(self, value: U_contra) -> Iterable[R_co] | None:
         """Called for each element of the second stream."""
+
+
+class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
+    """Makes records from each element of two connected streams, and puts others out at side outputs; without keys.
+
+    The type parameters are the elements of the first and of the second stream, and the result. It has no state and no
+    timers: what both streams are to share needs keys, and a :class:`KeyedCoProcessFunction`. The streams may be read by
+    different workers, each of which opens a copy of its own, so fields of the function are no place for it either.
+    """
+
+    @abstractmethod
+    def process_element1(self, value: L_contra, context: ProcessContext) -> Iterable[R_co] | None:
+        """Called for each element of the first stream.
+
+        Args:
+            value: The element, which the function may change: nobody else sees it.
+            context: The timestamp, and side outputs.
+
+        Returns:
+            The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.
+        """
+
+    @abstractmethod
+    def process_element2(self, value: U_contra, context: ProcessContext) -> Iterable[R_co] | None:
+        """Called for each element of the second stream; see :meth:`process_element1`."""
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return type(self).__name__
 
 
 class KeyedCoProcessFunction(RichFunction, ABC, Generic[K, L_contra, U_contra, R_co]):

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "widest"]
+__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "members", "widest"]
 
 # What a type checker takes for the other one.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
@@ -77,6 +77,11 @@ def _is_subclass(one: object, other: object) -> bool:
 def holds_none(kind: object) -> bool:
     """Whether a type says that a value may be None."""
     return type(None) in _options(kind)
+
+
+def members(kind: object) -> list[object]:
+    """The types that values of a type may have, each once, None left out: those of a union, or the type itself."""
+    return [option for option in dict.fromkeys(_options(kind)) if option is not type(None)]
 
 
 def _options(kind: object) -> list[object]:

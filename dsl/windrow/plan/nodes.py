@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, NamedTuple, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, NamedTuple, Union, get_args, get_origin
 
 from windrow.errors import Location
 from windrow.evictors import Evictor
@@ -537,4 +538,6 @@ def type_name(kind: object) -> str:
         return "?"
     if get_origin(kind) is Tagged:
         return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(kind))
     return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)

@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
-from windrow.aggregates.facts import FilledWindow
-from windrow.aggregates.selectors import selector_type
-from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
-from windrow.functions.marked import CoGroup, CoProcess, JoinPairs, OneRecord
+from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
@@ -23,7 +20,6 @@ from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import is_single
 from windrow.plan.fitting import can_fit
-from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
@@ -47,10 +43,11 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.own_parts import state_faults, unrun_faults
+from windrow.plan.sink_faults import folder_faults, key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
-from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, Sink, WriterSink
+from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
@@ -108,7 +105,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
-    yield from _sink_set_faults(steps)
+    yield from sink_set_faults(steps)
     yield from folder_faults(steps)
 
 
@@ -198,15 +195,11 @@ def _timed_join_faults(node: TimedJoinNode, step: Step, taken: TakenTags) -> Ite
 
 @_node_faults.register
 def _key_faults(node: KeyByNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
-    kind = _key_type(node)
+    kind = key_type(node)
     part = unhashable_part(kind)
     if part is not None:
         within = "" if part == kind else f" in {type_name(kind)}"
         yield Fault(f"keys of type {type_name(part)}{within} cannot be hashed", step.where, KEY_HINT)
-
-
-def _key_type(node: KeyByNode) -> object | None:
-    return node.key_type or selector_type(node.selector, node.element_type)
 
 
 @_node_faults.register
@@ -244,7 +237,10 @@ def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
 
 @_emitting.register
 def _emitting_without_keys(node: ProcessNode) -> tuple[object, ...]:
-    return (node.function.process_element,)
+    function = node.function
+    if isinstance(function, CoProcessWithoutKeys):
+        return (function.function.process_element1, function.function.process_element2)
+    return (function.process_element,)
 
 
 @_emitting.register
@@ -473,76 +469,8 @@ def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag
 
 
 @_node_faults.register
-def _sink_faults(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
-    if isinstance(node.input, KeyByNode):
-        yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
-    if node.sink.needs_schema and node.input.element_type is None:
-        takes = node.sink.takes
-        yield Fault(
-            f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not"
-            if takes is None
-            else f"the sink {node.sink.describe()!r} takes {takes.__name__} only; the type of the elements is unknown",
-            step.where,
-            _type_hint(node.input),
-        )
-    elif node.sink.takes not in (None, node.input.element_type):
-        yield Fault(
-            f"the sink {node.sink.describe()!r} takes {node.sink.takes.__name__} only, and the elements are "
-            f"{getattr(node.input.element_type, '__name__', node.input.element_type)}",
-            step.where,
-            "map the elements before sink_to",
-        )
-
-
-def _type_hint(node: Node) -> str:
-    """How to say the type of the elements of a step: at the first step in front of it that loses it."""
-    # The type of a side output comes from its tag, and from no step.
-    while not isinstance(node, SideOutputNode):
-        before = next((source for source in node.inputs if source.element_type is None), None)
-        if before is None:
-            break
-        node = before
-    lost = f"the type is lost at {node.name or node.kind}" + (f", {node.location}" if node.location else "")
-    if isinstance(node, SideOutputNode):
-        return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
-    if isinstance(node, SourceNode):
-        return f"{lost}: give the source the type of its elements, or call returns(Type) before sink_to"
-    if isinstance(node, WindowNode) and _lacks_key_type(node):
-        return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
-    return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
-
-
-def _lacks_key_type(node: WindowNode) -> bool:
-    """Whether the results of windows have the key in them, and its type is not known."""
-    process, source = node.function.process, node.input
-    has_key = isinstance(process, FilledWindow) and "key" in process.places
-    return has_key and isinstance(source, KeyByNode) and _key_type(source) is None
-
-
-def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
-    sinks = [(step, step.node.sink) for step in steps if isinstance(step.node, SinkNode)]
-    for place, (step, sink) in enumerate(sinks):
-        # Two custom sinks that are equal write to one place.
-        first = next((other for other, earlier in sinks[:place] if _is_one_sink(earlier, sink)), None)
-        if first is not None and isinstance(sink, CollectSink):
-            yield Fault(
-                "one CollectSink takes several streams",
-                step.where,
-                f"make one for each stream; the first is that of {first.where}",
-            )
-        elif first is not None:
-            yield Fault(
-                "one sink takes several streams",
-                step.where,
-                "make one for each stream, which writes to a place of its own: batches have the same numbers in all; "
-                f"the first is that of {first.where}",
-            )
-        if isinstance(sink, WriterSink) and len(sinks) > 1:
-            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
-
-
-def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
-    return one is other if isinstance(one, CollectSink) else isinstance(one, CustomSink) and one == other
+def _faults_of_sink(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+    yield from sink_faults(node, step)
 
 
 @singledispatch

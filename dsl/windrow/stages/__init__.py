@@ -1,1 +1,1 @@
-"""Parts of the builder stages: ready-made calls of windows, and steps that need no keys."""
+"""Parts of the builder: keyed streams, ready-made calls of windows, and steps that need no keys."""

@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction
 from types import CoroutineType
 from typing import Any, get_args, get_origin
 
-from windrow.arguments import check_function
+from windrow.arguments import check_callable, check_function
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
@@ -67,7 +67,7 @@ def map_async_node(
 ) -> MapAsyncNode:
     """The step of a coroutine function."""
     where = caller_location()
-    check_function(function, "map_async")
+    check_callable(function, "map_async")
     check_positive(capacity, "the capacity of map_async", where=where)
     if not _is_asynchronous(function):
         raise InvalidArgumentError(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
+from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.recorder import Recorder, StepRecorder
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
@@ -68,11 +69,11 @@ class _ConstantBuffer(_Buffer):
 
 
 class _RecordedBuffer(_Buffer):
-    """Takes what a window operator emits, and records it."""
+    """Takes what an operator emits, and records it."""
 
     __slots__ = ("_recorder",)
 
-    def __init__(self, recorder: StepRecorder) -> None:
+    def __init__(self, recorder: StepRecorder | EventRecorder) -> None:
         super().__init__()
         self._recorder = recorder
 
@@ -95,9 +96,10 @@ Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory]]
 
 
 class Execution:
-    """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit.
+    """A pipeline in execution, by the ids of the steps.
 
-    One that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
+    ``observe`` is called with all that keyed steps emit, and with what steps without keys put out at side outputs. One
+    that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
     """
 
     def __init__(
@@ -120,13 +122,13 @@ class Execution:
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         # The same for elements that reach all keys.
         self._rules: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
+        show = None if observe is None else self._show
         self._fragments = {
-            port: Fragment(topology, port, self, self._tracker_of)
+            port: Fragment(topology, port, self, self._tracker_of, observe=show)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
-        found = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
-        self._recorders = {identifier: each for identifier, each in found.items() if each is not None}
+        self._recorders = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
@@ -134,11 +136,16 @@ class Execution:
                 operator = make_operator(step)
             else:
                 operator = operator_for(step, fast=fast and recorder is None)
-            if step.id in self._recorders:
-                operator.witness = self._recorders[step.id]
+            recorder_of_step = self._recorders.get(step.id)
+            if isinstance(recorder_of_step, StepRecorder):
+                operator.witness = recorder_of_step
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
+
+    def _show(self, port: Port, values: list[Any], timestamps: list[int | None]) -> None:
+        assert self._observe is not None, "fragments show what somebody observes"
+        self._observe(port, Elements(values, timestamps))
 
     def _buffer_of(self, step: Step) -> _Buffer:
         recorder = self._recorders.get(step.id)
@@ -196,9 +203,10 @@ class Execution:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
                 # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
                 if following > operator.current_watermark:
-                    if recorder is not None:
-                        recorder.watermark(operator, following)
-                    operator.advance_watermark(following)
+                    if recorder is None:
+                        operator.advance_watermark(following)
+                    else:
+                        recorder.advance_watermark(operator, following)
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
@@ -209,10 +217,14 @@ class Execution:
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, rules first."""
+        recorder = self._recorders.get(step.id)
         for rules in self._rules.pop((step.id, before), ()):
             operator = self.operators[step.id]
             assert isinstance(operator, BroadcastOperator), "rules are sent to steps that take them"
-            operator.process_broadcast(rules.values, rules.timestamps)
+            if isinstance(recorder, EventRecorder):
+                recorder.process_broadcast(operator, rules.values, rules.timestamps)
+            else:
+                operator.process_broadcast(rules.values, rules.timestamps)
         for batch in self._inboxes.pop((step.id, before), ()):
             self._process(step, batch)
 

@@ -1,4 +1,4 @@
-"""Records what goes through the window steps of an execution."""
+"""Records what goes through the keyed steps of an execution; this module those with windows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from windrow.panes import ChangeKind, PaneInfo
 from windrow.plan import Step, WindowNode
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import MergingWindowAssigner
+from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS
@@ -34,17 +35,21 @@ class Recorder:
 
     def __init__(self) -> None:
         self._steps: dict[str, StepRecorder] = {}
+        self._processes: dict[str, EventRecorder] = {}
 
-    def of(self, step: Step) -> StepRecorder | None:
-        """The recorder of a step; None for a step without windows."""
+    def of(self, step: Step) -> StepRecorder | EventRecorder:
+        """The recorder of a keyed step."""
         if not isinstance(step.node, WindowNode):
-            return None
+            return self._processes.setdefault(step.id, EventRecorder(step))
         return self._steps.setdefault(step.id, StepRecorder(step, step.node))
 
     @property
     def recording(self) -> Recording:
         """What was recorded so far."""
-        return Recording({identifier: recorder.recording for identifier, recorder in self._steps.items()})
+        return Recording(
+            {identifier: recorder.recording for identifier, recorder in self._steps.items()},
+            {identifier: recorder.recording for identifier, recorder in self._processes.items()},
+        )
 
 
 @dataclass(slots=True)
@@ -123,10 +128,11 @@ class StepRecorder:
             if before is not None and _Counted.of(operator, key).shows_drop(before):
                 self._elements[place] = replace(element, is_dropped=True)
 
-    def watermark(self, operator: KeyedOperator, watermark: int) -> None:
-        """Record a move of the watermark, before the operator takes it."""
+    def advance_watermark(self, operator: KeyedOperator, watermark: int) -> None:
+        """Record a move of the watermark, and let the operator follow it."""
         self._begin(operator)
         self._watermarks.append(RecordedWatermark(watermark=watermark, moment=self._moment))
+        operator.advance_watermark(watermark)
 
     def clock(self, operator: KeyedOperator) -> None:
         """Take the time of what follows from the operator's clock."""

@@ -42,7 +42,7 @@ class LocalRunner:
     Args:
         clock: Gives processing time in milliseconds; by default the clock of the machine.
         fast: Whether steps of common shapes run in a faster form; the results are the same.
-        record: Whether the result has a recording of what went through each window step, from which
+        record: Whether the result has a recording of what went through each keyed step, from which
             :func:`windrow_runtime.pictures.timeline` draws a picture. No step runs in a faster form then.
     """
 

@@ -42,7 +42,7 @@ from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
-from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, ProcessStep
+from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, Taps
 from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -70,7 +70,8 @@ class Fragment:
     """The stateless steps that read from one port, up to the next boundaries.
 
     Steps that lead to keyed steps in ``fed_by_columns`` alone are left out: these get their elements as columns.
-    Timestamp-assigning steps show their elements to what ``observer_of`` gives.
+    Timestamp-assigning steps show their elements to what ``observer_of`` gives. ``observe`` is shown what leaves steps
+    at side outputs.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Fragment:
         output: FragmentOutput,
         observer_of: ObserverOf,
         fed_by_columns: frozenset[str] = frozenset(),
+        observe: Callable[[Port, Values, Timestamps], None] | None = None,
     ) -> None:
         self._topology = topology
+        self._observe = observe
         self._changes = _Changes(output) if carries_changes(topology.node_of(port)) else None
         self._output: FragmentOutput = self._changes or output
         self._observer_of = observer_of
@@ -153,7 +156,8 @@ class Fragment:
         if isinstance(node, ChangelogNode):
             return _Changelog(step, then, node.function, self._changes)
         if isinstance(node, (ProcessNode, MapAsyncNode)):
-            taps = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
+            readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
+            taps = Taps(step, readers_of, self._observing(step))
             return (
                 ProcessStep(step, then, taps, node)
                 if isinstance(node, ProcessNode)
@@ -169,6 +173,12 @@ class Fragment:
             return _FlatMap(step, then, node.function)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
         return FusedStep(step, then)
+
+    def _observing(self, step: Step) -> Observe | None:
+        observe = self._observe
+        if observe is None:
+            return None
+        return lambda tag, values, timestamps: observe(Port(step.id, tag), values, timestamps)
 
 
 class _Map(FusedStep):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
-from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, raise_call_error, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 
@@ -22,14 +22,21 @@ _NONE: Final = object()
 """Stands for the result of an element that has timed out, since None may be one."""
 
 
-class _Taps:
-    """Hands elements to the readers of side outputs."""
+Observe: TypeAlias = Callable[[str, Values, Timestamps], None]
+"""Is shown what leaves a step at a side output, by the name of its tag, whether or not something reads it."""
 
-    def __init__(self, step: Step, taps: Mapping[str, Sequence[FusedStep]]) -> None:
+
+class Taps:
+    """Hands elements to the readers of side outputs, by the names of their tags, and shows them to an observer."""
+
+    def __init__(self, step: Step, taps: Mapping[str, Sequence[FusedStep]], observe: Observe | None = None) -> None:
         self._steps = {tag: FusedStep(step, readers, constant=False) for tag, readers in taps.items()}
+        self._observe = observe
 
     def push(self, tag: str, values: Values, timestamps: Timestamps) -> None:
         """Hands on elements of one side output."""
+        if self._observe is not None:
+            self._observe(tag, own_all(values), timestamps)
         step = self._steps.get(tag)
         if step is not None:
             step.push(values, timestamps)
@@ -38,12 +45,10 @@ class _Taps:
 class ProcessStep(FusedStep):
     """Calls a process function without keys."""
 
-    def __init__(
-        self, step: Step, then: Sequence[FusedStep], taps: Mapping[str, Sequence[FusedStep]], node: ProcessNode
-    ) -> None:
+    def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: ProcessNode) -> None:
         super().__init__(step, then, constant=False)
         self.function: Any = node.function  # is opened and closed
-        self._taps = _Taps(step, taps)
+        self._taps = taps
         self._context = _Context()
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -114,13 +119,11 @@ class BatchStep(FusedStep):
 class AsyncStep(FusedStep):
     """Runs a coroutine for each element, a number of them side by side, until all are done."""
 
-    def __init__(
-        self, step: Step, then: Sequence[FusedStep], taps: Mapping[str, Sequence[FusedStep]], node: MapAsyncNode
-    ) -> None:
+    def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: MapAsyncNode) -> None:
         super().__init__(step, then, constant=False)
         self.function: Any = node.function
         self._node = node
-        self._taps = _Taps(step, taps)
+        self._taps = taps
         self._loop = _Loop()
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

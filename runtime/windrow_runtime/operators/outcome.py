@@ -64,7 +64,9 @@ class PipelineResult:
 
     @property
     def recording(self) -> Recording:
-        """What went through each window step; :func:`windrow_runtime.pictures.timeline` draws it.
+        """What went through each keyed step.
+
+        :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
 
         Raises:
             InvalidArgumentError: If the run was not recorded.

@@ -1,9 +1,10 @@
-"""A recording holds what went through the window steps of a run, as plain data; pictures are drawn from it."""
+"""A recording holds what went through the keyed steps of a run, as plain data; pictures are drawn from it."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 from windrow.errors import InvalidArgumentError
@@ -107,15 +108,77 @@ class StepRecording:
     panes: tuple[RecordedPane, ...]
 
 
+class Lane(Enum):
+    """The ways on which something reaches a step without windows."""
+
+    ELEMENTS = "elements"
+    """The elements of its only keyed stream."""
+
+    FIRST = "first stream"
+    """The elements of the first one of two streams, the left one of a join."""
+
+    SECOND = "second stream"
+    """The elements of the second one."""
+
+    RULES = "rules"
+    """The elements of a broadcast stream."""
+
+    WATERMARK = "watermark"
+    """Moves of the watermark, which fire timers in event time."""
+
+    CLOCK = "clock"
+    """Moves of the clock that let something out, by timers in processing time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedEvent:
+    """Something that reached a step without windows, and what the step emitted at once.
+
+    Attributes:
+        lane: What it is.
+        key: The key of an element; None for what is for all keys.
+        value: The element, or the new time in milliseconds.
+        timestamp: The timestamp of an element; None for none.
+        moment: When it came.
+        results: What the step emitted to its main output, in order.
+    """
+
+    lane: Lane
+    key: Hashable
+    value: Any
+    timestamp: int | None
+    moment: Moment
+    results: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecording:
+    """What went through one keyed step without windows: a process function, or a join by time.
+
+    Attributes:
+        step: The id of the step.
+        name: What ``explain()`` calls it.
+        lanes: The ways on which elements reach it.
+        events: What reached it, in order.
+    """
+
+    step: str
+    name: str
+    lanes: tuple[Lane, ...]
+    events: tuple[RecordedEvent, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What went through the window steps of a run.
+    """What went through the keyed steps of a run.
 
     Attributes:
         steps: The recording of each window step, by its id.
+        processes: That of each other keyed step: of process functions, and of joins by time.
     """
 
     steps: Mapping[str, StepRecording]
+    processes: Mapping[str, ProcessRecording] = field(default_factory=dict)
 
     def of(self, step: str | None = None) -> StepRecording:
         """The recording of one step.
@@ -136,6 +199,26 @@ class Recording:
         if step not in self.steps:
             raise InvalidArgumentError("the recording has no such window step", given=step, expected=known)
         return self.steps[step]
+
+    def of_process(self, step: str | None = None) -> ProcessRecording:
+        """The recording of one keyed step without windows.
+
+        Args:
+            step: The id of the step, as ``explain()`` shows it; by default the only such step.
+
+        Raises:
+            InvalidArgumentError: If there is no such step, or which one is meant is not clear.
+        """
+        known = ", ".join(self.processes) or "no keyed step without windows"
+        if step is None and len(self.processes) == 1:
+            return next(iter(self.processes.values()))
+        if step is None or step not in self.processes:
+            raise InvalidArgumentError(
+                "the keyed step without windows must be named",
+                given=f"a recording of {known}" if step is None else step,
+                expected="step='...'" if step is None else known,
+            )
+        return self.processes[step]
 
 
 def recorded(recording: Recording | None, hint: str, where: object = None) -> Recording:

@@ -1,22 +1,31 @@
-"""Pictures of a run: event time across, processing time up, as the Dataflow paper draws them."""
+"""Pictures of a run: windows as the Dataflow paper draws them, other keyed steps with a lane for each stream."""
 
 from windrow_runtime.operators.recording import (
+    Lane,
     Moment,
+    ProcessRecording,
     RecordedElement,
+    RecordedEvent,
     RecordedPane,
     RecordedWatermark,
     Recording,
     StepRecording,
 )
-from windrow_runtime.pictures.drawing import Timeline, timeline
+from windrow_runtime.pictures.drawing import timeline
+from windrow_runtime.pictures.lanes import lanes
+from windrow_runtime.pictures.picture import Timeline
 
 __all__ = [
+    "Lane",
     "Moment",
+    "ProcessRecording",
     "RecordedElement",
+    "RecordedEvent",
     "RecordedPane",
     "RecordedWatermark",
     "Recording",
     "StepRecording",
     "Timeline",
+    "lanes",
     "timeline",
 ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Recording, StepRecording
 from windrow_runtime.pictures.axes import Axis
 from windrow_runtime.pictures.legend import legend
-from windrow_runtime.pictures.page import page
+from windrow_runtime.pictures.page import page, table_of
 from windrow_runtime.pictures.panel import Panel
+from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, whole
 from windrow_runtime.pictures.scene import Scene, Times, keys_of
-from windrow_runtime.pictures.style import style_sheet
 from windrow_runtime.pictures.svg import element, number, shortened, text, wrapped
 
 # Any in this module: values of every type.
@@ -31,53 +30,9 @@ EVERY_KEY: Final = _Keys.EVERY
 MOST_PANELS: Final = 12
 """A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
 
-_CLASS: Final = "windrow-timeline"
 _LEFT, _RIGHT = 98.0, 40.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Timeline:
-    """A picture of a run. Notebooks show it by themselves.
-
-    Attributes:
-        title: Its title.
-        svg: The picture as SVG, which stands by itself.
-        html: A page with the picture, and a table of its panes.
-    """
-
-    title: str
-    svg: str
-    html: str
-
-    def __repr__(self) -> str:
-        return f"Timeline({self.title!r}, {len(self.svg):,} characters of SVG)"
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def save(self, path: str | Path) -> Path:
-        """Write the picture to a file, as SVG or as HTML by the suffix of its name.
-
-        Args:
-            path: The file; it is written anew.
-
-        Returns:
-            The file.
-
-        Raises:
-            InvalidArgumentError: If the suffix is another one.
-        """
-        file = Path(path)
-        contents = {".svg": self.svg, ".html": self.html}
-        if file.suffix not in contents:
-            raise InvalidArgumentError(
-                "a picture is SVG or HTML", given=str(path), expected="a path with .svg or .html"
-            )
-        file.write_text(contents[file.suffix], encoding="utf-8")
-        return file
-
-
-LEAST_WIDTH: Final = 240
 LEAST_HEIGHT: Final = 60
 
 
@@ -195,20 +150,8 @@ class _Drawing:
             words_left = f"{left_out} more {'key' if left_out == 1 else 'keys'}, not drawn; key=... chooses one"
             parts.append(element("text", {"class": "note", "x": _LEFT, "y": y - 4}, text(words_left)))
         high, entries = legend(panels, _LEFT, self.width - _RIGHT, y + 6)
-        svg = self._whole(words, [*parts, *entries], y + high + 14)
-        return Timeline(words, svg, page(words, svg, panels, shows_keys=shows_keys))
-
-    def _whole(self, words: str, parts: Sequence[str], height: float) -> str:
-        size = f"0 0 {number(self.width)} {number(height)}"
-        return element(
-            "svg",
-            {"xmlns": "http://www.w3.org/2000/svg", "class": _CLASS, "role": "img", "viewBox": size}
-            | {"width": self.width, "height": height},
-            element("title", {}, text(words)),
-            element("style", {}, text(style_sheet(_CLASS)).replace("&quot;", '"')),
-            element("rect", {"class": "ground", "width": self.width, "height": height}),
-            "\n".join(parts),
-        )
+        svg = whole(words, [*parts, *entries], self.width, y + high + 14)
+        return Timeline(words, svg, page(words, svg, *table_of(panels, shows_keys=shows_keys)))
 
     def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
         """A panel, and where it ends with its labels."""

@@ -1,4 +1,4 @@
-"""Writes a page with a picture, and a table of its panes."""
+"""Writes a page with a picture, and a table of what it shows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from windrow_runtime.pictures.style import colours_of
 from windrow_runtime.pictures.svg import shortened, text
 
 
-def page(title: str, svg: str, panels: Sequence[Panel], *, shows_keys: bool) -> str:
-    """A page in HTML that needs no other file."""
-    light, dark = colours_of("ground", "ink")
+def table_of(panels: Sequence[Panel], *, shows_keys: bool) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The heads and the rows of a table of panes, in the order in which they came out."""
     heads = ["key"] * shows_keys + ["window", "at", "timing", "change", "result"]
-    rows = [_row("th", heads)]
+    rows: list[Sequence[str]] = []
     for panel in panels:
-        # In the order in which they came out, withdrawals with the panes that replace what they take back.
+        # Withdrawals stand with the panes that replace what they take back.
         boxes = sorted([*panel.scene.withdrawals, *panel.scene.boxes], key=lambda box: box.pane.moment.order)
         for pane in (box.pane for box in boxes):
             cells = [repr(panel.scene.key)] * shows_keys
             cells += [panel.window_text(pane), panel.at_text(pane), pane.pane.timing.value if pane.pane else ""]
-            cells += [pane.kind.value, panel.values_text(pane)]
-            rows.append(_row("td", [shortened(cell, 200) for cell in cells]))
+            rows.append([*cells, pane.kind.value, panel.values_text(pane)])
+    return heads, rows
+
+
+def page(title: str, svg: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A page in HTML that needs no other file."""
+    light, dark = colours_of("ground", "ink")
+    table = [_row("th", heads), *(_row("td", [shortened(cell, 200) for cell in cells]) for cells in rows)]
     return "\n".join(
         (
             "<!DOCTYPE html>",
@@ -42,7 +47,7 @@ def page(title: str, svg: str, panels: Sequence[Panel], *, shows_keys: bool) -> 
             "<body>",
             svg,
             "<table>",
-            *rows,
+            *table,
             "</table>",
             "</body>",
             "</html>",

@@ -12,6 +12,10 @@ _COLOURS: Final = {
     "grid": ("#e3e7ec", "#2b323c"),
     "element": ("#ffd8a8", "#7a4a12"),
     "element-line": ("#b35900", "#ffb366"),
+    "second": ("#d3e5ff", "#1d3f6e"),
+    "second-line": ("#2f6fd0", "#79b0ff"),
+    "rules": ("#ecd9fa", "#4a2566"),
+    "rules-line": ("#8a3fc7", "#cf9bff"),
     "dropped": ("#e6e8eb", "#353c47"),
     "watermark": ("#0a7d55", "#46d39a"),
     "early": ("#2f6fd0", "#79b0ff"),
@@ -44,6 +48,13 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .element .cross { stroke: $withdrawn; stroke-width: 2 }
 .number { font-size: 10px; font-weight: 600; text-anchor: middle }
 .dropped .number { stroke: $dropped; stroke-width: 3px; paint-order: stroke }
+.line { font-size: 12px; font-weight: 600 }
+.box rect { fill: $element; stroke: $element-line; stroke-width: 1.3 }
+.box.second rect { fill: $second; stroke: $second-line }
+.box.rules rect { fill: $rules; stroke: $rules-line }
+.box.time rect { fill: $ground; stroke: $watermark; stroke-width: 2 }
+.box.result rect { fill: $ground; stroke: $on-time; stroke-width: 2 }
+.arrow { stroke: $soft; stroke-width: 1.4; fill: none }
 .beside { font-size: 10px; fill: $soft; stroke: $ground; stroke-width: 3px; paint-order: stroke }
 """
 

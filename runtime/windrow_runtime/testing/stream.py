@@ -124,7 +124,7 @@ class StreamHarness(Generic[In, Out]):
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
         explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
             that a runner gives them; the results are the same.
-        record: Whether to record what goes through each window step; :attr:`recording` has it then.
+        record: Whether to record what goes through each keyed step; :attr:`recording` has it then.
 
     Example:
         >>> from datetime import timedelta
@@ -334,13 +334,18 @@ class StreamHarness(Generic[In, Out]):
         return [element.value for element in self.take_output()]
 
     def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
-        """The elements that went to the side output ``tag`` of any step since it was last asked; late elements too."""
+        """The elements that went to the side output ``tag`` of any step since it was last asked.
+
+        Late elements, what a process function puts out with keys or without, and what times out at ``map_async``.
+        """
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
 
     @property
     def recording(self) -> Recording:
-        """What went through each window step so far; :func:`windrow_runtime.pictures.timeline` draws it.
+        """What went through each keyed step so far.
+
+        :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
 
         Raises:
             InvalidArgumentError: If the harness does not record.

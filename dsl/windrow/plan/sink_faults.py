@@ -1,0 +1,157 @@
+"""Validates the sinks of a plan: whether their columns can be known, and whether each has a place of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from windrow.addresses.paths import is_inside, reads_from, real_path
+from windrow.aggregates.facts import FilledWindow
+from windrow.aggregates.selectors import selector_type
+from windrow.connectors.custom_sink import CustomSink
+from windrow.errors import Fault
+from windrow.plan.fitting import members
+from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
+from windrow.plan.steps import Step
+from windrow.sinks import CollectSink, DeltaSink, FileSink, Sink, WriterSink
+from windrow.sources import FileSource
+
+__all__ = ["folder_faults", "key_type", "sink_faults", "sink_set_faults"]
+
+
+def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
+    """The faults of one sink."""
+    kind = node.input.element_type
+    if isinstance(node.input, KeyByNode):
+        yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
+    if node.sink.needs_schema and kind is None:
+        takes = node.sink.takes
+        yield Fault(
+            f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not"
+            if takes is None
+            else f"the sink {node.sink.describe()!r} takes {takes.__name__} only; the type of the elements is unknown",
+            step.where,
+            _type_hint(node.input),
+        )
+    elif node.sink.takes not in (None, kind):
+        yield Fault(
+            f"the sink {node.sink.describe()!r} takes {node.sink.takes.__name__} only, and the elements are "
+            f"{type_name(kind)}",
+            step.where,
+            "map the elements before sink_to",
+        )
+    elif node.sink.needs_schema and len(kinds := members(kind)) > 1:
+        yield Fault(
+            f"the sink {node.sink.describe()!r} has the columns of one type, and the elements are of several: "
+            f"{' and '.join(map(type_name, kinds))}",
+            step.where,
+            "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
+            "type a sink of their own",
+        )
+
+
+def _type_hint(node: Node) -> str:
+    """How to say the type of the elements of a step: at the first step in front of it that loses it."""
+    # The type of a side output comes from its tag, and from no step.
+    while not isinstance(node, SideOutputNode):
+        before = next((source for source in node.inputs if source.element_type is None), None)
+        if before is None:
+            break
+        node = before
+    lost = f"the type is lost at {node.name or node.kind}" + (f", {node.location}" if node.location else "")
+    if isinstance(node, SideOutputNode):
+        return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
+    if isinstance(node, SourceNode):
+        return f"{lost}: give the source the type of its elements, or call returns(Type) before sink_to"
+    if isinstance(node, WindowNode) and _lacks_key_type(node):
+        return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
+    return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
+
+
+def _lacks_key_type(node: WindowNode) -> bool:
+    """Whether the results of windows have the key in them, and its type is not known."""
+    process, source = node.function.process, node.input
+    has_key = isinstance(process, FilledWindow) and "key" in process.places
+    return has_key and isinstance(source, KeyByNode) and key_type(source) is None
+
+
+def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    """The faults of all sinks of a plan beside each other."""
+    sinks = [(step, step.node.sink) for step in steps if isinstance(step.node, SinkNode)]
+    for place, (step, sink) in enumerate(sinks):
+        # Two custom sinks that are equal write to one place.
+        first = next((other for other, earlier in sinks[:place] if _is_one_sink(earlier, sink)), None)
+        if first is not None and isinstance(sink, CollectSink):
+            yield Fault(
+                "one CollectSink takes several streams",
+                step.where,
+                f"make one for each stream; the first is that of {first.where}",
+            )
+        elif first is not None:
+            yield Fault(
+                "one sink takes several streams",
+                step.where,
+                "make one for each stream, which writes to a place of its own: batches have the same numbers in all; "
+                f"the first is that of {first.where}",
+            )
+        if isinstance(sink, WriterSink) and len(sinks) > 1:
+            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
+
+
+def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
+    return one is other if isinstance(one, CollectSink) else isinstance(one, CustomSink) and one == other
+
+
+def key_type(node: KeyByNode) -> object | None:
+    """The type of the keys, where it is known: as it was given, or as the selector takes them."""
+    return node.key_type or selector_type(node.selector, node.element_type)
+
+
+def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    """The faults of folders, each with both steps: a folder has one sink, and no source reads what a sink writes."""
+    written = [(step, real_path(path)) for step in steps if (path := _written(step)) is not None]
+    for (step, folder), (other, another) in combinations(written, 2):
+        if _is_delta(step) and _is_delta(other):
+            continue  # a table takes the rows of several
+        if _same(folder, another):
+            how = "one folder"
+        elif is_inside(folder, another) or is_inside(another, folder):
+            how = "folders of which one holds the other"
+        else:
+            continue
+        yield Fault(
+            f"the sinks {step.node.describe()!r} and {other.node.describe()!r} write into {how} ({step.where})",
+            other.where,
+            "give each sink a folder of its own, or unite the streams before one sink",
+        )
+    for source in steps:
+        if not isinstance(source.node, SourceNode) or not isinstance(source.node.source, FileSource):
+            continue
+        path = source.node.source.path
+        for step, folder in written:
+            if reads_from(path, folder):
+                yield Fault(
+                    f"the source {source.node.describe()!r} reads what the sink {step.node.describe()!r} writes"
+                    f" ({source.where})",
+                    step.where,
+                    "write into a folder that no source of the pipeline reads",
+                )
+
+
+def _written(step: Step) -> str | None:
+    sink = step.node.sink if isinstance(step.node, SinkNode) else None
+    return sink.path if isinstance(sink, (FileSink, DeltaSink)) else None
+
+
+def _is_delta(step: Step) -> bool:
+    return isinstance(step.node, SinkNode) and isinstance(step.node.sink, DeltaSink)
+
+
+def _same(folder: str, other: str) -> bool:
+    try:
+        # Two mounts of one folder have two names.
+        return folder == other or os.path.samefile(folder, other)
+    except OSError:
+        return False
