@@ -23,7 +23,7 @@ from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import is_single
 from windrow.plan.fitting import can_fit
-from windrow.plan.folders import folder_faults
+from windrow.plan.folders import folder_faults, partition_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
@@ -50,7 +50,7 @@ from windrow.plan.own_parts import state_faults, unrun_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
-from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, Sink, WriterSink
+from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, FileSink, Sink, WriterSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
@@ -492,6 +492,8 @@ def _sink_faults(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault
             step.where,
             "map the elements before sink_to",
         )
+    elif isinstance(node.sink, FileSink) and node.sink.partition_by:
+        yield from partition_faults(node.sink, node.input.element_type, step.where)
 
 
 def _type_hint(node: Node) -> str:
