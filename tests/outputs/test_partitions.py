@@ -367,3 +367,12 @@ def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path
         claim(JsonFileSink(tmp_path, partition_by="name"), "two", begins=True)
     claim(JsonFileSink(tmp_path, partition_by="name", overwrite=True), "two", begins=True)
     assert [path.name for path in tmp_path.iterdir()] == ["_windrow"]
+
+
+def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:
+    sink = JsonFileSink[Row](tmp_path, partition_by="name")
+    claim(sink, "one", begins=True)
+    put(tmp_path, 0, ["name=a/part-0"], "x")
+    (tmp_path / "_batches" / "0").write_text("[")
+    with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/0"):
+        claim(sink, "one", begins=False)

@@ -8,6 +8,7 @@ replace, and lie in a folder that readers pass over.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -136,7 +137,10 @@ def _listed(file: Path) -> list[str]:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [str(name) for name in json.loads(text)]
+    try:
+        return [str(name) for name in json.loads(text)]
+    except ValueError as error:
+        raise OSError(errno.EIO, "the list of the files of a batch is damaged", str(file)) from error
 
 
 def _files(aside: Path) -> Iterator[str]:
