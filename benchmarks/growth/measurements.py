@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.growth.idle import measure_idle
+from benchmarks.growth.joins import measure_joins
 from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery
 from benchmarks.growth.pages import measure_pages
 from benchmarks.growth.records import closing_events, events_of, windows_in_full
@@ -249,6 +250,7 @@ MEASUREMENTS: Final[Mapping[str, Callable[[Scale], Section]]] = {
     "state": measure_state,
     "memory": measure_memory,
     "workers": measure_workers,
+    "joins": measure_joins,
     "shrinking": measure_shrinking,
     "lists": measure_lists,
     "idle": measure_idle,

@@ -21,6 +21,9 @@ class Scale:
         build: In how many batches they come to be.
         elements: How many elements a batch adds to the list of one key.
         lists: How many such batches there are.
+        join_rows: Rows of a batch of two streams that are joined.
+        join_users: How many users they are of.
+        joins: How many such batches there are in the shorter stream; the longer has ten times as many.
         core_rows: Rows of a batch where cores are compared.
         core_rounds: How often each number of cores runs.
         core_warmup: Small batches of each form before, which do not count.
@@ -35,6 +38,9 @@ class Scale:
     build: int
     elements: int
     lists: int
+    join_rows: int
+    join_users: int
+    joins: int
     core_rows: int
     core_rounds: int
     core_warmup: int
@@ -50,6 +56,9 @@ FULL = Scale(
     build=10,
     elements=25_000,
     lists=20,
+    join_rows=20_000,
+    join_users=10_000,
+    joins=20,
     core_rows=1_000_000,
     core_rounds=2,
     core_warmup=40,
@@ -65,6 +74,9 @@ QUICK = Scale(
     build=2,
     elements=1_000,
     lists=8,
+    join_rows=500,
+    join_users=100,
+    joins=1,
     core_rows=2_000,
     core_rounds=1,
     core_warmup=1,

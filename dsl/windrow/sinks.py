@@ -91,6 +91,11 @@ class ConsoleSink(Sink[object]):
 class FileSink(Sink[T_contra]):
     """Files of one format below a folder, one sub-folder a batch. A batch that is run again replaces its own files.
 
+    With ``partition_by`` the files lie in folders of the values of some fields instead, such as
+    ``day=2026-03-01/kind=a%3Ab``, as Spark and Hive have them, and the fields are left out of the files. The names of
+    the files begin with that of the batch. A reader may find the batch in some of these folders a moment before it is
+    in the others.
+
     A folder is for one run and those that go on from its checkpoint. A run refuses a folder with the batches of another
     one before it writes anything. In another file system that is seen only where the run begins anew; whether a run
     that goes on from a checkpoint wrote the batches there is not checked.
@@ -101,15 +106,22 @@ class FileSink(Sink[T_contra]):
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start, and nothing else
             that lies in the folder. A run that goes on from its checkpoint removes nothing. In mounted file systems
             only.
+        partition_by: The field, or the fields, by whose values folders are named, the outermost first. Fields of type
+            ``str``, ``int``, ``bool``, ``date`` or ``Enum``, or one of them and ``None``; at least one field of the
+            record is not among them. ``None``, and as in Spark an empty text, is ``__HIVE_DEFAULT_PARTITION__``.
 
     Raises:
-        InvalidArgumentError: For ``overwrite`` in another file system, where Spark lets no program delete.
+        InvalidArgumentError: For ``overwrite`` in another file system, where Spark lets no program delete, and if
+            ``partition_by`` has an empty name or names a field twice.
     """
 
     format_name = "files"
 
-    def __init__(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, overwrite: bool = False, partition_by: str | Sequence[str] = ()
+    ) -> None:
         self.path = fspath(path)
+        self.partition_by = _names(partition_by, "partition_by of a file sink")
         if overwrite and local_path(self.path) is None:
             raise InvalidArgumentError(
                 "batches are overwritten in mounted file systems only",
@@ -135,7 +147,8 @@ class FileSink(Sink[T_contra]):
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
-        return f"{self.format_name} {self.shown_path}"
+        partitioned = f" partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"{self.format_name} {self.shown_path}{partitioned}"
 
 
 class JsonFileSink(FileSink[T_contra]):
@@ -170,9 +183,15 @@ class CsvFileSink(FileSink[T_contra]):
     format_name = "csv"
 
     def __init__(
-        self, path: str | PathLike[str], *, delimiter: str = ",", header: bool = True, overwrite: bool = False
+        self,
+        path: str | PathLike[str],
+        *,
+        delimiter: str = ",",
+        header: bool = True,
+        overwrite: bool = False,
+        partition_by: str | Sequence[str] = (),
     ) -> None:
-        super().__init__(path, overwrite=overwrite)
+        super().__init__(path, overwrite=overwrite, partition_by=partition_by)
         self.delimiter = checked_delimiter(delimiter)
         self.header = header
 
@@ -185,6 +204,9 @@ class TextFileSink(FileSink[str]):
     """
 
     format_name = "text"
+
+    def __init__(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        super().__init__(path, overwrite=overwrite)
 
     @property
     def takes(self) -> type | None:

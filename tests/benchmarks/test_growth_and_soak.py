@@ -30,13 +30,17 @@ def run(module: str, file: Path, *arguments: str) -> Any:
 def test_growth(tmp_path: Path) -> None:
     quick = ("--quick", "--form", "session")
     (pages,) = run("benchmarks.growth", tmp_path / "pages.json", *quick, "--only", "pages")["sections"]
-    together = (*quick, "--one-process", "--only", "shrinking", "--only", "idle")
-    shrinking, idle = run("benchmarks.growth", tmp_path / "others.json", *together)["sections"]
+    together = (*quick, "--one-process", "--only", "shrinking", "--only", "idle", "--only", "joins")
+    shrinking, idle, joins = run("benchmarks.growth", tmp_path / "others.json", *together)["sections"]
     assert [row[2] for row in pages["rows"]] == ["500", "5,000"]
     assert [row[2] for row in shrinking["rows"]] == ["open", "closed"]
     assert all(claim["holds"] for claim in shrinking["claims"]), shrinking
     # Each query had batches without data, and wrote nothing in them but the watermark.
     assert all(int(row[2]) > 0 and float(row[5]) < 0.01 for row in idle["rows"]), idle
+    assert [row[1:3] for row in joins["rows"]] == [["1", "500"], ["10", "5,000"]] * 2
+    pairs = [claim for claim in joins["claims"] if " pairs of " in claim["text"]]
+    assert len(pairs) == 4
+    assert all(claim["holds"] for claim in pairs), joins
 
 
 @pytest.mark.program

@@ -15,10 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.dataset as ds
 
 from tests.crash.batches import give_next, given, taken, write_taken
 from tests.crash.pipeline import MODES, PLANS, SPANS, TWO_SOURCES, Event, Pane, Span, Total, build, write_input
@@ -187,6 +190,8 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
         return _panes(output)
     if plan in MODES:
         return _totals(output)
+    if plan == "partitions":
+        return _partitions(output)
     if plan == "interval":
         found = _rows(output, "pairs")
         found.update(("files of pairs", total) for total in _read(output / "pairs", Total))
@@ -233,6 +238,19 @@ def _totals(output: Path) -> Counter[tuple[str, Record]]:
     found: Counter[tuple[str, Record]] = Counter()
     for name, sink in totals.items():
         found.update((f"files of {name}", total) for total in result.collected(sink))
+    return found
+
+
+def _partitions(output: Path) -> Counter[tuple[str, Record]]:
+    """What readers of folders of values find, for the plan with partitions."""
+    texts = pa.schema([("key", pa.string()), ("kind", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
+    folders = ds.partitioning(texts, flavor="hive")
+    found: Counter[tuple[str, Record]] = Counter()
+    for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", "csv")):
+        kind = Event if name == "late" else Total
+        schema = pa.schema([texts.field(field.name) for field in fields(kind)])
+        for row in ds.dataset(output / name, schema, form, partitioning=folders).to_table().to_pylist():
+            found[f"files of {name}", kind(**row)] += 1
     return found
 
 

@@ -26,7 +26,7 @@ from windrow.functions import (
     ReadOnlyOnTimerContext,
 )
 from windrow.panes import ChangeKind
-from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
+from windrow.sinks import CsvFileSink, DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import MapStateDescriptor, ReducingStateDescriptor
 from windrow.triggers import (
@@ -50,7 +50,7 @@ __all__ = ["MODES", "PLANS", "SPANS", "TWO_SOURCES", "Event", "Pane", "Span", "T
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
-PLANS = ("one", "watermarks", "parquet", "columns", "panes", *MODES, "interval", "broadcast")
+PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast")
 TWO_SOURCES = ("watermarks", "interval", "broadcast")
 """The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
@@ -133,7 +133,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         folder: The input.
         output: Where sinks write.
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
-            that are all "parquet", so that workers write the files; or one, and steps that all run on "columns"; or
+            that are all "parquet", so that workers write the files, or that have folders of values as "partitions", of
+            which each batch gets many; or one, and steps that all run on "columns"; or
             one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
             in an accumulation mode; or two, which an "interval" join and a join by window bring together, or the second
             one of which is "broadcast" as rules.
@@ -175,6 +176,13 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
             seconds.sink_to(ParquetFileSink(output / "seconds")),
             # Few events are late, so many a batch has none.
             sessions.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
+        )
+    if plan == "partitions":
+        return Pipeline(
+            "crash",
+            seconds.sink_to(ParquetFileSink(output / "seconds", partition_by=("key", "kind"))),
+            sessions.sink_to(JsonFileSink(output / "sessions", partition_by="key")),
+            sessions.get_side_output(late).sink_to(CsvFileSink(output / "late", partition_by=("key", "value"))),
         )
     url = f"sqlite:///{output}/totals.db"
     return Pipeline(

@@ -15,7 +15,8 @@ columns. Many cases then begin with a window step that has a declared aggregate,
 and so runs on columns. The cases of a number are others than without.
 
 With ``--two-inputs`` each case begins with a step of two inputs, see :mod:`tests.differential.two_inputs`, which reads
-two sources. The cases of a number are others than without.
+two sources. The cases of a number are others than without. With ``--columns`` besides, many joins are declared, and run
+on columns; no step has a declared aggregate then.
 
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--columns",
         action="store_true",
-        help="elements from files, so that Spark has their columns, and declared aggregates",
+        help="elements from files, so that Spark has their columns, and declared aggregates or joins",
     )
     parser.add_argument(
         "--two-inputs", action="store_true", help="cases begin with a join, a co-group, connected streams or rules"
@@ -79,8 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             if given:
                 parser.error(f"files of expected outputs are of cases {what}")
-    if options.columns and options.two_inputs:
-        parser.error("cases of two inputs have no declared aggregates")
     expected: dict[int, Found] | None = None
     seed: int = 1 if options.seed is None else options.seed
     if options.against is not None:

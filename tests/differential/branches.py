@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from tests.differential import functions as f
 from tests.differential import mutating as m
+from tests.differential.clocked import stamped_by_clock
 from tests.differential.declared import DeclaredSteps
 from tests.differential.paned import Paned, composed, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
@@ -96,6 +97,7 @@ class Branch:
         self._panes = panes
         self._mode: str | None = None
         self._clocked = clocked
+        self._stamped_by_clock = False
         self._stagger = stagger
         self._mutate = mutate
         self._mutates = False
@@ -112,6 +114,7 @@ class Branch:
         current, mixed, ordered = begin, False, True
         for level in range(chance.choice([1, 1, 2, 2, 3])):
             self._name = f"{self._prefix}.{level}"
+            self._stamped_by_clock = stamped_by_clock(current)
             if level and chance.random() < 0.15:
                 current, mixed = current.union(begin), True
             elif level:
@@ -340,7 +343,11 @@ class Branch:
             EndOfStreamTrigger.create(),
         ]
         if in_time or global_window:  # from an element's timestamp to a window on the clock it can be years
-            triggers += [ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))) for _ in range(2)]
+            intervals = [chance.randrange(10, 80) for _ in range(2)]
+            if self._stamped_by_clock:  # and so it can be from one to the watermark
+                triggers += [CountTrigger.of(interval) for interval in intervals]
+            else:
+                triggers += [ContinuousEventTimeTrigger.of(millis(interval)) for interval in intervals]
         if self._clocked:
             timeout = chance.choice(triggers)
             triggers += [

@@ -63,7 +63,7 @@ class Prepared:
         numbers: Their numbers, all of one group.
         one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
         files: A folder for files that elements come from, which have columns; None: they come from collections. With
-            columns some steps have declared aggregates.
+            columns some steps have declared aggregates, or, of two inputs, some joins are declared.
         two_inputs: Whether cases begin with a step of two inputs, see :mod:`tests.differential.two_inputs`.
     """
 
@@ -94,7 +94,7 @@ class Prepared:
         for number, outputs in self._outputs.items():
             chance = random.Random(f"{seed}, case {number}")
             declared = None
-            if files is not None:
+            if files is not None and not two_inputs:
                 draws = random.Random(f"{seed}, declared {number}"), random.Random(f"{seed}, behind {number}")
                 declared = DeclaredSteps(*draws, outputs, clocked=clocked)
             stagger = random.Random(f"{seed}, staggered {number}")
@@ -112,9 +112,9 @@ class Prepared:
                 branch.grow(stream)
                 continue
             left, right = both
-            branch.grow(
-                TwoInputs(chance, f"{number}.both", outputs, clocked=clocked).step(left, right), behind_keyed=True
-            )
+            declare = None if files is None else random.Random(f"{seed}, declared {number}")
+            step = TwoInputs(chance, f"{number}.both", outputs, clocked=clocked, declare=declare)
+            branch.grow(step.step(left, right), behind_keyed=True)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
             ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential.clocked import stamped_by_clock
 from tests.differential.paned import alone_with_kind, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag
@@ -137,7 +138,7 @@ class DeclaredSteps:
         if paned:
             windows, mode = self._paned(windows, assigner)
         else:
-            windows = self._triggered(windows, assigner)
+            windows = self._triggered(windows, assigner, by_clock=stamped_by_clock(stream))
         bounded = not isinstance(assigner, GlobalWindows)
         late = assigner.is_event_time and chance.random() < 0.4
         if late:
@@ -251,7 +252,7 @@ class DeclaredSteps:
         return said_of_panes(chance, windows.trigger(trigger, may_lose_data=True))
 
     # Any: as in `step`.
-    def _triggered(self, windows: Any, assigner: Assigner) -> Any:
+    def _triggered(self, windows: Any, assigner: Assigner, *, by_clock: bool) -> Any:
         """Windows with a trigger, mostly that of the assigner, and some with an evictor."""
         chance = self._chance
         is_global = isinstance(assigner, GlobalWindows)
@@ -262,7 +263,7 @@ class DeclaredSteps:
             intervals: list[Trigger[Event, Any]] = []
             interval = millis(chance.randrange(10, 90))
             if is_global or assigner.is_event_time:
-                intervals.append(ContinuousEventTimeTrigger.of(interval))
+                intervals.append(trigger if by_clock else ContinuousEventTimeTrigger.of(interval))
             if self._clocked and (is_global or not assigner.is_event_time):
                 intervals.append(ContinuousProcessingTimeTrigger.of(interval))
             trigger = chance.choice(intervals)

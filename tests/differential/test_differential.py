@@ -44,8 +44,9 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.step_form import Form
+from windrow_runtime.columnar.forms.step_form import Form, step_form
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
@@ -77,13 +78,17 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
 
 
-def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession) -> None:
+@pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
+def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
+
+    cases = Prepared(21, range(12), files=tmp_path if columns else None, two_inputs=True)
+    assert bool(_joins_on_columns(cases)) == columns
 
     def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         return SparkRunner(spark, clock=clock).run(pipeline)
 
-    checked = check(Prepared(20, range(12), two_inputs=True), {**INTERPRETER, "Spark": on_spark})
+    checked = check(cases, {**INTERPRETER, "Spark": on_spark})
     assert [failure.report for failure in checked.failures] == []
 
 
@@ -101,6 +106,17 @@ def _on_columns(cases: Prepared) -> list[ColumnarForm]:
         with suppress(DeclinedError):
             found.append(columnar_form(topology, step, _has_columns, partial(results_of, forms)))
             forms[step.id] = found[-1]
+    return found
+
+
+def _joins_on_columns(cases: Prepared) -> list[JoinForm]:
+    """The forms of the joins that such an engine runs on columns."""
+    topology = Topology(cases.pipeline.steps)
+    found: list[JoinForm] = []
+    for step in topology.keyed:
+        with suppress(DeclinedError):
+            form = step_form(topology, step, _has_columns)
+            found += [form] if isinstance(form, JoinForm) else []
     return found
 
 
@@ -173,6 +189,18 @@ def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str])
 def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--local", "--two-inputs", "--cases", "60", "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(": 60 equal, 0 different\n")
+
+
+def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
+    kinds: Counter[object] = Counter()
+    for first in range(0, 160, 20):
+        for form in _joins_on_columns(Prepared(7, range(first, first + 20), files=tmp_path, two_inputs=True)):
+            node = form.step.node
+            process = node.function.process if isinstance(node, WindowNode) else None
+            kinds[process.kind if isinstance(process, JoinPairs) else type(node)] += 1
+    # The watermarks of some inputs look at each element, so that nothing runs on columns there.
+    assert set(kinds) == {IntervalJoinNode, *JoinKind}
+    assert sum(kinds.values()) >= 20
 
 
 def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:

@@ -1,4 +1,7 @@
-"""Random steps of two inputs: window joins, co-groups, interval joins, as-of joins, connected streams, and rules."""
+"""Random steps of two inputs: window joins, co-groups, interval joins, as-of joins, connected streams, and rules.
+
+With columns many of the joins are declared, of fields, and keep to what runs on columns.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tests.differential import functions as f
 from tests.spark.comparison import Event, Outputs, key_of, millis
-from windrow import DataStream, OutputTag
+from windrow import DataStream, OutputTag, joins
 from windrow.evictors import CountEvictor, Evictor, TimeEvictor
 from windrow.functions import (
     BroadcastContext,
@@ -50,6 +53,23 @@ _SIDE = OutputTag[tuple[str, str, int]]("side")
 # Any in this module: windows, triggers and stages of every kind.
 Found: TypeAlias = DataStream[Any]
 
+# Plain comparisons of fields are columns.
+_FILTERS: tuple[Callable[[Event], bool], ...] = (
+    lambda event: event.value > 20,
+    lambda event: event.key != "b",
+    lambda event: event.value % 5 != 2,
+)
+
+
+class Joined(NamedTuple):
+    """The result of a declared join."""
+
+    key: str
+    left_at: int | None
+    left_value: float | None
+    right_at: int | None
+    right_value: int | None
+
 
 class TwoInputs:
     """Draws a step of two inputs, and hands its outputs to ``outputs``.
@@ -59,19 +79,27 @@ class TwoInputs:
         name: Names the step, and begins the names of outputs.
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
+        declare: Draws which joins are declared, apart from all else; None: none is.
     """
 
-    def __init__(self, chance: random.Random, name: str, outputs: Outputs, *, clocked: bool) -> None:
+    def __init__(
+        self, chance: random.Random, name: str, outputs: Outputs, *, clocked: bool, declare: random.Random | None = None
+    ) -> None:
         self._chance = chance
         self._name = name
         self._outputs = outputs
         self._clocked = clocked
+        self._declare = declare
+        # Whether the step is kept to what runs on columns: without triggers, evictors and late elements.
+        self._is_plain = declare is not None and declare.random() < 0.7
 
     def step(self, left: DataStream[Event], right: DataStream[Event]) -> DataStream[Event]:
         """Put a step behind two streams; gives what it puts out as elements of the kind that these have."""
         chance = self._chance
         if chance.random() < 0.3:
-            right = right.filter(partial(f.unlike, chance.randrange(5)))
+            dropped = chance.randrange(5)
+            declare = self._declare
+            right = right.filter(partial(f.unlike, dropped) if declare is None else declare.choice(_FILTERS))
         kinds: list[Callable[[DataStream[Event], DataStream[Event]], Found]] = [
             self._window_join,
             self._window_join,
@@ -83,6 +111,8 @@ class TwoInputs:
             self._connected,
             self._ruled,
         ]
+        if self._is_plain:
+            kinds = [self._window_join, self._window_join, self._interval_join]
         found = chance.choice(kinds)(left, right)
         self._outputs.add(self._name, found, key_of)
         return found.map(f.folded)
@@ -90,17 +120,39 @@ class TwoInputs:
     # Joins by window
 
     def _window_join(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
-        joined: Any = self._chance.choice([left.join, left.left_join, left.full_join])(right)
-        return self._windows(joined, _pair)
+        kind = self._chance.randrange(3)
+        joined: Any = [left.join, left.left_join, left.full_join][kind](right)
+        return self._windows(joined, self._function(may_lack_left=kind == 2, may_lack_right=kind > 0))
+
+    def _function(self, *, may_lack_left: bool = False, may_lack_right: bool = False) -> Callable[..., Any]:
+        """What makes the results of a join."""
+        declare = self._declare
+        if declare is None or not (self._is_plain or declare.random() < 0.3):
+            return _pair
+        # Any: the fields of a full join are others to the type checker than those of an inner one.
+        left: Any = joins.left_or_none if may_lack_left else joins.left
+        right: Any = joins.right_or_none if may_lack_right else joins.right
+        function: Callable[..., Any] = joins.into(
+            Joined,
+            joins.key(),
+            left(lambda event: event.at),
+            left(declare.choice([lambda event: event.value, lambda event: event.value * 0.5])),
+            right(lambda event: event.at),
+            right(lambda event: event.value),
+        )
+        return function
 
     def _co_group(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
         return self._windows(left.co_group(right), _group)
 
     def _windows(self, together: Any, function: Callable[..., Any]) -> Found:
         chance = self._chance
-        assigner = self._assigner()
+        assigner = self._assigner(kinds=4 if self._is_plain else 7)
         merging, is_global = isinstance(assigner, MergingWindowAssigner), isinstance(assigner, GlobalWindows)
         stage = together.where(f.event_key).equal_to(f.event_key).window(assigner)
+        if self._is_plain:
+            plain: Found = stage.apply(function, name=self._name)
+            return plain
         trigger = self._trigger(merging=merging, is_global=is_global)
         stage = stage if trigger is None else stage.trigger(trigger)
         evictor = self._evictor()
@@ -116,9 +168,10 @@ class TwoInputs:
         # Where an evictor has taken all elements, nobody knows their key, so their order is not fixed.
         return found if evictor is None else found.filter(_has_key)
 
-    def _assigner(self) -> WindowAssigner[Event, Any]:
+    def _assigner(self, kinds: int) -> WindowAssigner[Event, Any]:
+        """Draws one of the first kinds."""
         chance = self._chance
-        match chance.randrange(7):
+        match chance.randrange(kinds):
             case 0 | 1 | 2:
                 return TumblingEventTimeWindows.of(millis(chance.randrange(1, 200)))
             case 3:
@@ -168,12 +221,12 @@ class TwoInputs:
             bounded = bounded.lower_bound_exclusive()
         if chance.random() < 0.3:
             bounded = bounded.upper_bound_exclusive()
-        late_left, late_right = chance.random() < 0.5, chance.random() < 0.5
+        late_left, late_right = (not self._is_plain and chance.random() < 0.5 for _ in range(2))
         if late_left:
             bounded = bounded.side_output_left_late_data(_LATE)
         if late_right:
             bounded = bounded.side_output_right_late_data(_LATE_RIGHT)
-        found: Found = bounded.apply(_pair, name=self._name)
+        found: Found = bounded.apply(self._function(), name=self._name)
         self._add_late(found, late_left=late_left, late_right=late_right)
         return found
 

@@ -17,7 +17,7 @@ from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, 
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs.file_sinks import FileOutput
+from windrow_runtime.outputs.part_files import FileOutput
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow.parquet as pq
@@ -59,7 +60,18 @@ def written(out: Path) -> Rows:
     files = [
         file for file in out.rglob("*.parquet") if not any(part[0] in "_." for part in file.relative_to(out).parts)
     ]
-    return counted([row for file in files for row in pq.ParquetFile(file).read().to_pylist()])
+    return counted(
+        [
+            {**row, **in_names(file.relative_to(out))}
+            for file in files
+            for row in pq.ParquetFile(file).read().to_pylist()
+        ]
+    )
+
+
+def in_names(file: Path) -> dict[str, str]:
+    """The columns that the names of folders hold, as q10 has some."""
+    return {name: unquote(value) for name, is_value, value in (part.partition("=") for part in file.parts) if is_value}
 
 
 @pytest.mark.parametrize("query", QUERIES)

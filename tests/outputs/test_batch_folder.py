@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from windrow_runtime.outputs.file_sinks import BatchFolder
+from windrow_runtime.outputs.batch_folder import BatchFolder
 
 OLD: Final = ["old-0", "old-1", "old-2"]
 NEW: Final = ["new-0", "new-1"]

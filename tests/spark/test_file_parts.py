@@ -18,6 +18,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -56,6 +57,12 @@ def part(sinks: WorkerSinks) -> PartSink:
     found = part_of(sinks)
     assert found is not None
     return found
+
+
+def folder_of(part: PartSink) -> BatchFolder:
+    folder = part.folder(3)
+    assert isinstance(folder, BatchFolder)
+    return folder
 
 
 def values(*found: Any) -> PackedRow:
@@ -152,7 +159,7 @@ def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(sinks: Wo
         assert caught.value.given == elsewhere
         assert "every machine has mounted" in str(caught.value.hint)
         assert "test_file_parts.py:" in str(caught.value.where)
-        assert not part.folder(3).visible.exists()
+        assert not folder_of(part).visible.exists()
         shutil.rmtree(aside, ignore_errors=True)
 
 

@@ -33,11 +33,10 @@ def ranked(bids: Sequence[Bid]) -> list[Row]:
 
 
 def query(streams: Streams, out: Path) -> Pipeline:
-    # The highest first, then by the rule of ties.
-    ten: TopK[Bid, Bid] = agg.top_k(10, lambda b: (-b.price, b.date_time, b.bidder, b.channel, b.url, b.extra), reverse=True)
     top = (
         streams.bids.key_by(lambda b: b.auction)
         .window(GlobalWindows.create_with_end_of_stream_trigger())
-        .aggregate(ten)
+        # The highest first, then by the rule of ties.
+        .aggregate(agg.top_k(10, lambda b: (-b.price, b.date_time, b.bidder, b.channel, b.url, b.extra), reverse=True))
     )
     return Pipeline("q19", top.flat_map(ranked).sink_to(ParquetFileSink(out)))

@@ -94,31 +94,42 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def reads_from(source: str, folder: str) -> bool:
+def reads_from(source: str, folder: str, partition: str | None = None) -> bool:
     """Whether a file source reads what a file sink writes into a folder.
 
     Args:
         source: The path of the source. Where nothing has its name yet, it may turn out literal or a pattern.
         folder: The folder of the sink.
+        partition: The field that the folders in the sink's are named by, instead of batches. A pattern that may match
+            some value is taken to read it.
     """
     written = real_path(folder)
     base, pattern = _pattern_of(source)
-    if _names_read(real_path(source), [], written):
+    if _names_read(real_path(source), [], written, partition):
         return True
     try:
         found = [one.split("/") for one in alternatives(pattern)] if pattern else []
-        return any(_names_read(real_path(base or "."), names, written) for names in found)
+        return any(_names_read(real_path(base or "."), names, written, partition) for names in found)
     except InvalidArgumentError:
         return False  # it is no pattern, and the run fails where it stays without a folder of that name
 
 
-def _names_read(base: str, names: list[str], written: str) -> bool:
+def _names_read(base: str, names: list[str], written: str, partition: str | None) -> bool:
     if not is_inside(written, base):
         inside = base[len(written.rstrip("/")) + 1 :].split("/") if is_inside(base, written) else [""]
+        if partition is not None:
+            return inside[0].startswith(f"{partition}=")
         return _IS_BATCH_FOLDER.fullmatch(inside[0]) is not None
     below = [name for name in written[len(base.rstrip("/")) :].split("/") if name]
     for index, name in enumerate(names[: len(below) + 1]):
         found = pattern_regex(name)
+        if index == len(below) and partition is not None:
+            # There are too many values to try.
+            sign = WILDCARD.search(name)
+            begins = name if sign is None else name[: sign.start()]
+            if f"{partition}=".startswith(begins) or begins.startswith(f"{partition}="):
+                continue
+            return False
         # Batches have numbers: a few stand for all.
         candidates = below[index : index + 1] or [f"{BATCH_FOLDER}{number}" for number in range(100)]
         if not any(map(found.fullmatch, candidates)):

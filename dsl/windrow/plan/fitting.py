@@ -7,7 +7,7 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "members", "widest"]
+__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "members", "options_of", "widest"]
 
 # What a type checker takes for the other one.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
@@ -19,19 +19,19 @@ def can_fit(given: object, expected: object) -> bool:
 
     None is left out of account: an aggregate that may give None gives none for elements that are always there.
     """
-    options = _options(given)
+    options = options_of(given)
     options = [option for option in options if option is not type(None)] or options
-    return any(_fits(one, other) for one in options for other in _options(expected))
+    return any(_fits(one, other) for one in options for other in options_of(expected))
 
 
 def accepts_none(kind: object) -> bool:
     """Whether a field of a type takes None, or nobody can tell."""
-    return any(_fits(type(None), option) for option in _options(kind))
+    return any(_fits(type(None), option) for option in options_of(kind))
 
 
 def is_value_of(value: object, kind: object) -> bool:
     """Whether a value is one of a type; True where nobody can tell."""
-    return any(_fits(type(value), option) for option in _options(kind))
+    return any(_fits(type(value), option) for option in options_of(kind))
 
 
 def widest(kinds: Sequence[object | None]) -> object | None:
@@ -64,8 +64,8 @@ def is_subtype(given: object, expected: object) -> bool:
     """Whether all values of one type are values of another one, as far as annotations tell for sure."""
     if given == expected:
         return True
-    others = _options(expected)
-    return all(any(_is_subclass(one, other) for other in others) for one in _options(given))
+    others = options_of(expected)
+    return all(any(_is_subclass(one, other) for other in others) for one in options_of(given))
 
 
 def _is_subclass(one: object, other: object) -> bool:
@@ -76,20 +76,20 @@ def _is_subclass(one: object, other: object) -> bool:
 
 def holds_none(kind: object) -> bool:
     """Whether a type says that a value may be None."""
-    return type(None) in _options(kind)
+    return type(None) in options_of(kind)
 
 
 def members(kind: object) -> list[object]:
     """The types that values of a type may have, each once, None left out: those of a union, or the type itself."""
-    return [option for option in dict.fromkeys(_options(kind)) if option is not type(None)]
+    return [option for option in dict.fromkeys(options_of(kind)) if option is not type(None)]
 
 
-def _options(kind: object) -> list[object]:
-    """The members of a union."""
+def options_of(kind: object) -> list[object]:
+    """The members of a union, or the type itself."""
     if typing.get_origin(kind) is Annotated:
-        return _options(typing.get_args(kind)[0])
+        return options_of(typing.get_args(kind)[0])
     if typing.get_origin(kind) in _UNIONS:
-        return [option for member in typing.get_args(kind) for option in _options(member)]
+        return [option for member in typing.get_args(kind) for option in options_of(member)]
     # A NewType is its own class to the type checker, and none at run time.
     return [type(None) if kind is None else getattr(kind, "__supertype__", kind)]
 

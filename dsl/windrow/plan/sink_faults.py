@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from typing import Any
 
-from windrow.addresses.paths import is_inside, reads_from, real_path
 from windrow.aggregates.facts import FilledWindow
 from windrow.aggregates.selectors import selector_type
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.plan.fitting import members
+from windrow.plan.folders import partition_faults
 from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
 from windrow.plan.steps import Step
-from windrow.sinks import CollectSink, DeltaSink, FileSink, Sink, WriterSink
-from windrow.sources import FileSource
+from windrow.sinks import CollectSink, FileSink, Sink, WriterSink
 
-__all__ = ["folder_faults", "key_type", "sink_faults", "sink_set_faults"]
+__all__ = ["key_type", "sink_faults", "sink_set_faults"]
 
 
 def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
@@ -50,6 +47,8 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
             "type a sink of their own",
         )
+    elif isinstance(node.sink, FileSink) and node.sink.partition_by:
+        yield from partition_faults(node.sink, kind, step.where)
 
 
 def _type_hint(node: Node) -> str:
@@ -107,51 +106,3 @@ def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
 def key_type(node: KeyByNode) -> object | None:
     """The type of the keys, where it is known: as it was given, or as the selector takes them."""
     return node.key_type or selector_type(node.selector, node.element_type)
-
-
-def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
-    """The faults of folders, each with both steps: a folder has one sink, and no source reads what a sink writes."""
-    written = [(step, real_path(path)) for step in steps if (path := _written(step)) is not None]
-    for (step, folder), (other, another) in combinations(written, 2):
-        if _is_delta(step) and _is_delta(other):
-            continue  # a table takes the rows of several
-        if _same(folder, another):
-            how = "one folder"
-        elif is_inside(folder, another) or is_inside(another, folder):
-            how = "folders of which one holds the other"
-        else:
-            continue
-        yield Fault(
-            f"the sinks {step.node.describe()!r} and {other.node.describe()!r} write into {how} ({step.where})",
-            other.where,
-            "give each sink a folder of its own, or unite the streams before one sink",
-        )
-    for source in steps:
-        if not isinstance(source.node, SourceNode) or not isinstance(source.node.source, FileSource):
-            continue
-        path = source.node.source.path
-        for step, folder in written:
-            if reads_from(path, folder):
-                yield Fault(
-                    f"the source {source.node.describe()!r} reads what the sink {step.node.describe()!r} writes"
-                    f" ({source.where})",
-                    step.where,
-                    "write into a folder that no source of the pipeline reads",
-                )
-
-
-def _written(step: Step) -> str | None:
-    sink = step.node.sink if isinstance(step.node, SinkNode) else None
-    return sink.path if isinstance(sink, (FileSink, DeltaSink)) else None
-
-
-def _is_delta(step: Step) -> bool:
-    return isinstance(step.node, SinkNode) and isinstance(step.node.sink, DeltaSink)
-
-
-def _same(folder: str, other: str) -> bool:
-    try:
-        # Two mounts of one folder have two names.
-        return folder == other or os.path.samefile(folder, other)
-    except OSError:
-        return False

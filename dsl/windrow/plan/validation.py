@@ -20,6 +20,7 @@ from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import is_single
 from windrow.plan.fitting import can_fit
+from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
@@ -43,7 +44,7 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.own_parts import state_faults, unrun_faults
-from windrow.plan.sink_faults import folder_faults, key_type, sink_faults, sink_set_faults
+from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type

@@ -37,7 +37,7 @@ _SCALARS: Final = {
 
 def spark_ddl(record_type: RecordType) -> str:
     """The Spark schema of a record type's columns, as text. All of them are nullable, as in files that Spark reads."""
-    return ", ".join(f"{_quoted(field.column)} {_ddl(field.type)}" for field in record_type.columns)
+    return ", ".join(f"{quoted(field.column)} {_ddl(field.type)}" for field in record_type.columns)
 
 
 def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
@@ -53,14 +53,15 @@ def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
         )
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column in a schema or an expression of Spark's, whatever its signs."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _ddl(value: ValueType) -> str:
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
-        inner = ", ".join(f"{_quoted(field.column)}: {_ddl(field.type)}" for field in value.columns)
+        inner = ", ".join(f"{quoted(field.column)}: {_ddl(field.type)}" for field in value.columns)
         return f"STRUCT<{inner}>"
     if kind is Kind.DICT:
         return f"MAP<{', '.join(map(_ddl, value.arguments))}>"

@@ -27,8 +27,9 @@ from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders
+from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim_folders
 from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
 
 

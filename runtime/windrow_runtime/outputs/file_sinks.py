@@ -1,12 +1,12 @@
-"""Writes file sinks, for both engines alike: their folders, those of their batches, and the files in these.
+"""Gives the folders of file sinks to runs, for both engines alike.
 
 The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
 other in part. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
 
 The folder of a batch is written aside, and made visible as a whole. Readers pass over names that begin with an
-underscore. No name has an equals sign: readers would take the folder for the value of a column, in front of a column of
-that name that the files have.
+underscore. No name has an equals sign, but where ``partition_by`` asks for it: readers would take the folder for the
+value of a column, in front of a column of that name that the files have.
 """
 
 from __future__ import annotations
@@ -16,37 +16,27 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from windrow.addresses.paths import BATCH_FOLDER, local_path
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import FileSink
-from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
-from windrow_runtime.operators.errors import field_errors, sink_errors
+from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.batch_folder import write_whole
 from windrow_runtime.outputs.folder_lock import lock_folder
-from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.partition_columns import Partitions, escaped, partitions_of
+from windrow_runtime.outputs.partitioned_batch import partitioned_batches, partitioned_by, remove_partitioned
 
-if TYPE_CHECKING:
-    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
+# Any in this module: sinks of elements of every type.
 
-# Any in this module: sinks of elements of every type, and pyarrow has no types.
+__all__ = ["check_folders", "check_owner", "claim_folders", "file_sink_of", "other_run", "write_whole"]
 
 _OWNER: Final = "_windrow"
 _BATCH_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
-
-
-def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file such that nobody sees half of it."""
-    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
-    aside = file.with_name(f"_{file.name}.{os.getpid()}")
-    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
-    aside.replace(file)
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
@@ -56,12 +46,15 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
     ``begins`` says whether no batch of the run was begun before.
     """
     for step, sink, folder in _file_sinks(sinks):
+        partitions = partitions_of(step)
         with sink_errors(step, sink.path):
             # A batch that never became whole is in nobody's way.
             batches = [name for name in _batches(folder) if not name.startswith(f"_{BATCH_FOLDER}")]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
                 others = f" and {len(batches) - 1} more" if len(batches) > 1 else ""
                 raise other_run(step, f"{sink.shown_path} with {batches[0]}{others}", begins=begins)
+            if batches and _owner(folder) == run:
+                _check_layout(step, folder, partitions, batches[0])
             _check_writable(folder)
 
 
@@ -91,6 +84,7 @@ def claim_folders(
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 if _owner(folder) != run:
+                    remove_partitioned(folder)
                     for path in (folder / name for name in _batches(folder)):
                         if path.is_dir() and not path.is_symlink():
                             shutil.rmtree(path)
@@ -156,9 +150,24 @@ def _check_writable(folder: Path) -> None:
 
 def _batches(folder: Path) -> list[str]:
     try:
-        return sorted(filter(_BATCH_NAME.fullmatch, os.listdir(folder)))
+        plain = sorted(filter(_BATCH_NAME.fullmatch, os.listdir(folder)))
     except FileNotFoundError:
         return []
+    return [*plain, *partitioned_batches(folder).values()]
+
+
+def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown: str) -> None:
+    """Refuse to go on with another ``partition_by``: a batch that is run again would not replace its files."""
+    columns = () if partitions is None else tuple(map(escaped, partitions.columns))
+    before = partitioned_by(folder) or (() if shown.startswith(BATCH_FOLDER) else columns)
+    if before != columns:
+        raise SinkError(
+            "the folder of a file sink has batches that are laid out by other fields",
+            given=f"{shown}, laid out by {', '.join(before) if before else 'batches alone'}",
+            expected=f"batches laid out by {', '.join(columns) or 'batches alone'}",
+            where=step.where,
+            hint="keep partition_by as it was, or give the sink another folder",
+        )
 
 
 def _owner(folder: Path) -> str | None:
@@ -166,169 +175,3 @@ def _owner(folder: Path) -> str | None:
         return (folder / _OWNER).read_text(encoding="utf-8", errors="replace").strip()
     except FileNotFoundError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchFolder:
-    """The files of one batch in a mounted file system. They are replaced all at once where the batch is run again.
-
-    A batch is written between :meth:`begin` and :meth:`publish`. A process that dies at any moment leaves a batch that
-    is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest.
-    """
-
-    sink: Path
-    batch: int
-
-    @property
-    def visible(self) -> Path:
-        """The folder in which readers find the files."""
-        return self.sink / f"{BATCH_FOLDER}{self.batch}"
-
-    @property
-    def aside(self) -> Path:
-        """The folder in which the files are written."""
-        return self.sink / f"_{BATCH_FOLDER}{self.batch}"
-
-    @property
-    def replaced(self) -> Path:
-        """The folder of an earlier attempt's files while others take their place; whole, unless those have."""
-        return self.sink / f"_replaced-{self.batch}"
-
-    def begin(self) -> None:
-        """Clear what an attempt left that died."""
-        if not self.visible.exists():
-            # It died when the old files had gone aside and the new ones had not come.
-            with suppress(FileNotFoundError):
-                os.rename(self.replaced, self.visible)
-        _clear(self.replaced)
-        _clear(self.aside)
-
-    def keep(self, names: set[str]) -> list[str]:
-        """Delete all files that were written aside but those of these names; gives the names that have no file."""
-        found = set(os.listdir(self.aside)) if self.aside.is_dir() else set()
-        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
-        missing = sorted(name for name in names - found if not (self.aside / name).exists())
-        if not missing:
-            for name in found - names:
-                (self.aside / name).unlink()
-        return missing
-
-    def publish(self) -> None:
-        """Make what was written aside the files of the batch; if that fails, it has the files from before.
-
-        A reader finds the files from before; for a moment none; then the new ones.
-        """
-        replaces = self.visible.exists()
-        if replaces:
-            os.rename(self.visible, self.replaced)
-        try:
-            os.rename(self.aside, self.visible)
-        except OSError:
-            if replaces:
-                os.rename(self.replaced, self.visible)
-            raise
-        _clear(self.replaced)
-
-    def withdraw(self) -> None:
-        """Delete the files of the batch, if it has any."""
-        _clear(self.aside)
-        # Not where a batch waits that may come back: what is deleted there in part must not.
-        with suppress(FileNotFoundError):
-            os.rename(self.visible, self.aside)
-        _clear(self.aside)
-        _clear(self.replaced)
-
-
-def _clear(folder: Path) -> None:
-    """Delete a folder, or what can be of it. If the rest is in the way of a rename, the rename raises."""
-    # On a network file system a folder stays as long as somebody reads in it.
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-class PartFile:
-    """One file of a batch of a file sink, made with the first element. Methods that fail raise a ``SinkError``."""
-
-    def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
-        sink = file_sink_of(step)
-        self._step = step
-        self._address = sink.path
-        self._format = _format_of(sink, kind)
-        self._folder = folder
-        self.name = name + self._format.ending
-        self.exists = False
-
-    def write(self, values: Sequence[object]) -> int:
-        """Write elements; returns about how many bytes they take before they are compressed."""
-        with field_errors(self._step.where):
-            content = self._format.encode(values)
-        return self.write_content(content) if values else 0
-
-    def write_content(self, content: Any) -> int:
-        """As :meth:`write`, for elements, at least one, that are lines or an Arrow batch already."""
-        with sink_errors(self._step, self._address):
-            if not self.exists:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._format.open(self._folder / self.name)
-                self.exists = True
-            return self._format.append(content)
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self.exists:
-            with sink_errors(self._step, self._address):
-                self._format.close()
-
-
-class FileOutput(Output):
-    """Writes the batches of a file sink in a mounted file system, a file each; one written again replaces itself."""
-
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._address = file_sink_of(step).path
-        self._kind = record_type(step.node.element_type)
-
-    def write(self, batch: int, values: Sequence[object]) -> None:
-        path = local_path(self._address)
-        assert path is not None, "the sink was checked"
-        folder = BatchFolder(Path(path), batch)
-        with sink_errors(self._step, self._address):
-            if not values:
-                folder.withdraw()
-                return
-            folder.begin()
-            with closing(PartFile(self._step, self._kind, folder.aside, "part-0")) as file:
-                file.write(values)
-            folder.publish()
-
-
-class _Lines:
-    """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
-
-    def __init__(self, encoder: LineEncoder) -> None:
-        self.ending = encoder.ending
-        self._encoder = encoder
-
-    def encode(self, values: Sequence[object]) -> str:
-        encode = self._encoder.encode
-        return "".join([f"{encode(value)}\n" for value in values])
-
-    def open(self, file: Path) -> None:
-        self._file = file.open("w", encoding="utf-8", newline="\n")
-        if self._encoder.header is not None:
-            self._file.write(f"{self._encoder.header}\n")
-
-    def append(self, content: str) -> int:
-        return self._file.write(content)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
-    encoder = line_encoder(sink, kind)
-    if encoder is not None:
-        return _Lines(encoder)
-    # Arrow only where Parquet is written: the interpreter runs without it.
-    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
-
-    return ParquetWriter(kind)

@@ -16,12 +16,14 @@ from windrow.sinks import FileSink, JsonFileSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.codecs.spark_schema import spark_ddl
+from windrow_runtime.codecs.spark_schema import quoted, spark_ddl
 from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import BatchFolder, check_owner, file_sink_of, other_run
+from windrow_runtime.outputs.file_sinks import check_owner, file_sink_of, other_run
+from windrow_runtime.outputs.part_files import batch_of
+from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+_BATCH_COLUMN: Final = "windrow_batch"
+"""The innermost folder of values in other file systems, where a batch that is run again replaces such folders."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,22 @@ def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[A
     return to_lines
 
 
+def _partition_encoder(sink: FileSink[Any], partitions: Partitions) -> Callable[[Sequence[Any]], Any]:
+    """Returns the function that makes a column of lines, and one of texts for each field that names folders."""
+    import pyarrow as pa
+
+    encoder = line_encoder(sink, partitions.rest)
+    assert encoder is not None, "sinks that take columns have no lines"
+    names = ["value", *partitions.columns]
+
+    def to_lines(values: Sequence[Any]) -> Any:
+        rows = [(encoder.encode(value), *map(text_of, texts)) for value, texts in partitions.elements(values)]
+        columns = zip(*rows, strict=True) if rows else [()] * len(names)
+        return pa.record_batch([pa.array(column, pa.string()) for column in columns], names=names)
+
+    return to_lines
+
+
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
     """Makes a plan that ends in the columns of a stream's elements, for ``to_dataframe``."""
     if not isinstance(stream, DataStream):
@@ -93,8 +113,12 @@ def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
         sink = sink_of(step)
         if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
             continue
+        below = [f"{BATCH_FOLDER}*"]
+        partitions = partitions_of(step)
+        if partitions is not None:
+            below.append("/".join([*("*=*" for _ in partitions.fields), f"{_BATCH_COLUMN}=*"]))
         with engine_errors(step.where, sink.secrets):
-            written = exists_for_spark(spark, f"{as_read_path(sink.path)}/{BATCH_FOLDER}*")
+            written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
         if written:
             raise other_run(step, sink.shown_path)
 
@@ -125,20 +149,24 @@ def write_files(
     check_owner([step], run)
     local = local_path(sink.path)
     try:
-        if local is None:
+        if local is None and sink.partition_by:
+            # What has no rows any more cannot be deleted there.
+            if has_rows:
+                _write_folder(frame, number, step, sink.path, classes, batch)
+        elif local is None:
             place = f"{sink.path}/{BATCH_FOLDER}{batch}"
             # Spark gives no program a way to rename or to delete there, so it writes in place.
             if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
                 _write_folder(frame, number, step, place, classes)
         elif has_rows:
-            folder = BatchFolder(Path(local), batch)
+            folder = batch_of(sink, Path(local), batch)
             folder.begin()
             _write_folder(frame, number, step, folder.aside, classes)
             check_owner([step], run)
             folder.publish()
         else:
             # A batch that is run again may have no elements, though it had some before.
-            BatchFolder(Path(local), batch).withdraw()
+            batch_of(sink, Path(local), batch).withdraw()
     except WindrowError:
         raise
     except Exception as error:
@@ -149,15 +177,38 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
-def _write_folder(frame: DataFrame, number: int, step: Step, place: str | Path, classes: tuple[UserClass, ...]) -> None:
+def _write_folder(
+    frame: DataFrame,
+    number: int,
+    step: Step,
+    place: str | Path,
+    classes: tuple[UserClass, ...],
+    batch: int | None = None,
+) -> None:
+    """Writes files into a folder of their own; into one with other batches, if the number of the batch is given."""
     sink = file_sink_of(step)
     path = as_spark_path(place)
-    if not takes_columns(step):
+    partitions = partitions_of(step)
+    if takes_columns(step):
+        columns = unpacked(frame, number, step, classes)
+    elif partitions is None:
         to_lines = Unpack(partial(_line_encoder, sink, record_type(step.node.element_type)), step.where, classes)
-        rows_of(frame, number).mapInArrow(to_lines, "value string").write.mode("overwrite").text(path)
-        return
-    writer = unpacked(frame, number, step, classes).write.mode("overwrite")
-    if isinstance(sink, JsonFileSink):
+        columns = rows_of(frame, number).mapInArrow(to_lines, "value string")
+    else:
+        to_texts = Unpack(partial(_partition_encoder, sink, partitions), step.where, classes)
+        texts = ", ".join(f"{quoted(name)} string" for name in ("value", *partitions.columns))
+        columns = rows_of(frame, number).mapInArrow(to_texts, texts)
+    names = [] if partitions is None else partitions.columns
+    if batch is not None:
+        names, columns = [*names, _BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {_BATCH_COLUMN}")
+    writer = columns.write.mode("overwrite")
+    if names:
+        # Other folders stay: they have other batches.
+        mode = "static" if batch is None else "dynamic"
+        writer = writer.partitionBy(*names).option("partitionOverwriteMode", mode)
+    if not takes_columns(step):
+        writer.text(path)
+    elif isinstance(sink, JsonFileSink):
         # Spark's default cuts timestamps to milliseconds.
         writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
     else:

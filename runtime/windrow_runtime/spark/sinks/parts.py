@@ -25,8 +25,12 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import BatchFolder, PartFile, file_sink_of
+from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity
+from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, batch_of, part_of_task
+from windrow_runtime.outputs.partition_columns import Partitions, partitions_of
+from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
 from windrow_runtime.outputs.registry import CustomOutput
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -44,14 +48,16 @@ class PartSink:
     step: Step
     path: str
     kind: RecordType
+    partitions: Partitions | None = None
 
-    def folder(self, batch: int) -> BatchFolder:
+    def folder(self, batch: int) -> BatchFolder | PartitionedBatch:
         """Returns the folder of the parts of a batch."""
-        return BatchFolder(Path(self.path), batch)
+        return batch_of(file_sink_of(self.step), Path(self.path), batch)
 
-    def task(self, batch: int) -> PartFile:
-        """Makes the part file of a task, in a worker."""
-        return PartFile(self.step, self.kind, self.folder(batch).aside, f"part-{uuid.uuid4().hex}")
+    def task(self, batch: int) -> PartFile | PartitionedFiles:
+        """Makes the part files of a task, in a worker."""
+        name = f"part-{uuid.uuid4().hex}"
+        return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).aside, name)
 
     def begin(self, batch: int) -> None:
         """Delete the files that an earlier attempt left; the driver calls this before the tasks of the batch begin."""
@@ -139,7 +145,7 @@ def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorke
     path = local_path(file_sink_of(step).path)
     assert path is not None, "Spark writes to other file systems"
     # A worker may run in another folder than the driver.
-    return PartSink(sink_alone(step), os.path.abspath(path), record_type(step.node.element_type))
+    return PartSink(sink_alone(step), os.path.abspath(path), record_type(step.node.element_type), partitions_of(step))
 
 
 class PartWriter:
@@ -147,8 +153,7 @@ class PartWriter:
 
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
-        self._tasks: dict[int, PartFile | CustomOutput] = {}
-        self._unnamed: dict[int, PartFile] = {}
+        self._tasks: dict[int, PartFile | PartitionedFiles | CustomOutput] = {}
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks.sinks
@@ -169,7 +174,7 @@ class PartWriter:
     def write(self, sink: int, values: Sequence[Any]) -> int:
         """Writes elements for the sink of a number; returns how many bytes they took, 0 if that is unknown."""
         task = self._task(sink)
-        if isinstance(task, PartFile):
+        if not isinstance(task, CustomOutput):
             return task.write(values)
         if values:
             # The user's sink may change the objects, which other sinks may get, too.
@@ -179,23 +184,23 @@ class PartWriter:
     def write_columns(self, sink: int, rows: Any) -> None:
         """Writes the elements of an Arrow batch for the sink of a number, whose elements are written as columns."""
         file = self._task(sink)
-        assert isinstance(file, PartFile), "a sink of the user's own takes values"
+        assert not isinstance(file, CustomOutput), "a sink of the user's own takes values"
         if rows.num_rows:
             file.write_content(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
         """Returns the names of the files that were made since the last call, for the driver, with their sinks."""
-        made = [(sink, file.name.encode()) for sink, file in self._unnamed.items() if file.exists]
-        for sink, _ in made:
-            del self._unnamed[sink]
-        return made
+        return [
+            (sink, name.encode())
+            for sink, task in self._tasks.items()
+            if not isinstance(task, CustomOutput)
+            for name in task.take_names()
+        ]
 
-    def _task(self, sink: int) -> PartFile | CustomOutput:
+    def _task(self, sink: int) -> PartFile | PartitionedFiles | CustomOutput:
         task = self._tasks.get(sink)
         if task is None:
             task = self._tasks[sink] = self._sinks.sinks[sink].task(self._batch)
-            if isinstance(task, PartFile):
-                self._unnamed[sink] = task
         return task
 
     @cached_property

@@ -23,6 +23,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.partition_columns import partitions_of
 from windrow_runtime.outputs.registry import has_output, is_on_workers
 
 # Any in this module: sinks of elements of every type.
@@ -83,10 +84,25 @@ def takes_columns(step: Step) -> bool:
 
 
 def _file(sink: FileSink[Any], step: Step) -> SinkWay:
+    if local_path(sink.path) is None:
+        _check_elsewhere(sink, step)
     by_spark = isinstance(sink, JsonFileSink) and takes_columns(step)
     if isinstance(sink, ParquetFileSink):
         by_spark = record_type(step.node.element_type).root.contains(*_SPARKS_OWN)
     return SinkWay.SPARK_FILES if by_spark or local_path(sink.path) is None else SinkWay.WORKERS
+
+
+def _check_elsewhere(sink: FileSink[Any], step: Step) -> None:
+    """Refuse what Spark's writers cannot do in other file systems."""
+    partitions = partitions_of(step)
+    if partitions is not None and isinstance(sink, CsvFileSink) and sink.header:
+        raise UnsupportedOperationError(
+            "files with a header cannot be partitioned in another file system",
+            given=sink.describe(),
+            expected="a mounted file system, or files without a header",
+            where=step.where,
+            hint="header=False, or a ParquetFileSink",
+        )
 
 
 _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {

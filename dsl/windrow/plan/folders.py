@@ -1,0 +1,138 @@
+"""Folders of a plan: no two sinks write into one, and no source reads what a sink of its pipeline writes.
+
+The fields by whose values a file sink names folders are checked as well.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import os
+import typing
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, ClassVar, Final
+
+import typing_extensions
+
+from windrow.addresses.paths import is_inside, reads_from, real_path
+from windrow.errors import Fault
+from windrow.plan.fitting import options_of
+from windrow.plan.hints import resolved_hints
+from windrow.plan.nodes import SinkNode, SourceNode, type_name
+from windrow.plan.records import is_record_class
+from windrow.plan.steps import Step
+from windrow.sinks import DeltaSink, FileSink
+from windrow.sources import FileSource
+
+__all__ = ["folder_faults", "partition_faults"]
+
+_PLAIN: Final = (str, int, bool, datetime.date)
+_EXPECTED: Final = "str, int, bool, date or Enum, or one of them and None"
+
+
+def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    """The faults, each with both steps."""
+    written = [(step, real_path(path)) for step in steps if (path := _written(step)) is not None]
+    for (step, folder), (other, another) in combinations(written, 2):
+        if _is_delta(step) and _is_delta(other):
+            continue  # a table takes the rows of several
+        if _same(folder, another):
+            how = "one folder"
+        elif is_inside(folder, another) or is_inside(another, folder):
+            how = "folders of which one holds the other"
+        else:
+            continue
+        yield Fault(
+            f"the sinks {step.node.describe()!r} and {other.node.describe()!r} write into {how} ({step.where})",
+            other.where,
+            "give each sink a folder of its own, or unite the streams before one sink",
+        )
+    for source in steps:
+        if not isinstance(source.node, SourceNode) or not isinstance(source.node.source, FileSource):
+            continue
+        path = source.node.source.path
+        for step, folder in written:
+            if reads_from(path, folder, _partition(step)):
+                yield Fault(
+                    f"the source {source.node.describe()!r} reads what the sink {step.node.describe()!r} writes"
+                    f" ({source.where})",
+                    step.where,
+                    "write into a folder that no source of the pipeline reads",
+                )
+
+
+def _written(step: Step) -> str | None:
+    sink = step.node.sink if isinstance(step.node, SinkNode) else None
+    return sink.path if isinstance(sink, (FileSink, DeltaSink)) else None
+
+
+def _partition(step: Step) -> str | None:
+    """The field that names the outer folders of a file sink, if there is one."""
+    sink = step.node.sink if isinstance(step.node, SinkNode) else None
+    return sink.partition_by[0] if isinstance(sink, FileSink) and sink.partition_by else None
+
+
+def _is_delta(step: Step) -> bool:
+    return isinstance(step.node, SinkNode) and isinstance(step.node.sink, DeltaSink)
+
+
+def _same(folder: str, other: str) -> bool:
+    try:
+        # Two mounts of one folder have two names.
+        return folder == other or os.path.samefile(folder, other)
+    except OSError:
+        return False
+
+
+# Any: a sink of elements of every type.
+def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> Iterator[Fault]:
+    """The faults of ``partition_by``; what annotations do not tell is checked when the run begins."""
+    record = typing.get_origin(element_type) or element_type
+    given = f"partition_by=({', '.join(map(repr, sink.partition_by))})"
+    if not isinstance(record, type) or not (is_record_class(record) or typing_extensions.is_typeddict(record)):
+        yield Fault(
+            f"{given} names fields, and the elements are of {type_name(element_type)}, which is no record",
+            where,
+            "map the elements to a record, such as a dataclass, before sink_to",
+        )
+        return
+    fields = {name: kind for name, kind in resolved_hints(record).items() if typing.get_origin(kind) is not ClassVar}
+    unknown = [name for name in sink.partition_by if name not in fields]
+    if unknown:
+        yield Fault(
+            f"{given} names a field that {record.__name__} does not have: {', '.join(unknown)}",
+            where,
+            f"name fields of {record.__name__}: {', '.join(fields)}",
+        )
+        return
+    for name in sink.partition_by:
+        if name.startswith(("_", ".")):
+            yield Fault(
+                f"{given} names the field {name}, and readers pass over folders whose names begin with {name[0]!r}",
+                where,
+                "rename the field",
+            )
+        elif not _is_plain(fields[name]):
+            yield Fault(
+                f"{given} names a field that cannot name folders: {name} is of {type_name(fields[name])}",
+                where,
+                f"expected {_EXPECTED}; map the field to the text that the folders are to have",
+            )
+    if len(sink.partition_by) == len(fields):
+        yield Fault(
+            f"{given} names all fields of {record.__name__}, and none is left for the files",
+            where,
+            "leave a field out of partition_by",
+        )
+
+
+def _is_plain(kind: object) -> bool:
+    """Whether a field's values can name folders, or nobody can tell, as of a generic record."""
+    options = [option for option in options_of(kind) if option is not type(None)]
+    if len(options) != 1:
+        return False
+    (option,) = options
+    if not isinstance(option, type):
+        return typing.get_origin(option) is None
+    return option in _PLAIN or issubclass(option, enum.Enum)

@@ -1,0 +1,205 @@
+"""Writes the files of a batch of a file sink, for both engines alike."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from windrow.addresses.paths import local_path
+from windrow.plan import Step
+from windrow.sinks import FileSink, ParquetFileSink
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
+from windrow_runtime.operators.errors import field_errors, sink_errors
+from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.file_sinks import file_sink_of
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.partition_columns import Partitions, partitions_of
+from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
+
+# Any in this module: sinks of elements of every type, and pyarrow has no types.
+
+_OPEN_FILES: Final = 64
+"""So many files a task has open; each holds the rows of a row group in memory."""
+
+
+def batch_of(sink: FileSink[Any], folder: Path, batch: int) -> BatchFolder | PartitionedBatch:
+    """Returns the files of a batch of a sink, in the folder of the sink."""
+    return PartitionedBatch(folder, batch) if sink.partition_by else BatchFolder(folder, batch)
+
+
+class PartFile:
+    """One file of a batch of a file sink, made with the first element. Methods that fail raise a ``SinkError``."""
+
+    def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
+        sink = file_sink_of(step)
+        self._step = step
+        self._address = sink.path
+        self._format = _format_of(sink, kind)
+        self._folder = folder
+        self._name = name + self._format.ending
+        self._exists = False
+        self._is_new = False
+
+    def write(self, values: Sequence[object]) -> int:
+        """Write elements; returns about how many bytes they take before they are compressed."""
+        with field_errors(self._step.where):
+            content = self._format.encode(values)
+        return self.write_content(content) if values else 0
+
+    def write_content(self, content: Any) -> int:
+        """As :meth:`write`, for elements, at least one, that are lines or an Arrow batch already."""
+        with sink_errors(self._step, self._address):
+            if not self._exists:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._format.open(self._folder / self._name)
+                self._exists = self._is_new = True
+            return self._format.append(content)
+
+    def take_names(self) -> list[str]:
+        """The name of the file, once it was made, to whoever asks first."""
+        names = [self._name] if self._is_new else []
+        self._is_new = False
+        return names
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._exists:
+            with sink_errors(self._step, self._address):
+                self._format.close()
+
+
+class PartitionedFiles:
+    """The files of one task in a batch of a sink with ``partition_by``; methods are those of :class:`PartFile`.
+
+    Each has the rows of one folder of values. The one that was written to longest ago is finished where too many are
+    open, and its folder gets another file when more rows come for it.
+    """
+
+    def __init__(self, step: Step, partitions: Partitions, folder: Path, name: str) -> None:
+        self._step = step
+        self._partitions = partitions
+        self._folder = folder
+        self._name = name
+        self._as_rows = isinstance(file_sink_of(step), ParquetFileSink)
+        self._open: OrderedDict[str, PartFile] = OrderedDict()
+        self._finished = 0
+        self._names: list[str] = []
+
+    def write(self, values: Sequence[object]) -> int:
+        """Write elements; returns about how many bytes they take before they are compressed."""
+        if not values:
+            return 0
+        if self._as_rows:
+            # Arrow only where Parquet is written: the interpreter runs without it.
+            from windrow_runtime.codecs.arrow.encoding import encode_batch
+
+            with field_errors(self._step.where):
+                rows = encode_batch(values, self._partitions.kind)
+            return self.write_content(rows)
+        with field_errors(self._step.where):
+            found = self._partitions.split(values)
+        return sum(self._written(folder, self._file(folder).write(some)) for folder, some in found.items())
+
+    def write_content(self, content: Any) -> int:
+        """As :meth:`write`, for an Arrow batch with all columns."""
+        found = self._partitions.split_rows(content)
+        return sum(self._written(folder, self._file(folder).write_content(rows)) for folder, rows in found)
+
+    def _file(self, folder: str) -> PartFile:
+        file = self._open.get(folder)
+        if file is None:
+            if len(self._open) >= _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+                self._finished += 1
+            # A folder that comes again has a file of a smaller number.
+            name = f"{self._name}-{self._finished}" if self._finished else self._name
+            file = self._open[folder] = PartFile(self._step, self._partitions.rest, self._folder / folder, name)
+        self._open.move_to_end(folder)
+        return file
+
+    def _written(self, folder: str, size: int) -> int:
+        self._names += [f"{folder}/{name}" for name in self._open[folder].take_names()]
+        return size
+
+    def take_names(self) -> list[str]:
+        """The names of the files that were made since the last call, with those of their folders."""
+        names, self._names = self._names, []
+        return names
+
+    def close(self) -> None:
+        """Finish all files."""
+        with ExitStack() as stack:
+            for file in self._open.values():
+                stack.callback(file.close)
+
+
+def part_of_task(
+    step: Step, kind: RecordType, partitions: Partitions | None, folder: Path, name: str
+) -> PartFile | PartitionedFiles:
+    """Makes the files that one task writes into a folder that is not visible."""
+    if partitions is None:
+        return PartFile(step, kind, folder, name)
+    return PartitionedFiles(step, partitions, folder, name)
+
+
+class FileOutput(Output):
+    """Writes the batches of a file sink in a mounted file system; one that is written again replaces itself."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._address = file_sink_of(step).path
+        self._kind = record_type(step.node.element_type)
+        self._partitions = partitions_of(step)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        path = local_path(self._address)
+        assert path is not None, "the sink was checked"
+        folder = batch_of(file_sink_of(self._step), Path(path), batch)
+        with sink_errors(self._step, self._address):
+            if not values:
+                folder.withdraw()
+                return
+            folder.begin()
+            with closing(part_of_task(self._step, self._kind, self._partitions, folder.aside, "part-0")) as file:
+                file.write(values)
+            folder.publish()
+
+
+class _Lines:
+    """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
+
+    def __init__(self, encoder: LineEncoder) -> None:
+        self.ending = encoder.ending
+        self._encoder = encoder
+
+    def encode(self, values: Sequence[object]) -> str:
+        encode = self._encoder.encode
+        return "".join([f"{encode(value)}\n" for value in values])
+
+    def open(self, file: Path) -> None:
+        self._file = file.open("w", encoding="utf-8", newline="\n")
+        if self._encoder.header is not None:
+            self._file.write(f"{self._encoder.header}\n")
+
+    def append(self, content: str) -> int:
+        return self._file.write(content)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
+    encoder = line_encoder(sink, kind)
+    if encoder is not None:
+        return _Lines(encoder)
+    # Arrow only where Parquet is written: the interpreter runs without it.
+    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
+
+    return ParquetWriter(kind)

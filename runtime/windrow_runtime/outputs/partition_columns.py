@@ -1,0 +1,170 @@
+"""Splits the elements of a file sink by the fields that name its folders, as Spark and Hive name them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from windrow.errors import InvalidArgumentError
+from windrow.plan import Step
+from windrow.sinks import FileSink
+from windrow_runtime.codecs.json.encoder import json_writer
+from windrow_runtime.codecs.malformed import UnfitError, misfit
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.value_type import Field, Kind, RecordShape
+from windrow_runtime.operators.topology import sink_of
+
+# Any in this module: sinks of elements of every type, and pyarrow has no types.
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands in the name of a folder for ``None``, and for an empty text: readers take no name without a value."""
+
+# The signs for which Spark and Hive write their codes, and NUL, which no name may have.
+_SPECIAL: Final = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
+_PLAIN: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
+
+
+def escaped(text: str) -> str:
+    """A text as it stands in the name of a folder."""
+    return _SPECIAL.sub(lambda sign: f"%{ord(sign.group()):02X}", text)
+
+
+def text_of(value: object) -> str | None:
+    """The text of a value of a partition's column; None: it has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = value.isoformat() if isinstance(value, datetime.date) else "" if value is None else str(value)
+    return text or None
+
+
+def segment(column: str, value: object) -> str:
+    """The name of the folder of a value."""
+    text = text_of(value)
+    return f"{escaped(column)}={NO_VALUE if text is None else escaped(text)}"
+
+
+def columns_of(folder: str) -> tuple[str, ...]:
+    """The columns by which a path of partitions is named, as the folders spell them."""
+    return tuple(part.partition("=")[0] for part in folder.split("/"))
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The fields that name folders, and those that are left for the files; it is sent to workers."""
+
+    kind: RecordType
+    fields: tuple[Field, ...]
+
+    @cached_property
+    def rest(self) -> RecordType:
+        """The type of what the files hold."""
+        left = tuple(field for field in self.kind.columns if field not in self.fields)
+        return replace(self.kind, root=replace(self.kind.root, fields=left), columns=left)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that name folders."""
+        return [field.column for field in self.fields]
+
+    def _values(self) -> Callable[[object], list[object]]:
+        """Makes the function that gives the values of an element; an ``UnfitError`` if one is not of its type."""
+        writers = [
+            (field.name, json_writer(field.column_type, f"{self.kind.name}.{field.name}")) for field in self.fields
+        ]
+        if self.kind.root.shape is RecordShape.TYPED_DICT:
+            return lambda element: [
+                write(element.get(name) if isinstance(element, dict) else None) for name, write in writers
+            ]
+        return lambda element: [write(getattr(element, name)) for name, write in writers]
+
+    def split(self, values: Sequence[object]) -> Mapping[str, list[object]]:
+        """Elements by their folders, each as :attr:`rest` has it; in the order that they have."""
+        found: defaultdict[str, list[object]] = defaultdict(list)
+        columns = self.columns
+        folders: dict[tuple[str | None, ...], str] = {}
+        for value, given in self.elements(values):
+            texts = tuple(map(text_of, given))
+            folder = folders.get(texts)
+            if folder is None:
+                folder = folders[texts] = "/".join(map(segment, columns, texts))
+            found[folder].append(value)
+        return found
+
+    def elements(self, values: Sequence[object]) -> Iterator[tuple[object, list[object]]]:
+        """Elements as :attr:`rest` has them, each with the values that name its folder."""
+        values_of = self._values()
+        is_dict = self.kind.root.shape is RecordShape.TYPED_DICT
+        for value in values:
+            try:
+                if type(value) is not self.kind.root.python_type and not self.kind.root.admits(type(value)):
+                    raise UnfitError(self.kind.name, f"it is a {type(value).__name__}", str(self.kind.root))
+                named = values_of(value)
+            except UnfitError as error:
+                raise misfit(value, error) from error
+            yield (self._without(value) if is_dict else value), named
+
+    def _without(self, value: object) -> object:
+        assert isinstance(value, dict), "it was checked"
+        names = {field.name for field in self.fields}
+        return {name: item for name, item in value.items() if name not in names}
+
+    def split_rows(self, rows: Any) -> Iterator[tuple[str, Any]]:
+        """As :meth:`split`, for an Arrow batch."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not rows.num_rows:
+            return
+        codes: Any = np.zeros(rows.num_rows, np.int64)
+        names = [""]
+        for column in self.columns:
+            encoded = rows.column(rows.schema.get_field_index(column)).dictionary_encode(null_encoding="encode")
+            # Only pairs that occur: all together are more than memory holds, or 64 bits.
+            pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+            present, codes = np.unique(pairs, return_inverse=True)
+            below = [segment(column, value) for value in encoded.dictionary.to_pylist()]
+            outer, inner = np.divmod(present, len(below))
+            names = [f"{names[a]}/{below[b]}" for a, b in zip(outer.tolist(), inner.tolist(), strict=True)]
+        left = rows.select([field.column for field in self.rest.columns])
+        # None and an empty text have one folder.
+        merged = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        codes = np.array([merged[name] for name in names], np.int64)[codes]
+        order = np.argsort(codes, kind="stable")
+        ordered = left.take(pa.array(order))
+        ends = np.cumsum(np.bincount(codes, minlength=len(merged))).tolist()
+        begin = 0
+        for name, end in zip(merged, ends, strict=True):
+            yield name[1:], ordered.slice(begin, end - begin)
+            begin = end
+
+
+def partitions_of(step: Step) -> Partitions | None:
+    """The partitions of a file sink, if it has some; ``InvalidArgumentError`` for fields that cannot name folders."""
+    sink = sink_of(step)
+    if not isinstance(sink, FileSink) or not sink.partition_by:
+        return None
+    kind = record_type(step.node.element_type)
+    by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}
+    for name in sink.partition_by:
+        field = by_name.get(name)
+        if field is None or field.type.scalar_kind not in _PLAIN or field.column.startswith(("_", ".")):
+            raise InvalidArgumentError(
+                "a field of partition_by cannot name folders",
+                given=f"{name}: {'no field of ' + kind.name if field is None else field.column_type}",
+                expected="a field of type str, int, bool, date or Enum, whose column does not begin with '_' or '.'",
+                where=step.where,
+                hint="map the field to the text that the folders are to have",
+            )
+    if len(sink.partition_by) == len(kind.columns):
+        raise InvalidArgumentError(
+            "all fields of a record name folders, and none is left for the files",
+            given=sink.describe(),
+            expected="a field that is not in partition_by",
+            where=step.where,
+        )
+    return Partitions(kind, tuple(by_name[name] for name in sink.partition_by))

@@ -1,0 +1,378 @@
+"""Files in folders of values: what readers find in them, at every moment, and whatever died when."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windrow import Pipeline, from_source
+from windrow.errors import InvalidArgumentError, SinkError
+from windrow.plan import Step
+from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
+from windrow.sources import CollectionSource
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs import part_files
+from windrow_runtime.outputs.file_sinks import claim_folders
+from windrow_runtime.outputs.part_files import FileOutput
+from windrow_runtime.outputs.partition_columns import escaped, partitions_of
+from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
+
+# Any in this module: pyarrow has no types, and rows have columns of several.
+
+BY = ("name", "number", "flag", "day", "level")
+
+
+class Level(Enum):
+    LOW = "lo:w"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str | None
+    count: int
+    number: int | None
+    flag: bool | None
+    day: datetime.date
+    level: Level
+    note: str
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
+names = st.sampled_from(["a", "b=c", "06:59", "%41", "é/ü", ".", "..", "_x", " ", "\\", "1", "true"]) | texts
+rows = st.builds(
+    Row,
+    st.none() | names,
+    st.integers(-5, 5),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.booleans(),
+    st.dates(),
+    st.sampled_from(Level),
+    st.sampled_from(["", "x", 'a"b,c']),
+)
+
+
+def step_of(sink: FileSink[Any], elements: Sequence[Any], kind: type = Row) -> Step:
+    pipeline = Pipeline("parts", from_source(CollectionSource(list(elements), kind)).sink_to(sink))
+    return pipeline.steps[-1]
+
+
+def written(out: Path, form: str) -> Counter[tuple[Any, ...]]:
+    """What Arrow finds, with the columns of the folders as texts."""
+    columns = pa.schema([(name, pa.string()) for name in BY])
+    schema = pa.schema([*columns, ("count", pa.int64()), ("note", pa.string())])
+    folders = ds.partitioning(columns, flavor="hive")
+    found = ds.dataset(out, schema=schema, format=form, partitioning=folders).to_table().to_pylist()
+    return Counter((*(row[name] for name in BY), row["count"], row["note"] or "") for row in found)
+
+
+def expected(elements: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    """The rows as :func:`written` has them."""
+    return Counter(
+        (
+            row.name or None,
+            None if row.number is None else str(row.number),
+            None if row.flag is None else str(row.flag).lower(),
+            row.day.isoformat(),
+            row.level.value,
+            row.count,
+            row.note,
+        )
+        for row in elements
+    )
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+@settings(max_examples=40, deadline=None)
+@given(elements=st.lists(rows, min_size=1, max_size=12), size=st.integers(1, 6))
+def test_arrow_reads_what_was_written(
+    form: str, tmp_path_factory: pytest.TempPathFactory, elements: list[Row], size: int
+) -> None:
+    out = tmp_path_factory.mktemp("out")
+    sinks: dict[str, Callable[..., FileSink[Row]]] = {
+        "parquet": ParquetFileSink,
+        "csv": CsvFileSink,
+        "json": JsonFileSink,
+    }
+    stream = from_source(CollectionSource(elements, Row, batch_size=size))
+    LocalRunner().run(Pipeline("write", stream.sink_to(sinks[form](out, partition_by=BY))))
+    assert written(out, form) == expected(elements)
+    for file in out.rglob("batch-*"):
+        assert [part.partition("=")[0] for part in file.relative_to(out).parts[:-1]] == list(BY)
+
+
+@settings(max_examples=60, deadline=None)
+@given(elements=st.lists(rows, max_size=20))
+def test_rows_are_split_as_objects_are(elements: list[Row]) -> None:
+    partitions = partitions_of(step_of(ParquetFileSink("out", partition_by=BY), elements))
+    assert partitions is not None
+    by_rows = {
+        folder: part.to_pylist() for folder, part in partitions.split_rows(encode_batch(elements, partitions.kind))
+    }
+    by_objects = partitions.split(elements)
+    assert by_rows == {
+        folder: [{"count": row.count, "note": row.note} for row in part if isinstance(row, Row)]
+        for folder, part in by_objects.items()
+    }
+
+
+def test_names_of_folders_are_those_of_hive(tmp_path: Path) -> None:
+    assert escaped("2026-03-01 06:59/é=%") == "2026-03-01 06%3A59%2Fé%3D%25"
+    assert escaped("\n\x7f\"#'*?\\{[]}^") == "%0A%7F%22%23%27%2A%3F%5C%7B%5B%5D}%5E"
+    row = Row(None, 1, 7, True, datetime.date(26, 3, 1), Level.LOW, "x")
+    FileOutput(step_of(JsonFileSink(tmp_path, partition_by=BY), [row])).write(3, [row])
+    (file,) = tmp_path.rglob("batch-*")
+    folders = "name=__HIVE_DEFAULT_PARTITION__/number=7/flag=true/day=0026-03-01/level=lo%3Aw"
+    assert file.relative_to(tmp_path).as_posix() == f"{folders}/batch-3-part-0.json"
+    assert json.loads(file.read_text()) == {"count": 1, "note": "x"}
+
+
+class Keyed(TypedDict):
+    kind: NotRequired[str]
+    size: int
+
+
+def test_keys_that_are_absent_are_none(tmp_path: Path) -> None:
+    elements: list[Keyed] = [{"size": 1}, {"kind": "a", "size": 2}]
+    for sink in (
+        JsonFileSink[Keyed](tmp_path / "json", partition_by="kind"),
+        ParquetFileSink[Keyed](tmp_path / "parquet", partition_by="kind"),
+    ):
+        FileOutput(step_of(sink, elements, Keyed)).write(0, elements)
+        found = ds.dataset(sink.path, format=sink.format_name, partitioning="hive").to_table().to_pylist()
+        assert sorted(found, key=str) == [{"size": 1, "kind": None}, {"size": 2, "kind": "a"}]
+
+
+@pytest.mark.parametrize("sink", [JsonFileSink, ParquetFileSink])
+def test_a_value_of_another_type_is_refused(sink: Callable[..., FileSink[Row]], tmp_path: Path) -> None:
+    wrong: Any = Row("a", 1, "7", True, datetime.date(2026, 3, 1), Level.LOW, "x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"does not fit its type(.|\n)*Row.number"):
+        FileOutput(step_of(sink(tmp_path, partition_by=BY), [wrong])).write(0, [wrong])
+    assert not list(tmp_path.glob("name=*"))
+
+
+def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_files, "_OPEN_FILES", 2)
+    open_now: set[Path] = set()
+    most = 0
+
+    class Counting(part_files.PartFile):
+        def write_content(self, content: Any) -> int:
+            nonlocal most
+            open_now.add(self._folder)
+            most = max(most, len(open_now))
+            return super().write_content(content)
+
+        def close(self) -> None:
+            open_now.remove(self._folder)
+            super().close()
+
+    monkeypatch.setattr(part_files, "PartFile", Counting)
+    elements = [
+        Row(name, place, None, None, datetime.date(2026, 3, 1), Level.LOW, "x") for place, name in enumerate("abcabc")
+    ]
+    for sink in (
+        JsonFileSink[Row](tmp_path / "json", partition_by=BY),
+        ParquetFileSink[Row](tmp_path / "p", partition_by=BY),
+    ):
+        step = step_of(sink, elements)
+        batch = PartitionedBatch(Path(sink.path), 0)
+        batch.begin()
+        files = part_files.part_of_task(step, record_type(Row), partitions_of(step), batch.aside, "part-0")
+        for element in elements:
+            files.write([element])
+        files.close()
+        assert batch.keep(set(files.take_names())) == []
+        batch.publish()
+        assert written(Path(sink.path), sink.format_name) == expected(elements)
+    assert most == 2
+    # Each of three folders was written to twice, and finished in between.
+    assert len(list((tmp_path / "json").rglob("batch-*"))) == 6
+
+
+class KilledError(BaseException):
+    """As if the process were gone."""
+
+
+@contextmanager
+def before_each_change(do: Callable[[], None]) -> Iterator[None]:
+    """Calls a function before each change of a name in the file system."""
+
+    def calling(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changing(*given: Any, **named: Any) -> Any:
+            do()
+            return change(*given, **named)
+
+        return changing
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("rename", "replace", "unlink", "rmdir", "mkdir"):
+            patch.setattr(os, name, calling(getattr(os, name)))
+        yield
+
+
+def put(sink: Path, batch: int, parts: Sequence[str], content: str) -> None:
+    """Writes a batch with a file in each of some folders."""
+    folder = PartitionedBatch(sink, batch)
+    folder.begin()
+    for name in parts:
+        place = folder.aside / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+    folder.publish()
+
+
+def found_in(sink: Path) -> Counter[str]:
+    """The files that a reader finds, by their folder and content."""
+    return Counter(
+        f"{file.parent.relative_to(sink)} {file.read_text()}" for file in sink.glob("*=*/**/*") if file.is_file()
+    )
+
+
+OLD = ["a=1/b=1/part-0", "a=1/b=2/part-0", "a=2/b=1/part-x"]
+# A folder stays, with a file of the same name; one with another; one comes, and one goes.
+NEW = ["a=1/b=1/part-0", "a=2/b=1/part-y", "a=3/b=1/part-0", "a=3/b=1/part-1"]
+
+
+def contents(parts: Sequence[str], content: str) -> Counter[str]:
+    return Counter(f"{part.rpartition('/')[0]} {content}" for part in parts)
+
+
+@pytest.mark.parametrize("files", [NEW, []])
+@pytest.mark.parametrize("before", [OLD, []])
+def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
+    tmp_path: Path, before: list[str], files: list[str]
+) -> None:
+    others = contents(OLD, "other")
+    whole = [others + contents(before, "old"), others + contents(files, "new")]
+
+    def replace(sink: Path) -> None:
+        if files:
+            put(sink, 7, files, "new")
+        else:
+            PartitionedBatch(sink, 7).withdraw()
+
+    def killed(do: Callable[[], None], change: int) -> bool:
+        """Whether there were so many changes."""
+        left = change
+
+        def count() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KilledError
+
+        with before_each_change(count), suppress(KilledError):
+            do()
+        return left < 0
+
+    def killed_before(change: int, sink: Path) -> bool:
+        put(sink, 6, OLD, "other")
+        if before:
+            put(sink, 7, before, "old")
+        was_killed = killed(lambda: replace(sink), change)
+        state = found_in(sink)
+        # No row of the batch is there twice, none is of neither attempt, and the other batch is as it was.
+        assert state <= whole[0] | whole[1]
+        assert others <= state
+        # The batch is run again. That dies as well, while it clears up.
+        for _ in range(3):
+            killed(PartitionedBatch(sink, 7).begin, change % 7)
+        PartitionedBatch(sink, 7).begin()
+        assert found_in(sink) in whole
+        replace(sink)
+        assert found_in(sink) == whole[1]
+        assert [entry.name for entry in sink.iterdir() if "=" not in entry.name] == ["_batches"]
+        assert sorted(os.listdir(sink / "_batches")) == (["6", "7"] if files else ["6"])
+        return was_killed
+
+    moments = 0
+    while killed_before(moments, tmp_path / str(moments)):
+        moments += 1
+    # Each old file goes, each new one comes, and the list is made and becomes that of the batch.
+    assert moments >= (2 + len(files) if files or before else 0)
+
+
+def test_an_error_between_two_renames_is_mended_by_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [Row(name, 1, None, None, datetime.date(2026, 3, 1), Level.LOW, "x") for name in "abc"]
+    step = step_of(ParquetFileSink(tmp_path, partition_by="name"), first)
+    replace = os.replace
+    left = [3]
+
+    def failing(source: Any, target: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing)
+        with pytest.raises(SinkError, match=r"cannot be written(.|\n)*No space left"):
+            FileOutput(step).write(0, first)
+    assert len(list(tmp_path.glob("name=*/*"))) == 1
+    FileOutput(step).write(0, first)
+    found = ds.dataset(tmp_path, partitioning="hive").to_table(columns=["name"]).to_pylist()
+    assert sorted(row["name"] for row in found) == ["a", "b", "c"]
+
+
+def claim(sink: FileSink[Row], run: str, *, begins: bool) -> None:
+    claim_folders([step_of(sink, [])], run, begins=begins).close()
+
+
+def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> None:
+    def sink(*by: str, overwrite: bool = False) -> FileSink[Row]:
+        return JsonFileSink(tmp_path, partition_by=by, overwrite=overwrite)
+
+    claim(sink("name", "day"), "one", begins=True)
+    put(tmp_path, 0, ["name=a/day=2026-01-01/part-0"], "x")
+    (tmp_path / "name=a" / "mine").touch()
+    claim(sink("name", "day"), "one", begins=False)
+    with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0"):
+        claim(sink("name", "day"), "two", begins=True)
+    for by in ((), ("day", "name"), ("name",)):
+        with pytest.raises(SinkError, match=r"other fields(.|\n)*name, day"):
+            claim(sink(*by), "one", begins=False)
+    claim(sink("name", overwrite=True), "two", begins=True)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["_windrow", "mine", "name=a"]
+    (tmp_path / "batch-0").mkdir()
+    with pytest.raises(SinkError, match=r"other fields(.|\n)*batches alone"):
+        claim(sink("name"), "two", begins=False)
+    claim(sink("name", overwrite=True), "three", begins=True)
+    assert not (tmp_path / "batch-0").exists()
+
+
+def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path) -> None:
+    claim(JsonFileSink(tmp_path, partition_by="name"), "one", begins=True)
+    put(tmp_path, 0, ["name=a/part-0"], "x")
+    (tmp_path / "_batches" / "0").rename(tmp_path / "_batches" / "0.begun")
+    with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0.begun"):
+        claim(JsonFileSink(tmp_path, partition_by="name"), "two", begins=True)
+    claim(JsonFileSink(tmp_path, partition_by="name", overwrite=True), "two", begins=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["_windrow"]
+
+
+def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:
+    sink = JsonFileSink[Row](tmp_path, partition_by="name")
+    claim(sink, "one", begins=True)
+    put(tmp_path, 0, ["name=a/part-0"], "x")
+    (tmp_path / "_batches" / "0").write_text("[")
+    with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/0"):
+        claim(sink, "one", begins=False)

@@ -1,0 +1,178 @@
+"""Files in folders of values on Spark: the rows, batches that are run again, and readers."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.outputs.test_partitions import BY, Level, Row, expected, rows, written
+from tests.spark.comparison import Event, millis
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.aggregates import count, into, key, window_start
+from windrow.errors import SinkError, UnsupportedOperationError
+from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
+from windrow.sources import CollectionSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: rows have columns of several types.
+
+SINKS: Final[dict[str, Callable[..., FileSink[Row]]]] = {
+    "parquet": ParquetFileSink,
+    "csv": CsvFileSink,
+    "json": JsonFileSink,
+}
+
+
+@dataclass(frozen=True)
+class Total:
+    key: str
+    start: int
+    size: int
+
+
+def stream_of(elements: list[Row], size: int) -> DataStream[Row]:
+    return from_source(CollectionSource(elements, Row, batch_size=size))
+
+
+# Few examples: each is a run of three sinks. Workers write two of them, and Spark's writer the files of JSON.
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(elements=st.lists(rows, min_size=1, max_size=30))
+def test_arrow_reads_what_was_written(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, elements: list[Row]
+) -> None:
+    out = tmp_path_factory.mktemp("out")
+    stream = stream_of(elements, 1 + len(elements) // 2)
+    ends = [stream.sink_to(sink(out / form, partition_by=BY)) for form, sink in SINKS.items()]
+    SparkRunner(spark).run(Pipeline("write", *ends), drain=False)
+    for form in SINKS:
+        assert written(out / form, form) == expected(elements)
+    # Spark and DuckDB take the values from the folders as well, by the types that they guess.
+    whole = sorted((row.count, row.note) for row in elements)
+    frame = spark.read.parquet(f"{out}/parquet")
+    assert sorted((row["count"], row["note"]) for row in frame.collect()) == whole
+    assert set(frame.columns) == {"count", "note", *BY}
+    found = duckdb.sql(f"SELECT * FROM read_parquet('{out}/parquet/name=*/**/*.parquet', hive_partitioning=true)")
+    assert set(found.columns) == {"count", "note", *BY}
+    assert sorted(found.project('"count", note').fetchall()) == whole
+
+
+def elements_of(size: int) -> list[Row]:
+    return [
+        Row(f"06:{place % 4:02}", place, place % 2, None, date(2026, 3, 1), Level.LOW, "x") for place in range(size)
+    ]
+
+
+@pytest.mark.classic("fails between two renames in this process, where no batch of a server is written")
+@pytest.mark.parametrize("form", SINKS)
+def test_a_run_that_died_while_it_made_a_batch_visible_goes_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    elements = elements_of(24)
+    out = tmp_path / "out"
+    pipeline = Pipeline("write", stream_of(elements, 8).sink_to(SINKS[form](out, partition_by=("name", "number"))))
+    replace = os.replace
+    moved = [0]
+
+    def dying(source: Any, target: Any) -> None:
+        moved[0] += "batch-1-" in str(target)
+        if moved[0] == 3:
+            raise OSError(5, "the machine is gone")
+        replace(source, target)
+
+    def found() -> Counter[str]:
+        """How many rows there are of each batch."""
+        counts: Counter[str] = Counter()
+        for file in out.glob("name=*/*/batch-*"):
+            rows = ds.dataset(file, format=form).count_rows()
+            counts[file.name.split("-")[1]] += rows
+        return counts
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", dying)
+        with pytest.raises(SinkError, match="the machine is gone"):
+            runner.run(pipeline, drain=False)
+    assert found()["0"] == 8
+    assert 0 < found()["1"] < 8
+    runner.run(pipeline, drain=False)
+    assert found() == {"0": 8, "1": 8, "2": 8}
+
+    # As after a crash between the sinks and Spark's note that the batch is done.
+    (tmp_path / "checkpoint" / "spark" / "commits" / "2").unlink()
+    (tmp_path / "checkpoint" / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+    before = {file.name for file in out.rglob("batch-2-*")}
+    runner.run(pipeline, drain=False)
+    after = {file.name for file in out.rglob("batch-2-*")}
+    assert found() == {"0": 8, "1": 8, "2": 8}
+    assert not before & after
+
+
+def test_results_of_windows_are_written_as_columns(spark: SparkSession, tmp_path: Path) -> None:
+    events = from_source(CollectionSource([Event("a:b"[n % 3], n * 10, n) for n in range(24)], Event, batch_size=8))
+    stamped = events.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+    )
+    totals = (
+        stamped.key_by(lambda event: event.key)
+        .window(TumblingEventTimeWindows.of(millis(60)))
+        .aggregate(into(Total, key=key(), start=window_start(), size=count()))
+    )
+    pipeline = Pipeline("totals", totals.sink_to(ParquetFileSink(tmp_path, partition_by="key")))
+    SparkRunner(spark).run(pipeline)
+    found = duckdb.sql(f"SELECT key, sum(size) FROM read_parquet('{tmp_path}/key=*/*.parquet') GROUP BY key").fetchall()
+    assert dict(found) == {"a": 8, ":": 8, "b": 8}
+    assert sorted(entry.name for entry in tmp_path.glob("key=*")) == ["key=%3A", "key=a", "key=b"]
+
+
+def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    # A file system of Spark's that is not mounted, as far as windrow can see.
+    spark.conf.set("fs.viewfs.mounttable.parts.link./out", f"file://{tmp_path}/elsewhere")
+    elements = elements_of(24)
+
+    def pipeline(size: int = 24) -> Pipeline:
+        stream = stream_of(elements[:size], 8)
+        options = {"csv": {"header": False}}
+        ends = [
+            stream.sink_to(sink(f"viewfs://parts/out/{form}", partition_by=("name", "number"), **options.get(form, {})))
+            for form, sink in SINKS.items()
+        ]
+        return Pipeline("elsewhere", *ends)
+
+    def counts(form: str) -> int:
+        frame = spark.read.format(form).load(f"{tmp_path}/elsewhere/{form}")
+        assert {"name", "number", "windrow_batch"} < set(frame.columns)
+        assert {row["name"] for row in frame.collect()} == {f"06:{minute:02}" for minute in range(4)}
+        return frame.count()
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    try:
+        runner.run(pipeline(), drain=False)
+        assert [counts(form) for form in SINKS] == [24] * 3
+        # A batch that is run again replaces what it wrote.
+        (tmp_path / "checkpoint" / "spark" / "commits" / "2").unlink()
+        (tmp_path / "checkpoint" / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+        runner.run(pipeline(), drain=False)
+        assert [counts(form) for form in SINKS] == [24] * 3
+        with pytest.raises(SinkError, match=r"batches of another run(.|\n)*viewfs://parts/out"):
+            SparkRunner(spark).run(pipeline())
+        headed = CsvFileSink[Row]("viewfs://parts/out/new", partition_by="name")
+        with pytest.raises(UnsupportedOperationError, match=r"with a header(.|\n)*header=False"):
+            SparkRunner(spark).run(Pipeline("headed", stream_of(elements, 8).sink_to(headed)))
+    finally:
+        spark.conf.unset("fs.viewfs.mounttable.parts.link./out")
