@@ -18,8 +18,8 @@ from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.expressions.choice import column_expression
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.expressions.over_columns import column_expression
 from windrow_runtime.columnar.forms.sink_form import sink_form
 from windrow_runtime.columnar.forms.way_step import expression_of
 from windrow_runtime.columnar.rows.columns import python_values

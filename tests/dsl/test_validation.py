@@ -464,10 +464,10 @@ def test_the_step_that_loses_the_type_is_named() -> None:
         stage = keyed.window(windows)
         return stage.aggregate(agg.combine(agg.key(), agg.sum(lambda reading: reading.at)), name="sums")
 
-    unknown = sums(unstamped().key_by(lambda reading: reading.sensor.upper()))
+    unknown = sums(unstamped().key_by(lambda reading: reading.sensor.title()))
     assert hint_of(unknown.filter(bool)).startswith(f"the type is lost at sums, {__file__}:")
     assert "key_by(..., key_type=...) says that of key()" in hint_of(unknown)
-    Pipeline("plan", sums(unstamped().key_by(lambda reading: reading.sensor.upper(), str)).sink_to(JsonFileSink("out")))
+    Pipeline("plan", sums(unstamped().key_by(lambda reading: reading.sensor.title(), str)).sink_to(JsonFileSink("out")))
     mixed: DataStream[Any] = from_collection([1, "a"])
     assert "the type is lost at source, " in hint_of(mixed)
 

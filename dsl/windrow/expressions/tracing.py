@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
 
-from windrow.expressions.code import callable_with_proxies
+from windrow.expressions.bytecode import callable_with_proxies
 from windrow.expressions.recorder import Decisions, Recorder, RefusedError, chosen, result_of
 from windrow.expressions.tree import Constant, Element, Expression
 from windrow.functions.rich import RichFunction

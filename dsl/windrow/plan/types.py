@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from windrow.plan.constructed import constructed_type
+from windrow.expressions.constructed import constructed_type
 from windrow.plan.hints import resolved_hints
 
 __all__ = ["base_argument", "iterable_item", "made_type", "parameter_types", "result_type"]

@@ -19,7 +19,7 @@ from windrow.plan.fitting import is_subtype
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.expressions.choice import ColumnExpression
+from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.route import (
     CheckSource,
     Crossing,

@@ -21,7 +21,7 @@ from windrow.joins.declared_join import JoinField, JoinSide
 from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, WindowNode
 from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.expressions.choice import ColumnExpression
+from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.columnar_form import check_ends, check_near
 from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, side_routes
 from windrow_runtime.columnar.forms.way_step import total_expression

@@ -34,7 +34,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Hashes, Ints
-from windrow_runtime.columnar.expressions.choice import ColumnExpression, ColumnRecord
+from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord
 from windrow_runtime.columnar.forms.way_step import WayStep, check_made, keying_step, way_step
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError

@@ -18,8 +18,8 @@ from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
-from windrow_runtime.columnar.expressions.choice import ColumnExpression, ColumnRecord, column_expression
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
 from windrow_runtime.columnar.rows.columns import check_element
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, raise_call_error, shortened
 

@@ -14,7 +14,7 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
-from windrow_runtime.columnar.expressions.choice import PLAIN
+from windrow_runtime.columnar.expressions.over_columns import PLAIN
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
