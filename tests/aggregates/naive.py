@@ -105,6 +105,20 @@ def ranked(rows: Sequence[Row], by: Callable[[Row], Any]) -> list[Row]:
     return sorted([row for row in rows if by(row) is not None], key=cmp_to_key(later))
 
 
+def with_ties(rows: list[Row], by: Callable[[Row], Any], k: int) -> list[Row]:
+    """The first ``k`` of ranked rows, and those equal to the last of them."""
+    return [row for place, row in enumerate(rows) if place < k or not lower(by(row), by(rows[k - 1]))]
+
+
+def lowest_first(rows: Sequence[Row], by: Callable[[Row], Any]) -> list[Row]:
+    """Lowest first; of equals the first one first."""
+
+    def earlier(a: Row, b: Row) -> int:
+        return lower(by(a), by(b))
+
+    return sorted([row for row in rows if by(row) is not None], key=cmp_to_key(earlier))
+
+
 def f(row: Row) -> float | None:
     return row.f
 
@@ -141,6 +155,8 @@ AGGREGATES: dict[str, tuple[DeclaredAggregate[Row, Any, Any], Callable[[Sequence
     ),
     "max_by": (agg.max_by(f, lambda r: r.s), lambda rows: next((r.s for r in ranked(rows, f)), None)),
     "top_k": (agg.top_k(3, f), lambda rows: ranked(rows, f)[:3]),
+    "top_k with ties": (agg.top_k(2, f, with_ties=True), lambda rows: with_ties(ranked(rows, f), f, 2)),
+    "top_k reverse": (agg.top_k(3, f, reverse=True), lambda rows: lowest_first(rows, f)[:3]),
     "first": (agg.first(), lambda rows: rows[0] if rows else None),
     "last": (agg.last(lambda r: r.s), lambda rows: rows[-1].s if rows else None),
     "first of all": (

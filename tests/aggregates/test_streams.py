@@ -36,9 +36,17 @@ ALL: Combined[Row, tuple[Any, ...], Any, object] = Combined(
     tuple([("", function) for function, _ in AGGREGATES.values()]), None
 )
 
-IN_ORDER = {"min_by", "max_by", "top_k", "first", "last", "first of all", "combine"} | {
-    name for name in AGGREGATES if name.startswith("collect_list")
-}
+IN_ORDER = {
+    "min_by",
+    "max_by",
+    "top_k",
+    "top_k with ties",
+    "top_k reverse",
+    "first",
+    "last",
+    "first of all",
+    "combine",
+} | {name for name in AGGREGATES if name.startswith("collect_list")}
 """Those whose result depends on the order of the elements, which a merge of windows changes."""
 
 

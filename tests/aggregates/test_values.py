@@ -84,7 +84,7 @@ def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: s
 def test_of_nothing() -> None:
     nothing = {name: function.get_result(function.create_accumulator()) for name, (function, _) in AGGREGATES.items()}
     zero = {"count", "count of", "count_distinct", "approx_count_distinct"}
-    empty = {"top_k", "collect_list", "collect_list of", "approx_quantiles"}
+    empty = {"top_k", "top_k with ties", "top_k reverse", "collect_list", "collect_list of", "approx_quantiles"}
     assert {name for name, value in nothing.items() if value == 0} == zero
     assert {name for name, value in nothing.items() if value == []} == empty
     others = {name for name, value in nothing.items() if value is None}

@@ -151,10 +151,11 @@ def ranked(stream: Any) -> DataStream[Any]:
     found: DataStream[Any] = windows.aggregate(
         agg.combine(
             agg.key(),
-            agg.max_by(by),
-            agg.min_by(by, lambda r: r.level),
+            agg.combine(agg.max_by(by), agg.min_by(by, lambda r: r.level)),
             agg.top_k(3, by, lambda r: r.at),
             agg.top_k(3, by, reverse=True),
+            agg.top_k(2, lambda r: r.text, with_ties=True),
+            agg.top_k(2, lambda r: (r.at // 50, r.text), lambda r: r.at, with_ties=True, reverse=True),
             agg.max(lambda r: (r.text, r.at)),
             agg.count_distinct(lambda r: (r.at // 7, r.text)),
         )

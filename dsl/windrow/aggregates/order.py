@@ -131,6 +131,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     selector: Callable[[T], V] | None
     by: Callable[[T], Comparable | None]
     reverse: bool = False
+    with_ties: bool = False
 
     def create_accumulator(self) -> Ranked:
         return [], []
@@ -138,14 +139,15 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     def add(self, value: T, accumulator: Ranked) -> Ranked:
         rank = self.by(value)
         ranks, values = accumulator
-        if rank is None or (len(ranks) == self.k and not self._is_better(ranks[-1], rank)):
+        if rank is None or (len(ranks) >= self.k and not self._stays(ranks[-1], rank)):
             return accumulator
         place = len(ranks)
         while place and self._is_better(ranks[place - 1], rank):
             place -= 1
         ranks.insert(place, rank)
         values.insert(place, value if self.selector is None else self.selector(value))
-        del ranks[self.k :], values[self.k :]
+        kept = self._kept(ranks)
+        del ranks[kept:], values[kept:]
         return accumulator
 
     def get_result(self, accumulator: Ranked) -> list[V]:
@@ -155,24 +157,42 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         ranks: list[Any] = []
         values: list[Any] = []
         first = second = 0
-        while len(ranks) < self.k and (first < len(a[0]) or second < len(b[0])):
+        while first < len(a[0]) or second < len(b[0]):
             if second == len(b[0]) or (first < len(a[0]) and not self._is_better(a[0][first], b[0][second])):
                 source, place = a, first
                 first += 1
             else:
                 source, place = b, second
                 second += 1
+            if len(ranks) >= self.k and not (self.with_ties and self._is_tie(ranks[-1], source[0][place])):
+                break
             ranks.append(source[0][place])
             values.append(source[1][place])
         return ranks, values
+
+    def _stays(self, last: Any, rank: Any) -> bool:
+        """Whether an element is among the first, of which the last one is known."""
+        return self._is_better(last, rank) or (self.with_ties and self._is_tie(last, rank))
+
+    def _kept(self, ranks: list[Any]) -> int:
+        """How many of the first elements stay: those beyond ``k`` that tie with the last one of these."""
+        kept = len(ranks) if len(ranks) < self.k else self.k  # noqa: FURB136  min is an aggregate here
+        while self.with_ties and kept < len(ranks) and self._is_tie(ranks[self.k - 1], ranks[kept]):
+            kept += 1
+        return kept
+
+    def _is_tie(self, one: Any, other: Any) -> bool:
+        return not self._is_better(one, other) and not self._is_better(other, one)
 
     def _is_better(self, held: Any, rank: Any) -> bool:
         return _precedes(rank, held) if self.reverse else _precedes(held, rank)
 
     @property
     def declaration(self) -> Declaration:
-        reverse = (("reverse", True),) if self.reverse else ()
-        return Declaration("top_k", _roles(self.by, self.selector), (("k", self.k), *reverse))
+        given = ("reverse", self.reverse), ("with_ties", self.with_ties)
+        return Declaration(
+            "top_k", _roles(self.by, self.selector), (("k", self.k), *(each for each in given if each[1]))
+        )
 
     def _value_type(self, element_type: object | None) -> object | None:
         kind = _value_type(self.selector, element_type)
@@ -247,13 +267,25 @@ def max_by(
 
 
 @overload
-def top_k(k: int, by: Callable[[T], Comparable | None], *, reverse: bool = False) -> TopK[T, T]: ...
+def top_k(
+    k: int, by: Callable[[T], Comparable | None], *, reverse: bool = False, with_ties: bool = False
+) -> TopK[T, T]: ...
 @overload
 def top_k(
-    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V], *, reverse: bool = False
+    k: int,
+    by: Callable[[T], Comparable | None],
+    value: Callable[[T], V],
+    *,
+    reverse: bool = False,
+    with_ties: bool = False,
 ) -> TopK[T, V]: ...
 def top_k(
-    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None, *, reverse: bool = False
+    k: int,
+    by: Callable[[T], Comparable | None],
+    value: Callable[[T], V] | None = None,
+    *,
+    reverse: bool = False,
+    with_ties: bool = False,
 ) -> TopK[T, T] | TopK[T, V]:
     """The ``k`` elements for which ``by`` gives the highest values, highest first; an empty list without elements.
 
@@ -261,10 +293,11 @@ def top_k(
     first; where windows merge, those of the window that was there first.
 
     Args:
-        k: How many at most.
+        k: How many at most, ties aside.
         by: What is compared.
         value: What to take from each of the elements; by default the element itself.
         reverse: Whether to take the lowest values, lowest first, as with ``reverse`` of Beam's ``Top.Of``.
+        with_ties: Whether to take all further elements that are equal to the last one, as with SQL's ``WITH TIES``.
 
     Raises:
         InvalidArgumentError: If ``k`` is not a positive int.
@@ -272,6 +305,6 @@ def top_k(
     check_positive(k, "k of top_k")
     check_selector(by, "top_k")
     if value is None:
-        return TopK[T, T](k, None, by, reverse)
+        return TopK[T, T](k, None, by, reverse, with_ties)
     check_selector(value, "top_k")
-    return TopK(k, value, by, reverse)
+    return TopK(k, value, by, reverse, with_ties)

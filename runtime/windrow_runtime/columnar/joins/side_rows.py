@@ -113,6 +113,11 @@ class JoinOperator(PagedOperator[Pairs]):
             by_left: Whether the ranges are those of left rows.
             stamps: The timestamp of each range's results; None: they carry the later one of both.
         """
+        having = np.flatnonzero(pairs.counts)
+        if len(having) < len(pairs.rows):
+            # Most elements of a stream may have no partner, and nobody takes their values.
+            pairs = pairs._replace(rows=pairs.rows[having], starts=pairs.starts[having], counts=pairs.counts[having])
+            stamps = None if stamps is None else stamps[having]
         one, other = rows[0].take(pa.array(pairs.rows)), rows[1].take(pa.array(pairs.others))
         of_one, of_other = one.column(1).to_numpy(), other.column(1).to_numpy()
         for places, partners in pairs.portions(PAIRS_AT_ONCE):

@@ -114,10 +114,19 @@ class TopKKernel(_KeptKernel):
         groups, ranks = present(groups, columns[0])
         # The highest first, or the lowest, of equals the earliest.
         keys = order_keys(ranks)
-        rows = groups.ordered_by(*dense_codes(keys if self._aggregate.reverse else ~keys))
-        rows = rows[np.arange(len(rows)) - np.repeat(groups.starts, groups.sizes) < self._k]
+        codes, bound = dense_codes(keys if self._aggregate.reverse else ~keys)
+        rows = groups.ordered_by(codes, bound)
+        stays = np.arange(len(rows)) - np.repeat(groups.starts, groups.sizes) < self._k
+        sizes = np.minimum(groups.sizes, self._k)
+        if self._aggregate.with_ties and len(rows):
+            ordered = codes[rows]
+            # The last one that stays in any case; an empty group has none, and no rows to compare with it.
+            lasts = ordered[np.minimum(groups.starts + np.maximum(sizes, 1) - 1, len(rows) - 1)]
+            stays |= ordered == np.repeat(lasts, groups.sizes)
+            sizes = np.bincount(groups.ids[rows[stays]], minlength=groups.count)
+        rows = rows[stays]
         places = pa.array(rows if there is None else there[rows])
-        return [lists(column.take(places), np.minimum(groups.sizes, self._k)) for column in columns]
+        return [lists(column.take(places), sizes) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         items, columns = rows_of_items(groups, states[0]), [state.flatten() for state in states]
