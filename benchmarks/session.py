@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from windrow_runtime.spark.quiet import quiet_paths
+
 __all__ = ["CORES", "spark_session"]
 
 CORES = 2
@@ -32,7 +34,10 @@ def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = COR
     # With it workers would compile every module anew, which takes longer than to import it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Functions of the contenders are pickled by name, so workers must be able to import `benchmarks`.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    # What the runner puts in front, in a session that it makes, comes first: with it the process that Spark starts
+    # beside the driver, at each start of a query with a Python state, does not compile pyspark anew.
+    paths = [*quiet_paths(), str(_ROOT), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("windrow benchmarks")
@@ -44,6 +49,7 @@ def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = COR
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.sql.session.timeZone", "UTC")
         # What windrow advises, for all contenders.
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.python.daemon.module", "windrow_runtime.spark.daemon")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config(
