@@ -106,12 +106,15 @@ class Branch:
         self._outputs = outputs
         self._name = prefix
 
-    def grow(self, stream: DataStream[Event], *, behind_keyed: bool = False) -> None:
-        """Put a chain of steps behind ``stream``, which comes of a keyed step itself with ``behind_keyed``."""
+    def grow(self, stream: DataStream[Event], *, behind_keyed: bool = False, ordered: bool = True) -> None:
+        """Put a chain of steps behind ``stream``, which comes of a keyed step itself with ``behind_keyed``.
+
+        Elements have no order, not even within their keys, unless they are ``ordered``.
+        """
         chance, declared = self._chance, self._declared
         declares = declared is not None and declared.wanted(first=True)
         begin = declared.head(stream) if declared is not None and declares else self._head(stream)
-        current, mixed, ordered = begin, False, True
+        current, mixed = begin, False
         for level in range(chance.choice([1, 1, 2, 2, 3])):
             self._name = f"{self._prefix}.{level}"
             self._stamped_by_clock = stamped_by_clock(current)

@@ -114,7 +114,8 @@ class Prepared:
             left, right = both
             declare = None if files is None else random.Random(f"{seed}, declared {number}")
             step = TwoInputs(chance, f"{number}.both", outputs, clocked=clocked, declare=declare)
-            branch.grow(step.step(left, right), behind_keyed=True)
+            found = step.step(left, right)
+            branch.grow(found, behind_keyed=True, ordered=step.ordered)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
             ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]

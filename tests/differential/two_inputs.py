@@ -92,6 +92,7 @@ class TwoInputs:
         self._declare = declare
         # Whether the step is kept to what runs on columns: without triggers, evictors and late elements.
         self._is_plain = declare is not None and declare.random() < 0.7
+        self.ordered = True  # whether results have an order within their key; on columns pairs have another one
 
     def step(self, left: DataStream[Event], right: DataStream[Event]) -> DataStream[Event]:
         """Put a step behind two streams; gives what it puts out as elements of the kind that these have."""
@@ -114,7 +115,7 @@ class TwoInputs:
         if self._is_plain:
             kinds = [self._window_join, self._window_join, self._interval_join]
         found = chance.choice(kinds)(left, right)
-        self._outputs.add(self._name, found, key_of)
+        self._outputs.add(self._name, found, key_of if self.ordered else None)
         return found.map(f.folded)
 
     # Joins by window
@@ -129,6 +130,7 @@ class TwoInputs:
         declare = self._declare
         if declare is None or not (self._is_plain or declare.random() < 0.3):
             return _pair
+        self.ordered = False
         # Any: the fields of a full join are others to the type checker than those of an inner one.
         left: Any = joins.left_or_none if may_lack_left else joins.left
         right: Any = joins.right_or_none if may_lack_right else joins.right
