@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import dis
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
@@ -204,7 +204,9 @@ def _maker(kind: type[Any]) -> Callable[..., Made]:
     """Makes what stands for the constructor of a record class."""
     signature = inspect.signature(kind)
     is_tuple = issubclass(kind, tuple)
-    names = kind._fields if is_tuple else [field.name for field in dataclasses.fields(kind)]
+    names: Sequence[str] = (
+        getattr(kind, "_fields", ()) if is_tuple else [each.name for each in dataclasses.fields(kind)]
+    )
 
     def make(*args: object, **kwargs: object) -> Made:
         bound = signature.bind(*args, **kwargs)
