@@ -1,4 +1,4 @@
-"""Finds the way by which columns get to a keyed step, if every function on it is a plain expression.
+"""Finds the way by which columns get to a keyed step or a sink, if every function on it is a plain expression.
 
 Columns come from sources, and from other keyed steps on columns, whose results are columns.
 """
@@ -52,10 +52,10 @@ ResultsOf: TypeAlias = Callable[[Step], RecordType]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The steps between a source, or a keyed step, and the next keyed step, in order."""
+    """The steps between a source, or a keyed step, and the next keyed step or a sink, in order."""
 
     source: str  # the id of the source, or of the keyed step whose results the elements are
-    element: RecordType  # the type of the elements at the next keyed step
+    element: RecordType  # the type of the elements at the end of the way
     steps: tuple[WayStep, ...] = ()
     keyed: WayStep | None = None  # takes the keys at the end; None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
@@ -94,7 +94,7 @@ class Route:
         return None if at_end is None else needed | at_end
 
     def run(self, batch: pa.RecordBatch, given: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
-        """Elements at the next keyed step, their timestamps in ms, and the highest that each step gave.
+        """Elements at the end of the way, their timestamps in ms, and the highest that each step gave.
 
         They begin the way with timestamps, unless they are those of a source. Where no step gives any, they are 0.
         """
