@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import UserFunctionError
+from windrow.expressions.tree import collection_text
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
@@ -40,6 +41,8 @@ class Bid:
 
 KIND = record_type(Bid)
 TABLE = {1: "one", 2: "two", -7: "minus"}
+NUMBERS = {1: 60, 2: 2**62, 3: -1}
+NAMES = {"one": "first", "x": "none"}
 FLOATS = {"a": 0.5, "x/y": -0.0}
 
 
@@ -62,8 +65,10 @@ bids = st.builds(
     st.booleans(),
     st.sampled_from(["Apple", None]),
 )
-INTS = ["b.price", "3", "-1", "0", "len(b.url)", "b.url.count('a')", "int(b.is_open)", "2**40"]
-TEXTS = ["b.url", "'a'", "'x/y'", "tier(b.price)", "minute(b.price)"]
+INTS = ["b.price", "3", "-1", "0", "len(b.url)", "b.url.count('a')", "int(b.is_open)", "2**40", str(2**63)]
+INTS += ["NUMBERS.get(b.price, 0)", "NUMBERS[b.price]", "NUMBERS.get(len(b.url), -5)"]
+TEXTS = ["b.url", "'a'", "'x/y'", "tier(b.price)", "minute(b.price)", "minute(NUMBERS.get(b.price, 86400))"]
+TEXTS += ["TABLE.get(b.price, 'Ä')", "NAMES[TABLE.get(b.price, 'x')]"]
 FLOATING = ["b.share", "0.5", "-0.0", "FLOATS[b.url]"]
 
 ints = st.recursive(
@@ -142,7 +147,7 @@ def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] |
 @settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
 def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
-    around = {"tier": tier, "minute": minute, "TABLE": TABLE, "FLOATS": FLOATS}
+    around = {"tier": tier, "minute": minute, "TABLE": TABLE, "FLOATS": FLOATS, "NUMBERS": NUMBERS, "NAMES": NAMES}
     function: Callable[[Bid], Any] = eval(f"lambda b: {text}", around)
     try:
         found = expression_of(function, KIND, "it")
@@ -155,6 +160,11 @@ def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) ->
         column = found.evaluate(named)
     except NotInColumnsError:
         assert not found.is_total
+        tree = recognise(function)
+        assert not isinstance(tree, Opaque)
+        assert outcomes(tree.evaluate, elements) == expected
+        ints = [value for value in map(tree.evaluate, elements) if type(value) is int] if expected else []
+        assert found.may_outgrow or all(-(2**63) <= value < 2**63 for value in ints)
         return
     assert len(column) == len(elements)
     assert list(map(repr, python_values(column))) == expected
@@ -189,6 +199,8 @@ def test_these_are_computed_on_columns(function: Callable[[Bid], Any]) -> None:
 DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
     (lambda b: b.channel.lower(), "may meet None"),  # type: ignore[union-attr]  # what is tested
     (lambda b: b.price if b.url else 0, "asks whether a str is true"),
+    (lambda b: b.price if b.is_open else 2**70, "uses 1180591620717411303424, an int of more than 64 bits"),
+    (lambda b: b.price**2, r"price \*\* 2 is computed in Python$"),
     (lambda b: b.price / b.price, "price / .price is computed in Python: a division may fail"),
     (lambda b: b.price // -2, "a division may fail"),
     (lambda b: b.url.split()[0], "split.*is computed in Python"),
@@ -211,6 +223,13 @@ def test_declined(function: Callable[[Bid], Any], reason: str) -> None:
         column_expression(found, KIND)
 
 
+def test_ints_that_may_outgrow_64_bits_are_known() -> None:
+    growing: list[Callable[[Bid], Any]] = [lambda b: b.price * 4 // 3, lambda b: -b.price, lambda b: (-b.price, b.url)]
+    for function in growing:
+        assert expression_of(function, KIND, "it").may_outgrow
+    assert not expression_of(lambda b: b.price * 4 % 3, KIND, "it").may_outgrow
+
+
 class Row(NamedTuple):
     """What a map makes."""
 
@@ -226,6 +245,8 @@ def row(bid: Bid) -> Row:
 def ways(function: Callable[[Bid], Any]) -> Any:
     """The route from bids to a sink behind a map."""
     stream = from_collection([Bid(1, 0.5, "a/b", True, None)], name="bids", element_type=Bid).map(function)
+    if stream.element_type is None:
+        stream = stream.returns(Text)
     topology = Topology(Pipeline("p", stream.sink_to(CollectSink())).steps)
     (route,) = sink_form(topology, topology.sinks[0], lambda source: None).routes
     return route
@@ -238,6 +259,49 @@ def batch_of(*elements: Bid) -> pa.RecordBatch:
 def test_a_record_is_made_of_columns() -> None:
     rows, _, _ = ways(row).run(batch_of(Bid(1, 0.5, "a/b", True, None), Bid(2, 0.5, "c/d", False, None)), None)
     assert rows.to_pydict() == {"price": [2, 4], "path": ["b", "d"], "label": ["open", None]}
+
+
+class Number(NamedTuple):
+    number: int
+
+
+class Text(NamedTuple):
+    text: str
+
+
+DEFAULTS: list[Callable[[Bid], Any]] = [
+    lambda b: Number(NUMBERS.get(b.price, 0) // 60),
+    lambda b: Number(NUMBERS.get(b.price, 5) % 2),
+    lambda b: Number(len(TABLE.get(b.price, "none"))),
+    lambda b: Text(minute(NUMBERS.get(b.price, 0))),
+    lambda b: Text(TABLE.get(b.price, "ÄB").lower()),
+    lambda b: Text(NAMES[TABLE.get(b.price, "x")]),
+    lambda b: Text(TABLE.get(b.price, "a/b").split("/")[1]),
+    lambda b: Text("one" if b.price > 100 else "other"),
+]
+
+
+@pytest.mark.parametrize("function", DEFAULTS, ids=map(str, range(len(DEFAULTS))))
+def test_a_column_is_as_long_as_its_batch_where_no_key_is_in_a_dict(function: Callable[[Bid], Any]) -> None:
+    """All elements take the default then, which is a constant."""
+    elements = [Bid(price, 0.5, "a", False, None) for price in (7, 8, 9)]
+    rows, _, _ = ways(function).run(batch_of(*elements), None)
+    assert rows.to_pylist() == [function(element)._asdict() for element in elements]
+
+
+def test_a_dict_counts_with_the_values_that_it_had_when_the_plan_was_lowered() -> None:
+    """In a batch that is computed in Python as well: one run does not mix both."""
+    rates = {1: 10, 2: 20}
+    route = ways(lambda b: Text(b.url.lower() if rates.get(b.price, 0) > 5 else "low"))
+    for url in ("A", "Ä"):
+        rows, _, _ = route.run(batch_of(Bid(1, 0.5, url, True, None)), None)
+        assert rows.column(0).to_pylist() == [url.lower()]
+
+
+def test_equal_collections_have_one_text_and_others_another() -> None:
+    many = {number: number for number in range(10)}
+    texts = [collection_text(each) for each in (many, dict(reversed(many.items())), {**many, 9: 10})]
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_a_batch_that_columns_cannot_hold_is_computed_by_the_function() -> None:

@@ -11,6 +11,7 @@ from windrow.expressions.tree import (
     Conditional,
     Constant,
     Contains,
+    Element,
     Expression,
     Field,
     Item,
@@ -21,7 +22,18 @@ from windrow.expressions.tree import (
     Unary,
 )
 
-__all__ = ["Decisions", "Made", "Members", "Recorder", "RefusedError", "Table", "call", "expression_of"]
+__all__ = [
+    "Decisions",
+    "Made",
+    "Members",
+    "Recorder",
+    "RefusedError",
+    "Table",
+    "call",
+    "chosen",
+    "expression_of",
+    "result_of",
+]
 
 # Any in this module: values of every type.
 
@@ -64,6 +76,11 @@ class Decisions:
         """Notes that the function computes a value, which may fail."""
         self._computed.append(expression)
 
+    def forget(self, expression: Expression) -> None:
+        """Takes a value back that was no value, but a method to be called."""
+        if expression in self._computed:
+            self._computed.remove(expression)
+
     def check_used(self, result: Expression) -> None:
         """Refuses a function that computes what neither its result nor a decision depends on.
 
@@ -104,6 +121,7 @@ class Recorder:
         method = _own(self)
         if kwargs or not isinstance(method, Field):
             raise RefusedError("calls a value, or a method with arguments by name")
+        _decisions(self).forget(method)
         return _with(self, Method(method.of, method.name, tuple(map(expression_of, args))))
 
     def __contains__(self, item: object) -> bool:
@@ -318,8 +336,8 @@ def _decisions(recorder: Any) -> Decisions:
 
 def _with(recorder: Any, expression: Expression) -> Recorder:
     decisions = _decisions(recorder)
-    if not isinstance(expression, Field):
-        # The method of a call is a field that no expression holds, and a field of a record is there.
+    if not isinstance(expression, Field) or not isinstance(expression.of, Element):
+        # A field of the element is there.
         decisions.compute(expression)
     return Recorder(expression, decisions)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import operator
 import types
 import typing
@@ -30,6 +31,7 @@ __all__ = [
     "Method",
     "Record",
     "Unary",
+    "collection_text",
 ]
 
 # Any in this module: elements and their fields are of every type.
@@ -349,7 +351,7 @@ class Member(Expression):
         return f"({self})"
 
     def __str__(self) -> str:
-        return f"{self.of.operand()} in {_collection_text(self.values)}"
+        return f"{self.of.operand()} in {collection_text(self.values)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -376,7 +378,7 @@ class Lookup(Expression):
         return kind if default is kind else _or_none(kind) if default is type(None) else None
 
     def __str__(self) -> str:
-        table = _collection_text(self.table)
+        table = collection_text(self.table)
         return f"{table}[{self.key}]" if self.default is None else f"{table}.get({self.key}, {self.default})"
 
 
@@ -410,10 +412,14 @@ def _or_none(kind: object) -> object:
     return present | None
 
 
-def _collection_text(values: typing.Collection[Any]) -> str:
+def collection_text(values: typing.Collection[Any]) -> str:
+    """The text of a set or a dict: equal ones have the same, and others have others."""
     items = values.items() if isinstance(values, Mapping) else None
-    shown = sorted(map(repr, values)) if items is None else [f"{key!r}: {value!r}" for key, value in items]
-    return f"{{{', '.join(shown)}}}" if len(shown) <= 4 else f"{{{', '.join(shown[:3])}, ... ({len(shown)})}}"
+    shown = sorted(map(repr, values) if items is None else (f"{key!r}: {value!r}" for key, value in items))
+    if len(shown) <= 4:
+        return f"{{{', '.join(shown)}}}"
+    digest = hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{{{', '.join(shown[:3])}, ... {len(shown)} in all, {digest}}}"
 
 
 def _hints(kind: object | None) -> dict[str, object]:

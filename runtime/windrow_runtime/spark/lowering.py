@@ -22,7 +22,7 @@ from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm, sink_fo
 from windrow_runtime.columnar.forms.step_form import OnColumns, step_form
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, is_keyed, source_of
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
@@ -75,10 +75,27 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
             text = f"Python, element by element; not on columns: {form}"
         else:
             text = _python_text(topology, step, forms)
-        # What is behind a keyed step runs as that one says.
-        if not isinstance(step.node, SinkNode) or not topology.keyed_before(step):
+        # What is behind a keyed step runs as that one says, unless steps in between leave the columns.
+        is_shown = not isinstance(step.node, SinkNode) or not topology.keyed_before(step)
+        if is_shown or _leaves_columns(topology, step, forms):
             found[step_id] = text
     return found
+
+
+def _leaves_columns(topology: Topology, sink: Step, forms: Mapping[str, PlanForm]) -> bool:
+    """Returns whether the results of keyed steps on columns become objects on their way to a sink."""
+    if not isinstance(forms[sink.id], DeclinedError):
+        return False
+    steps = [topology.step(source) for source in sink.inputs]
+    while any(not is_keyed(step.node) and step.inputs for step in steps):
+        steps = [before for step in steps for before in _before(topology, step)]
+    return all(isinstance(forms.get(step.id), OnColumns) for step in steps)
+
+
+def _before(topology: Topology, step: Step) -> list[Step]:
+    """Returns the steps in front of a step without state, or a keyed step or a source itself."""
+    has_none = is_keyed(step.node) or not step.inputs
+    return [step] if has_none else [topology.step(source) for source in step.inputs]
 
 
 def _python_text(topology: Topology, step: Step, forms: Mapping[str, PlanForm]) -> str:

@@ -36,7 +36,10 @@ class ParquetRows:
     def decode(self) -> tuple[list[object], list[MalformedRecord]]:
         """The elements, and the rows that do not fit their type."""
         found: list[malformed.MalformedRecord] = []
-        values = decode_batch(self.rows, self.kind, found.append)
+        with unreadable(
+            self.file, f"texts of UTF-8 in the columns of {self.kind}", pa.ArrowException, UnicodeDecodeError
+        ):
+            values = decode_batch(self.rows, self.kind, found.append)
         return values, [malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found]
 
 

@@ -7,6 +7,7 @@ text that is not there), :class:`NotInColumnsError` is raised, and the caller co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +23,6 @@ from windrow.aggregates import (
     Expression,
     Field,
     Item,
-    Lookup,
-    Member,
     Method,
     Record,
     Unary,
@@ -55,6 +54,31 @@ class NotInColumnsError(Exception):
     """Arrow cannot compute an expression for a batch as Python does."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Among(Expression):
+    """Whether a value is among those of a set, or the keys of a dict, as they were when the plan was lowered."""
+
+    of: Expression
+    values: Any
+    text: str  # of the set or the dict; equal ones have the same
+
+    def __str__(self) -> str:
+        return f"{self.of.operand()} in {self.text}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found(Expression):
+    """The value that a dict had for a key when the plan was lowered."""
+
+    key: Expression
+    keys: Any
+    values: Any
+    text: str  # of the dict
+
+    def __str__(self) -> str:
+        return f"{self.text}[{self.key}]"
+
+
 class Evaluation:
     """Computes expressions over the columns of a batch; what several expressions share is computed once."""
 
@@ -75,7 +99,7 @@ class Evaluation:
         return pa.repeat(found, len(next(iter(self._columns.values())))) if isinstance(found, pa.Scalar) else found
 
     def _value(self, expression: Expression) -> Any:
-        """Returns an array, or a scalar that stands for all elements."""
+        """Returns an array; a scalar for a constant of the code, and for nothing else."""
         match expression:
             case Field():
                 return self._columns[expression.name]
@@ -107,14 +131,16 @@ class Evaluation:
             case Contains():
                 assert isinstance(expression.item, Constant), "others have no column form"
                 return pc.match_substring(self._value(expression.of), pattern=expression.item.value)
-            case Member():
-                of = self._value(expression.of)
-                return pc.is_in(of, value_set=pa.array(list(expression.values), of.type))
+            case Among():
+                return pc.is_in(self._value(expression.of), value_set=expression.values)
             case Record():
                 names = [name for name, _ in expression.fields]
                 return pa.StructArray.from_arrays([self._whole(self._value(of)) for _, of in expression.fields], names)
-        assert isinstance(expression, Lookup), "there are no other ones over columns"
-        return self._lookup(expression)
+        assert isinstance(expression, Found), "there are no other ones over columns"
+        places = pc.index_in(self._value(expression.key), value_set=expression.keys)
+        if places.null_count:
+            raise NotInColumnsError("a key is not in the dict")
+        return expression.values.take(places)
 
     def _unary(self, expression: Unary) -> Any:
         of = self._value(expression.of)
@@ -126,8 +152,7 @@ class Evaluation:
         symbol = expression.operator
         left, right = self._value(expression.left), self._value(expression.right)
         if symbol in ("//", "%"):
-            numbers = left.to_numpy(zero_copy_only=False) if isinstance(left, pa.Array) else left.as_py()
-            return pa.array(np.asarray((np.floor_divide if symbol == "//" else np.mod)(numbers, right.as_py())))
+            return pa.array((np.floor_divide if symbol == "//" else np.mod)(left.to_numpy(), right.as_py()))
         if symbol in ("+", "-", "*", "/"):
             if left.type == right.type == pa.int64():
                 if symbol != "/":
@@ -140,19 +165,18 @@ class Evaluation:
 
     def _conditional(self, expression: Conditional) -> Any:
         test = self._value(expression.test)
-        if isinstance(test, pa.Scalar):
-            return self._value(expression.yes if test.as_py() else expression.no)
         mask: Mask = test.to_numpy(zero_copy_only=False)
         if isinstance(expression.yes, _LEAVES) and isinstance(expression.no, _LEAVES):
             yes, no = self._value(expression.yes), self._value(expression.no)
             if yes.type != no.type:
                 none = pa.scalar(None, no.type if yes.type == pa.null() else yes.type)
                 yes, no = (none if each.type == pa.null() else each for each in (yes, no))
-            return pc.if_else(test, yes, no)
+            # Of two constants that are None nothing has a type.
+            return pa.nulls(len(test)) if yes.type == pa.null() else pc.if_else(test, yes, no)
         if mask.all():
-            return self._value(expression.yes)
+            return self._whole(self._value(expression.yes))
         if not mask.any():
-            return self._value(expression.no)
+            return self._whole(self._value(expression.no))
         # Python computes the one or the other, which may fail where it is not asked for.
         branches = (expression.yes, test), (expression.no, pc.invert(test))
         found = [Evaluation(_Chosen(self._columns, chosen))._value(branch) for branch, chosen in branches]
@@ -187,14 +211,6 @@ class Evaluation:
             return pc.count_substring(of, pattern=text).cast(pa.int64())
         return pc.starts_with(of, pattern=text) if name == "startswith" else pc.ends_with(of, pattern=text)
 
-    def _lookup(self, expression: Lookup) -> Any:
-        key = self._value(expression.key)
-        keys, values = pa.array(list(expression.table), key.type), pa.array(list(expression.table.values()))
-        places = pc.index_in(key, value_set=keys)
-        if places.null_count:
-            raise NotInColumnsError("a key is not in the dict")
-        return values.take(places)
-
 
 _LEAVES: Final = (Constant, Field)
 
@@ -228,7 +244,7 @@ def _text_of(method: Method) -> str:
 
 def _check_exact(numbers: Any) -> None:
     """Refuses ints that floats do not hold: Python divides them exactly, and rounds the result."""
-    bounds = pc.min_max(numbers) if isinstance(numbers, pa.Array) else {"min": numbers, "max": numbers}
+    bounds = pc.min_max(numbers)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if low is not None and not -_LARGEST_EXACT <= low <= high <= _LARGEST_EXACT:
         raise NotInColumnsError("an int is divided that no float holds")
@@ -236,8 +252,6 @@ def _check_exact(numbers: Any) -> None:
 
 def _formatted(seconds: Any, template: str) -> Any:
     """The texts of times; few seconds are different ones, and each is formatted once."""
-    if isinstance(seconds, pa.Scalar):
-        seconds = pa.array([seconds.as_py()], pa.int64())
     encoded = seconds.dictionary_encode()
     distinct = encoded.dictionary
     bounds = pc.min_max(distinct)

@@ -30,11 +30,11 @@ from windrow.aggregates import (
     Unary,
 )
 from windrow.errors import AggregateOverflowError
-from windrow.expressions.tree import COMPARISONS
+from windrow.expressions.tree import COMPARISONS, collection_text
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.columnar.expressions.compute import Evaluation, NotInColumnsError
+from windrow_runtime.columnar.expressions.compute import Among, Evaluation, Found, NotInColumnsError
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
@@ -78,7 +78,7 @@ class ColumnExpression:
         try:
             return Evaluation(columns).array(self.expression, self.arrow_type)
         except NotInColumnsError as error:
-            if not self.is_total:
+            if self.value.kind is not Kind.TUPLE or not self.is_total:
                 raise
             raise AggregateOverflowError(
                 "an int of a tuple does not fit into 64 bits",
@@ -147,9 +147,7 @@ def _tuple(expression: Record, kind: RecordType) -> ColumnExpression:
     value = ValueType(Kind.TUPLE, tuple, arguments=tuple([part.value for part in parts]))
     names = [field.column for field in value.columns]
     of_columns = Record(tuple, tuple(zip(names, [part.expression for part in parts], strict=True)))
-    return ColumnExpression(
-        of_columns, value, all(total), any(part.may_outgrow and not _is_negative(part.expression) for part in parts)
-    )
+    return ColumnExpression(of_columns, value, all(total), any(part.may_outgrow for part in parts))
 
 
 def _is_negative(expression: Expression) -> bool:
@@ -162,7 +160,9 @@ def _in_collection(expression: Contains | Member | Lookup, kind: RecordType) -> 
     of = _present(expression, column_expression(expression.of, kind))
     if isinstance(expression, Member):
         _check_constants(expression, expression.values, of.value)
-        return replace(of, expression=Member(of.expression, expression.values), value=_BOOL, may_outgrow=False)
+        values = pa.array(list(expression.values), arrow_type(of.value))
+        among = Among(of.expression, values, collection_text(expression.values))
+        return replace(of, expression=among, value=_BOOL, may_outgrow=False)
     _constant_text(expression, expression.item)
     if of.value.kind is not Kind.STR:
         raise DeclinedError(f"{expression} looks into a {of.value}")
@@ -198,6 +198,8 @@ def _constant_type(constant: Constant) -> ValueType:
         raise DeclinedError(f"uses {constant}")
     if isinstance(constant.value, str):
         _check_text(constant.value)
+    elif type(constant.value) is int and not -(2**63) <= constant.value < 2**63:
+        raise DeclinedError(f"uses {constant}, an int of more than 64 bits")
     return found
 
 
@@ -256,7 +258,7 @@ def _binary(expression: Binary, kind: RecordType) -> ColumnExpression:
     if kinds == {Kind.INT}:
         divisor = _int_of(expression.right)
         if expression.operator in ("//", "%") and divisor is not None and divisor > 0:
-            return replace(found, value=_INT)
+            return replace(found, value=_INT, may_outgrow=expression.operator == "//" and left.may_outgrow)
         if expression.operator in ("+", "-", "*"):
             return replace(found, value=_INT, is_total=False, may_outgrow=True)
         if expression.operator == "/" and by_number:
@@ -265,7 +267,8 @@ def _binary(expression: Binary, kind: RecordType) -> ColumnExpression:
     elif expression.operator in ("+", "-", "*") or (expression.operator == "/" and by_number):
         # An int that is added to a float becomes one first: in Arrow as in Python.
         return replace(found, value=_FLOAT)
-    raise DeclinedError(f"{expression} is computed in Python: a division may fail")
+    reason = ": a division may fail" if expression.operator in ("/", "//", "%") and kinds != {Kind.FLOAT} else ""
+    raise DeclinedError(f"{expression} is computed in Python{reason}")
 
 
 def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> None:
@@ -386,4 +389,6 @@ def _lookup(expression: Lookup, kind: RecordType) -> ColumnExpression:
         raise DeclinedError(f"{expression} gives values of several types")
     if value.kind is not Kind.FLOAT:
         _check_constants(expression, values, value)
-    return ColumnExpression(Lookup(expression.table, key.expression), value, is_total=False)
+    arrays = pa.array(list(expression.table), arrow_type(key.value)), pa.array(list(values), arrow_type(value))
+    by_column = Found(key.expression, *arrays, collection_text(expression.table))
+    return ColumnExpression(by_column, value, is_total=False)

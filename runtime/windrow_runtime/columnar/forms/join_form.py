@@ -205,4 +205,4 @@ def _expression_of(
         return None, "", key
     side = _SIDES[field.side]
     expression = total_expression(field.selector, route_of[side].element, f"the field {name}")
-    return side, repr(expression.expression), expression
+    return side, str(expression.expression), expression

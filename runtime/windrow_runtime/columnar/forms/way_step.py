@@ -36,7 +36,8 @@ class WayStep:
     given: RecordType  # the type of the elements
     made: RecordType  # the type of what it makes of them
     expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
-    function: Callable[[Any], Any] | None  # None: there is none, as there is no expression
+    function: Callable[[Any], Any] | None = None  # None: there is none, as there is no expression
+    recognised: Expression | None = None  # what the function computes of an element, as the expression has it
 
     @property
     def may_outgrow(self) -> bool:
@@ -55,12 +56,18 @@ class WayStep:
             return self._in_python(batch)
 
     def _in_python(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
-        """The same, computed for each element by the function, which raises what it raises."""
+        """The same, computed for each element in Python; where that fails, the function raises what it raises."""
+        assert self.recognised is not None, "there is an expression"
         assert self.function is not None, "there is an expression"
         values = decode_batch(batch, self.given)
         results: list[Any] = []
         try:
-            results.extend(map(self.function, values))
+            try:
+                # It has the values that variables around the function had, as the columns of other batches have.
+                results.extend(map(self.recognised.evaluate, values))
+            except USER_ERRORS:
+                self.function(values[len(results)])
+                raise
         except USER_ERRORS as error:
             raise_call_error(self.step, error, self._given(batch, values, len(results)))
         if isinstance(self.step.node, FilterNode):
@@ -111,7 +118,7 @@ def way_step(
         found = _made_by(node, element)
         made = found.kind if isinstance(found, ColumnRecord) else single(found.value)
     function = node.timestamp if isinstance(node, TimestampsNode) else node.function
-    return WayStep(step, element, made, found, function)
+    return WayStep(step, element, made, found, function, _recognised(function))
 
 
 def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> WayStep:
@@ -122,7 +129,12 @@ def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType)
     parts = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
     if any(part.kind not in _KEYS for part in parts):
         raise DeclinedError(f"the key is a {key.value}")
-    return WayStep(step, element, single(key.value), key, selector)
+    return WayStep(step, element, single(key.value), key, selector, _recognised(selector))
+
+
+def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
+    found = None if function is None else recognise(function)
+    return None if isinstance(found, Opaque) else found
 
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
