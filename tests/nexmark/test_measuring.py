@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -14,12 +16,15 @@ import pytest
 from benchmarks.errors import MeasurementError, WrongResultError
 from benchmarks.measure import Batch
 from benchmarks.nexmark.__main__ import QUERIES
+from benchmarks.nexmark.measuring import command
 from benchmarks.nexmark.measuring.answers import check, check_text, result_files
 from benchmarks.nexmark.measuring.data import Data, prepare
+from benchmarks.nexmark.measuring.flink import FlinkRun, run_flink
 from benchmarks.nexmark.measuring.flink_sql import FLINK, NOT_FLINK
 from benchmarks.nexmark.measuring.native import NATIVE, NOT_NATIVE
 from benchmarks.nexmark.measuring.report import Row, summary
 from benchmarks.nexmark.measuring.runs import Speed, Timing, run_native, timing_of
+from benchmarks.nexmark.reference.answers import answer, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +36,8 @@ EVENTS = 5_000
 @pytest.mark.program
 def test_a_table_of_two_queries() -> None:
     options = ["--events", str(EVENTS), "--only", "q0", "--only", "q12", "--rounds", "1", "--warm-up-seconds", "0"]
-    command = [sys.executable, "-m", "benchmarks.nexmark", "--measure", *options]
-    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    program = [sys.executable, "-m", "benchmarks.nexmark", "--measure", *options]
+    done = subprocess.run(program, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| q")]
     assert [row[0].strip() for row in rows] == ["query", "q0", "q12"]
@@ -137,3 +142,61 @@ def test_ratios_are_those_of_the_time_that_counts() -> None:
         "x native Spark SQL: median 3.00, lowest 2.00 (q0), of 2 queries",
         "x Flink SQL: median 2.00, lowest 2.00 (q18), of 1 query",
     ]
+
+
+def flink_of(folder: Path, figures: dict[str, list[float]], answer: str = "") -> str:
+    """A program in place of a Python with Flink: it keeps the jobs, gives these figures, and writes this answer."""
+    folder.mkdir()
+    program = folder / "python"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, pathlib, shutil, sys\n"
+        f"shutil.copy(sys.argv[2], {str(folder / 'jobs.json')!r})\n"
+        "out = pathlib.Path(sys.argv[2]).parent / 'whole'\n"
+        "out.mkdir()\n"
+        f"(out / 'part').write_text({answer!r})\n"
+        f"print(json.dumps({figures!r}))\n"
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+def categories(data: Data) -> str:
+    """The answer of q4 as Flink writes it."""
+    with connect(data.path) as database:
+        return "".join(f"{category},{mean!r}\n" for category, mean in answer(database, "q4").fetchall())
+
+
+def test_the_time_of_flink_is_that_of_the_job_behind_the_warm_up(tmp_path: Path) -> None:
+    data = prepare(EVENTS)
+    figures = {"start_seconds": [3.0, 0.5, 0.25], "seconds": [9.0, 2.0, 7.0]}
+    right = categories(data)
+    python = flink_of(tmp_path / "right", figures, right)
+    assert run_flink("q4", data, python) == FlinkRun(data.events, seconds=2.0, start_seconds=0.5)
+    jobs = json.loads((tmp_path / "right" / "jobs.json").read_text())
+    assert [job["mode"] for job in jobs] == ["streaming", "streaming", "batch"]
+    # Flink's files take no updates: the rows that are checked are those of the batch job.
+    assert ["blackhole" in job["statements"][-2] for job in jobs] == [True, True, False]
+    with pytest.raises(WrongResultError, match="1 are missing, and 0 others"):
+        run_flink("q4", data, flink_of(tmp_path / "wrong", figures, right.split("\n", 1)[1]))
+    no_time = {"start_seconds": [3.0, 0.5, 0.25], "seconds": [9.0, 0.0, 7.0]}
+    with pytest.raises(MeasurementError, match="no speed"):
+        run_flink("q4", data, flink_of(tmp_path / "none", no_time, right))
+
+
+def test_a_failure_of_flink_leaves_its_cells_empty_and_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "spark_session", contextlib.nullcontext)
+    monkeypatch.setattr(command, "compare", lambda *_: {"windrow": speed(1, 5), "native": speed(2, 5)})
+    python = flink_of(tmp_path / "flink", {"start_seconds": [1, 1], "seconds": [1, 1]})
+    options = ["--events", str(EVENTS), "--rounds", "1", "--only", "q2", "--only", "q6", "--pyflink", python]
+    assert command.measure(options) == 1
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| q")]
+    assert [row[:1] + row[2:5] + row[6:] for row in rows[1:]] == [
+        ["q2", "1,000", "500", "2.00", "-", "-"],
+        ["q6", "1,000", "500", "2.00", "-", "-"],
+    ]
+    assert sum("q2 has no figure of Flink SQL: no rows were written" in line for line in lines) == 1
+    assert sum(line.startswith("q6: not in Flink SQL: an OVER window") for line in lines) == 1

@@ -14,7 +14,7 @@ from benchmarks.environment import environment
 from benchmarks.errors import MeasurementError, WrongResultError
 from benchmarks.nexmark.__main__ import QUERIES
 from benchmarks.nexmark.measuring.data import FILES_PER_BATCH, Data, prepare
-from benchmarks.nexmark.measuring.flink import run_flink
+from benchmarks.nexmark.measuring.flink import FlinkRun, run_flink
 from benchmarks.nexmark.measuring.flink_sql import FLINK, NOT_FLINK
 from benchmarks.nexmark.measuring.native import NOT_NATIVE
 from benchmarks.nexmark.measuring.report import HEADER, Row, summary
@@ -30,7 +30,7 @@ _WARM_RUNS: Final = 12
 
 
 def measure(arguments: Sequence[str]) -> int:
-    """Run the queries by all contenders and print a row for each; 1 if one of them has no figures."""
+    """Run the queries by all contenders and print a row for each; 1 if a figure is missing that should be there."""
     options = _parse(arguments)
     # Queries in the order that they are asked for, each once.
     names = tuple(dict.fromkeys(options.only)) or QUERIES
@@ -50,11 +50,16 @@ def measure(arguments: Sequence[str]) -> int:
         for query in names:
             try:
                 speeds = compare(query, data, spark, options.rounds, warmth)
-                flink = _flink(query, data, options)
             except (WrongResultError, MeasurementError, WindrowError, PySparkException) as error:
                 failures.append(f"{query} has no figures: {error}")
                 print(failures[-1], file=sys.stderr, flush=True)
                 continue
+            flink = None
+            try:
+                flink = _flink(query, data, options)
+            except (WrongResultError, MeasurementError) as error:
+                failures.append(f"{query} has no figure of Flink SQL: {error}")
+                print(failures[-1], file=sys.stderr, flush=True)
             rows.append(Row(query, speeds["windrow"], speeds.get("native"), flink))
             print(rows[-1].text(), flush=True)
     print(f"\n{summary(rows)}")
@@ -72,8 +77,12 @@ def _flink(query: str, data: Data, options: argparse.Namespace) -> float | None:
     """The events a second of Flink SQL, if it is wanted and can state the query."""
     if options.pyflink is None or query not in FLINK:
         return None
-    print(f"... {query}: Flink", file=sys.stderr, flush=True)
-    runs = [run_flink(query, data, options.pyflink) for _ in range(options.rounds)]
+    runs: list[FlinkRun] = []
+    for number in range(options.rounds):
+        print(f"... {query}: Flink, round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+        runs.append(run_flink(query, data, options.pyflink))
+        times = f"start {runs[-1].start_seconds:.2f}, then {runs[-1].seconds:.2f}"
+        print(f"... {query}: Flink, seconds: {times}", file=sys.stderr, flush=True)
     return sum(run.events for run in runs) / sum(run.seconds for run in runs)
 
 
