@@ -18,6 +18,7 @@ from windrow.connected.broadcast import BroadcastStream, broadcast_node
 from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError
+from windrow.expressions.tracing import made_record
 from windrow.functions import ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
@@ -105,7 +106,7 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=made_type(function, self._node.element_type),
+                element_type=made_type(function, self._node.element_type) or made_record(function),
                 location=caller_location(),
             )
         )

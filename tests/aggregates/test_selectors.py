@@ -217,6 +217,22 @@ class Guarded:
         assert self.a
 
 
+@dataclass
+class Clamped:
+    a: int
+
+    @property  # type: ignore[no-redef]  # the idiom of the manual for a field that a property keeps
+    def a(self) -> int:
+        return self._a
+
+    @a.setter
+    def a(self, value: int) -> None:
+        self._a = min(value, 100)
+
+
+CALLS: dict[str, Callable[..., Any]] = {"inc": lambda value: value, "next": iter(range(9)).__next__}
+SEEN: dict[str, list[Any]] = {"seen": []}
+
 OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: r.a * random.random(), "uses random"),
     (lambda r: str(r.a), "uses str"),
@@ -237,6 +253,11 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: r.a.fit(x=1), "calls a value, or a method with arguments by name"),
     (lambda r: Checked(r.a), "uses Checked"),
     (lambda r: Guarded(r.a), "uses Guarded"),
+    (lambda r: Clamped(r.a).a, "uses Clamped"),
+    (lambda r: CALLS["inc"](r.a), "uses CALLS"),
+    (lambda r: SEEN["seen"].append(r.a) or r.a, "uses SEEN"),  # type: ignore[func-returns-value]  # what is tested
+    (lambda r: r.items.pop() * 2, "calls pop, which may change something"),
+    (lambda r: (r.place.lat, r.b)[1], "computes something that it does not use"),
     (lambda r: Point(r.a, r.b) if r.a else None, "makes a record or gives something else"),
     (endless, "calls endless, which calls itself"),
     (guarded, "handles errors"),
@@ -306,6 +327,7 @@ TEXTS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: Point(x=r.a), "Point(x=.a, y=None)"),
     (lambda r: abs(r.a) * factor, "abs(.a) * 3"),
     (lambda r: datetime.fromtimestamp(r.a // 1000, UTC).strftime("%H"), "utc(.a // 1000).strftime('%H')"),
+    (lambda r: datetime.fromtimestamp(r.a, UTC).strftime("%H"), "utc(.a).strftime('%H')"),
 ]
 
 

@@ -22,7 +22,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import column_expression
 from windrow_runtime.columnar.forms.sink_form import sink_form
-from windrow_runtime.columnar.forms.way_step import expression_of
+from windrow_runtime.columnar.forms.way_step import expression_of, keying_step
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -211,6 +211,7 @@ DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
     (lambda b: b.price in {1_180_591_620_717_411_303_424, 1}, "has an int of more than 64 bits"),
     (lambda b: b.price if b.is_open else b.share, "gives values of several types"),
     (lambda b: datetime.fromtimestamp(b.price, UTC).strftime("%j"), "has other directives"),
+    (lambda b: NAMES.get(b.url, b.url.split("/")[1]), "has a default that is computed in Python for some elements"),
     (lambda b: b.url < b.price, "compares str with int"),  # type: ignore[operator]  # what is tested
 ]
 
@@ -265,6 +266,10 @@ class Number(NamedTuple):
     number: int
 
 
+class Stamped(NamedTuple):
+    at: datetime
+
+
 class Text(NamedTuple):
     text: str
 
@@ -287,6 +292,33 @@ def test_a_column_is_as_long_as_its_batch_where_no_key_is_in_a_dict(function: Ca
     elements = [Bid(price, 0.5, "a", False, None) for price in (7, 8, 9)]
     rows, _, _ = ways(function).run(batch_of(*elements), None)
     assert rows.to_pylist() == [function(element)._asdict() for element in elements]
+
+
+def test_a_key_that_is_a_tuple_is_computed_by_the_function_as_well() -> None:
+    selector: Callable[[Bid], Any] = lambda b: (b.price, b.url.upper())  # noqa: E731  a function to be recognised
+    stream = from_collection([Bid(1, 0.5, "a/b", True, None)], name="bids", element_type=Bid)
+    topology = Topology(Pipeline("p", stream.sink_to(CollectSink())).steps)
+    keys = keying_step(topology.sources[0], selector, KIND)
+    for url in ("a", "ß"):
+        found = keys.evaluate(batch_of(Bid(1, 0.5, url, True, None)))
+        assert python_values(found) == [(1, url.upper())]
+        assert found.type == pa.struct([("_1", pa.int64()), ("_2", pa.string())])
+
+
+def test_values_that_are_tuples() -> None:
+    pair = pa.struct([("_1", pa.int64()), ("_2", pa.timestamp("us", tz="UTC"))])
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    values = [{"_1": 1, "_2": at}, None]
+    assert python_values(pa.array(values, pair)) == [(1, at), None]
+    assert python_values(pa.array([values, None, []], pa.list_(pair))) == [[(1, at), None], None, []]
+
+
+def test_texts_of_datetimes() -> None:
+    kind = record_type(Stamped)
+    stamps = [datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2026, 3, 1, 6, 59, 1, tzinfo=UTC)]
+    batch = encode_batch([Stamped(each) for each in stamps], kind)
+    found = expression_of(lambda stamped: stamped.at.strftime("%Y-%m-%d %H:%M:%S"), kind, "it")
+    assert found.evaluate({"at": batch.column(0)}).to_pylist() == [f"{each:%Y-%m-%d %H:%M:%S}" for each in stamps]
 
 
 def test_a_dict_counts_with_the_values_that_it_had_when_the_plan_was_lowered() -> None:

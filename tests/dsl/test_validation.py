@@ -346,8 +346,8 @@ def test_a_side_output_that_nobody_fills() -> None:
         Fault(
             "the step 'coldest' has no side output 'other'",
             f"plan.5.side_output, {at}",
-            "a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function that "
-            "outputs to the tag has one",
+            "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, or a "
+            "process function that outputs to the tag has one",
         )
     ]
     only_late = windows.side_output_late_data(late).reduce(colder).get_side_output(other)
@@ -627,8 +627,8 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         "or call returns(Type) before sink_to\n"
         "3. the step 'total' has no side output 'nowhere'\n"
         f"  where:    plan.6.side_output, {side_at}\n"
-        "  hint:     a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function "
-        "that outputs to the tag has one"
+        "  hint:     a source with on_malformed=tag, a window or a join with late outputs, map_async with "
+        "timed_out=tag, or a process function that outputs to the tag has one"
     )
 
 

@@ -122,7 +122,7 @@ def test_columns_write_what_the_interpreter_writes(spark: SparkSession, tmp_path
         )
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     plan = pages(stream, tmp_path / "out")
-    assert "runs as on columns, in Arrow" in plan.explain(runner)
+    assert "runs as columns, in Arrow" in plan.explain(runner)
     runner.run(plan)
     LocalRunner().run(pages(stream, tmp_path / "local"))
     assert len(rows(tmp_path / "local")) > 100

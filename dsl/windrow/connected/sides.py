@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import Any
 
+from windrow.aggregates.selectors import selector_type
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
+from windrow.plan.fitting import can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, MapNode, Node, UnionNode, type_name
 from windrow.plan.types import made_type
@@ -52,13 +54,10 @@ def keyed_by_both(
         for (node, selector), given in zip((left, right), key_types, strict=True)
     ]
     if None not in found and found[0] != found[1]:
-        raise InvalidArgumentError(
-            "the keys of both streams must be of one type",
-            given=" and ".join(map(type_name, found)),
-            expected="two selectors that take keys of the same type",
-            where=caller_location(),
-            hint="convert one of them: where(lambda order: str(order.id))",
-        )
+        raise _unlike_keys(found)
+    taken = [selector_type(selector, node.element_type) for node, selector in (left, right)]
+    if None in found and None not in taken and not (can_fit(taken[0], taken[1]) or can_fit(taken[1], taken[0])):
+        raise _unlike_keys(taken)
     union = both_inputs(left[0], right[0], counts_at_once=counts_at_once)
     return KeyByNode(
         input=union,
@@ -66,4 +65,14 @@ def keyed_by_both(
         key_type=found[0] if found[0] is not None else found[1],
         element_type=union.element_type,
         location=caller_location(),
+    )
+
+
+def _unlike_keys(kinds: Sequence[object]) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the keys of both streams must be of one type",
+        given=" and ".join(map(type_name, kinds)),
+        expected="two selectors that take keys of the same type",
+        where=caller_location(),
+        hint="convert one of them: where(lambda order: str(order.id))",
     )

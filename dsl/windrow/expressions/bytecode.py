@@ -13,7 +13,7 @@ import datetime
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType
 from typing import Any, Final
 
 from windrow.expressions.recorder import Made, Members, Recorder, RefusedError, Table, call, result_of
@@ -151,7 +151,8 @@ def _stand_in(name: str, value: Any, around: tuple[FunctionType, ...]) -> object
         return value
     if kind in (set, frozenset):
         return Members(value)
-    if kind is dict:
+    if kind is dict and {*map(type, value.values())} <= {*_SCALARS}:
+        # A constant key gives the value itself, which must not do anything when it is used.
         return Table(value)
     if kind is FunctionType:
         return _copied(value, around)
@@ -160,6 +161,8 @@ def _stand_in(name: str, value: Any, around: tuple[FunctionType, ...]) -> object
             return _CALLS[value]
         if value is datetime.datetime:
             return _DatetimeClass()
+        if value is datetime.timezone:
+            return _TimezoneClass()
         if _only_sets_fields(value):
             return _maker(value)
     elif value is len:
@@ -179,20 +182,38 @@ class _DatetimeClass:
         return call("utc", seconds, None)
 
 
+class _TimezoneClass:
+    """Stands for the class ``timezone``, of which functions may take ``timezone.utc``."""
+
+    __slots__ = ()
+    utc = datetime.UTC
+
+
 def _only_sets_fields(kind: type[Any]) -> bool:
     """Whether calling a class does nothing but to make a record of its arguments."""
     if type(kind).__call__ is not type.__call__ or hasattr(kind, "__post_init__"):
         return False
     if issubclass(kind, tuple):
-        return kind.__bases__ == (tuple,) and hasattr(kind, "_fields")
+        is_own = kind.__getattribute__ is not tuple.__getattribute__
+        return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not is_own
+    if _replaces(kind, "__getattribute__"):
+        return False
     parameters = getattr(kind, "__dataclass_params__", None)
     if parameters is None or _replaces(kind, "__new__"):
         return False
     # The decorator leaves no mark on a method that it made, but it compiles from a text.
     code = getattr(kind.__init__, "__code__", None)
     is_generated = code is not None and code.co_filename == "<string>" and "__create_fn__" in code.co_qualname
-    fields_stay = all(field.init for field in dataclasses.fields(kind))
+    fields_stay = all(field.init and _only_stores(kind, field.name) for field in dataclasses.fields(kind))
     return is_generated and fields_stay and (parameters.frozen or not _replaces(kind, "__setattr__"))
+
+
+def _only_stores(kind: type[Any], name: str) -> bool:
+    """Whether an attribute keeps what it is given: a property or another descriptor may do anything."""
+    found = inspect.getattr_static(kind, name, None)
+    return isinstance(found, MemberDescriptorType) or not (
+        hasattr(type(found), "__set__") or hasattr(type(found), "__get__")
+    )
 
 
 def _replaces(kind: type[Any], method: str) -> bool:

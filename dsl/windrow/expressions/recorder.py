@@ -39,6 +39,12 @@ __all__ = [
 
 _SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
+_METHODS: Final = frozenset(
+    {name for name in dir(str) if not name.startswith("_")}
+    | {"bit_length", "date", "hex", "isoformat", "isoweekday", "strftime", "timestamp", "total_seconds", "weekday"}
+)
+"""The methods of texts, numbers and times, which change nothing."""
+
 MOST_DECISIONS: Final = 16
 
 
@@ -121,6 +127,8 @@ class Recorder:
         method = _own(self)
         if kwargs or not isinstance(method, Field):
             raise RefusedError("calls a value, or a method with arguments by name")
+        if method.name not in _METHODS:
+            raise RefusedError(f"calls {method.name}, which may change something")
         _decisions(self).forget(method)
         return _with(self, Method(method.of, method.name, tuple(map(expression_of, args))))
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from windrow.expressions.bytecode import callable_with_proxies
 from windrow.expressions.recorder import Decisions, Recorder, RefusedError, chosen, result_of
-from windrow.expressions.tree import Constant, Element, Expression
+from windrow.expressions.tree import Constant, Element, Expression, Record
 from windrow.functions.rich import RichFunction
 
-__all__ = ["Opaque", "recognise"]
+__all__ = ["Opaque", "made_record", "recognise"]
 
 # Any in this module: functions of elements of every type.
 
@@ -61,6 +61,12 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
         # A selector that raises for a proxy is no plain expression of fields and constants.
         return Opaque(f"raises {type(error).__name__} when it is tried")
     return Opaque("gives something else than a value of the element") if isinstance(found, Constant) else found
+
+
+def made_record(function: Callable[[Any], Any]) -> type[Any] | None:
+    """The class of the records that a function makes on each way through its decisions; None where it may do else."""
+    found = recognise(function)
+    return found.target if isinstance(found, Record) and found.target is not tuple else None
 
 
 class _Ways:

@@ -407,8 +407,8 @@ def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> I
             step.where,
             f"its side outputs are: {names}"
             if known
-            else "a source with on_malformed=tag, a window with "
-            "side_output_late_data(tag) or a process function that outputs to the tag has one",
+            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
+            "or a process function that outputs to the tag has one",
         )
 
 

@@ -75,7 +75,8 @@ def map_async_node(
             given=function,
             expected="async def f(element), or an AsyncFunction",
             where=where,
-            hint="map(...) takes a function that does not wait",
+            hint="wrap a function that returns an awaitable: async def f(element): return await ...; map(...) takes "
+            "one that does not wait",
         )
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise InvalidArgumentError("retries are counted", given=retries, expected="an int, 0 or more", where=where)

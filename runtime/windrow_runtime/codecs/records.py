@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
+from types import MemberDescriptorType
 from typing import Any, Final, TypeVar
 
 from windrow_runtime.codecs.malformed import UnfitError
@@ -121,7 +122,17 @@ def own_constructor(kind: type) -> str | None:
         return "__post_init__"
     generated = not is_dataclass(kind) or has_generated(kind, "__init__")
     derived = issubclass(kind, tuple) and kind is not tuple and kind.__bases__[0] is not tuple
-    return None if generated and not derived else "constructor of its own"
+    if not generated or derived:
+        return "constructor of its own"
+    if is_dataclass(kind) and any(_acts(inspect.getattr_static(kind, field.name, None)) for field in fields(kind)):
+        return "property in the place of a field"
+    return None
+
+
+def _acts(attribute: object) -> bool:
+    """Returns whether an attribute of a class does something with what it is given; a slot keeps it."""
+    kind = type(attribute)
+    return not isinstance(attribute, MemberDescriptorType) and (hasattr(kind, "__set__") or hasattr(kind, "__get__"))
 
 
 @per_class

@@ -12,7 +12,7 @@ from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, raise_call_error, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, function_failed, raise_call_error, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 
 # Any in this module: elements of every type.
@@ -179,6 +179,13 @@ class AsyncStep(FusedStep):
                     if node.timed_out is not None:
                         return _NONE
                     raise self._timed_out(value) from None
+            except asyncio.CancelledError as error:
+                # The step cancels its own work where another element has failed; else the coroutine did it.
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                if not left:
+                    raise function_failed(self.step, error, f"element {shortened(value)}") from error
             except USER_ERRORS as error:
                 if not left:
                     raise_call_error(self.step, error, f"element {shortened(value)}")

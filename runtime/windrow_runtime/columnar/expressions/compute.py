@@ -200,7 +200,11 @@ class Evaluation:
         name = expression.name
         if name == "strftime":
             assert isinstance(expression.of, Call), "others have no column form"
-            return _formatted(self._value(expression.of.of), _text_of(expression))
+            seconds = self._value(expression.of.of)
+            if pa.types.is_timestamp(seconds.type):
+                micros = seconds.cast(pa.timestamp("us", tz="UTC")).view(pa.int64())
+                seconds = pa.array(micros.to_numpy() // 1_000_000)
+            return _formatted(seconds, _text_of(expression))
         of = self._value(expression.of)
         if name in ("lower", "upper"):
             if not pc.all(pc.string_is_ascii(of)).as_py() and len(of):

@@ -358,11 +358,15 @@ def _part(expression: Item, kind: RecordType) -> ColumnExpression:
 
 
 def _formatted(expression: Method, kind: RecordType) -> ColumnExpression:
-    if not isinstance(expression.of, Call) or expression.of.function != "utc" or len(expression.arguments) != 1:
+    if len(expression.arguments) != 1:
         raise DeclinedError(f"{expression} is computed in Python")
-    seconds = _present(expression, column_expression(expression.of.of, kind))
+    of, is_made = expression.of, False
+    if isinstance(of, Call) and of.function == "utc":
+        of, is_made = of.of, True
+    # Seconds since 1970, or a column of datetimes, which are in UTC.
+    seconds = _present(expression, column_expression(of, kind))
     text = _constant_text(expression, expression.arguments[0])
-    if seconds.value.kind is not Kind.INT:
+    if seconds.value.kind is not (Kind.INT if is_made else Kind.DATETIME):
         raise DeclinedError(f"{expression} formats a {seconds.value}")
     if not set(_DIRECTIVE.findall(text)) <= {"%Y", "%m", "%d", "%H", "%M", "%S"}:
         raise DeclinedError(f"{expression} has other directives than %Y, %m, %d, %H, %M and %S")
@@ -378,8 +382,10 @@ def _lookup(expression: Lookup, kind: RecordType) -> ColumnExpression:
             Conditional(Member(expression.key, table), Lookup(table, expression.key), expression.default), kind
         )
         key = column_expression(expression.key, kind)
-        default = None if _is_none(expression.default) else column_expression(expression.default, kind)
-        return replace(found, is_total=key.is_total and (default is None or default.is_total))
+        if not _is_none(expression.default) and not column_expression(expression.default, kind).is_total:
+            # Python computes it for each element, and fails where it fails.
+            raise DeclinedError(f"{expression} has a default that is computed in Python for some elements")
+        return replace(found, is_total=key.is_total)
     key = _present(expression, column_expression(expression.key, kind))
     _check_constants(expression, expression.table, key.value)
     values = expression.table.values()

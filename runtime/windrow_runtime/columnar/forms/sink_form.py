@@ -26,7 +26,7 @@ class SinkForm:
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        return "on columns, in Arrow"
+        return "columns, in Arrow"
 
 
 PlanForm: TypeAlias = Form | SinkForm

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windrow.aggregates import Constant, Expression, Opaque, Record, recognise
 from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import FromLeft, FromRight
 from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -73,7 +74,10 @@ class WayStep:
         if isinstance(self.step.node, FilterNode):
             return pa.array(list(map(bool, results)), pa.bool_())
         made = encode_batch(results, self.made)
-        return made if isinstance(self.expression, ColumnRecord) else made.column(0)
+        if isinstance(self.expression, ColumnRecord):
+            return made
+        # A tuple has a column for each part, and a key that is one is one column.
+        return made.column(0) if self.made.single else pa.StructArray.from_arrays(made.columns, names=made.schema.names)
 
     def _given(self, batch: pa.RecordBatch, values: Sequence[Any], place: int) -> str:
         """Describes an element; of columns that were not read nothing is known."""
@@ -139,6 +143,8 @@ def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
     """What a map makes of elements; declined where it may be no element of columns."""
+    if isinstance(node.function, (FromLeft, FromRight)):
+        raise DeclinedError("elements of two streams come together one by one")
     found = recognise(node.function)
     if not isinstance(found, Record):
         return expression_of(node.function, element, "the map")

@@ -90,12 +90,15 @@ def python_values(column: pa.Array) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
         return [None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros]
-    if pa.types.is_list(column.type) and pa.types.is_timestamp(column.type.value_type):
+    kind = column.type.value_type if pa.types.is_list(column.type) else None
+    if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_struct(kind)):
         items = iter(python_values(column.flatten()))
         lengths = column.value_lengths().to_pylist()
         return [None if length is None else [next(items) for _ in range(length)] for length in lengths]
     if pa.types.is_struct(column.type):
-        return list(zip(*map(python_values, column.flatten()), strict=True))
+        tuples: list[Any] = list(zip(*map(python_values, column.flatten()), strict=True))
+        there = column.is_valid().to_pylist() if column.null_count else None
+        return tuples if there is None else [each if valid else None for each, valid in zip(tuples, there, strict=True)]
     values: list[Any] = column.to_pylist()
     return values
 
