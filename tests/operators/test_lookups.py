@@ -156,6 +156,23 @@ def test_tries_are_counted() -> None:
         results(numbers(1).map_async(flaky, capacity=1, retries=1))
 
 
+def test_a_coroutine_that_is_cancelled_has_failed() -> None:
+    """The cancellation of what it waits for is no end of the run, and is tried again as other errors are."""
+    tries: list[int] = []
+
+    async def cancelled(value: int) -> int:
+        tries.append(value)
+        task = asyncio.ensure_future(asyncio.sleep(9))
+        task.cancel()
+        await task
+        return value
+
+    with pytest.raises(UserFunctionError, match=r"CancelledError(.|\n)*given: +element 0") as raised:
+        results(numbers(1).map_async(cancelled, capacity=1, retries=1))
+    assert isinstance(raised.value.__cause__, asyncio.CancelledError)
+    assert len(tries) == 2
+
+
 # Any: what mypy refuses is tried.
 plain: Any = abs
 a_class: Any = Halves
