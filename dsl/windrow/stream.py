@@ -172,12 +172,19 @@ class DataStream(Generic[T_co]):
     @overload
     def union(self, *others: _Wider[T_co, S]) -> DataStream[S]: ...
     @overload
+    def union(self, other: DataStream[S], another: DataStream[R], /) -> DataStream[T_co | S | R]: ...
+    @overload
+    def union(
+        self, other: DataStream[S], another: DataStream[R], third: DataStream[U], /
+    ) -> DataStream[T_co | S | R | U]: ...
+    @overload
     def union(self, *others: DataStream[S]) -> DataStream[T_co | S]: ...
     # Any: the overloads say which type.
     def union(self, *others: object) -> DataStream[Any]:
         """This stream and others as one; its watermark is the lowest of theirs.
 
-        The others may have elements of other types: those of the result are of any of these, ``A | B``.
+        The others may have elements of other types: those of the result are of any of these, ``A | B``. A type checker
+        knows all of up to four types; more streams of different types are united one after the other.
         """
         nodes = [self._node]
         for other in others:
