@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -55,12 +55,16 @@ class ShippedSteps:
         for step in self.topology.keyed if forms else ():
             form = forms[step.id]
             if isinstance(form, OnColumns) and step.id in columnar:
-                self.forms[step.id] = replace(form, step=step)
+                self.forms[step.id] = replace(form, step=step, routes=self._shipped(form.routes))
                 continue
             with suppress(DeclinedError):
                 arrival = row_form(topology, topology.step(step.id), check_source, partial(results_of, forms))
-                self._arrivals[step.id] = replace(arrival, step=step)
-        self._sink_forms = {step: form for step, form in forms.items() if isinstance(form, SinkForm)}
+                self._arrivals[step.id] = replace(arrival, step=step, routes=self._shipped(arrival.routes))
+        self._sink_forms = {
+            step: replace(form, routes=self._shipped(form.routes))
+            for step, form in forms.items()
+            if isinstance(form, SinkForm)
+        }
         # The steps that get their elements as columns.
         self._by_columns: Mapping[str, ScanTarget] = {**self.forms, **self._arrivals}
         self._routes = Routes(
@@ -68,6 +72,10 @@ class ShippedSteps:
             {step.id: number for number, step in enumerate(topology.sinks)},
             topology.levels,
         )
+
+    def _shipped(self, routes: Sequence[Route]) -> tuple[Route, ...]:
+        """Returns ways through the steps as workers get them."""
+        return tuple(route.with_steps(self.topology) for route in routes)
 
     def create(self, port: Port) -> partial[PortFragment]:
         """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""

@@ -83,6 +83,12 @@ class Route:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
+    def with_steps(self, topology: Topology) -> Route:
+        """Returns the same way through the steps of another topology, such as that of workers, by their ids."""
+        steps = [replace(each, step=topology.step(each.step.id)) for each in self.steps]
+        keyed = None if self.keyed is None else replace(self.keyed, step=topology.step(self.keyed.step.id))
+        return replace(self, steps=tuple(steps), keyed=keyed)
+
     def columns_needed(self, at_end: frozenset[str] | None) -> frozenset[str] | None:
         """The columns, where the way begins, that are needed for some at its end; None: all."""
         needed: frozenset[str] = frozenset()
