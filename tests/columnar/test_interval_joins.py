@@ -14,7 +14,7 @@ from tests.columnar.engine import millis, told
 from tests.columnar.joined import TwoBatches, run, streams
 from tests.columnar.test_steps import TINY
 from windrow import DataStream, OutputTag, Pipeline, joins
-from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import JoinFunction
 from windrow.sinks import CollectSink
 from windrow_runtime.columnar.forms.join_form import JoinForm
@@ -237,8 +237,17 @@ def test_joins_that_columns_decline_say_why(name: str) -> None:
     assert reason in str(form)
 
 
-def test_keys_of_other_columns_are_declined() -> None:
-    form = form_of(joined(0, 1), (Left, NumberedRight))
+def test_keys_of_other_columns_are_refused() -> None:
+    """What annotations tell is known when the plan is built; keys of other kinds of numbers have other columns."""
+    with pytest.raises(InvalidArgumentError, match=r"keys of both streams(.|\n)*given: +str \| None and int"):
+        form_of(joined(0, 1), (Left, NumberedRight))
+
+    def by_level(left: DataStream[Any], right: DataStream[Any]) -> DataStream[Any]:
+        bounds = left.key_by(lambda e: e.number).interval_join(right.key_by(lambda e: e.amount > 3))
+        stream: DataStream[Any] = bounds.between(millis(0), millis(1)).apply(everything())
+        return stream
+
+    form = form_of(by_level)
     assert isinstance(form, DeclinedError)
 
 
