@@ -110,7 +110,7 @@ def outcome(call: Callable[[], Any]) -> tuple[str, str]:
     return type(value).__name__, repr(value)
 
 
-@settings(max_examples=2000, derandomize=True, deadline=None)
+@settings(max_examples=800, derandomize=True, deadline=None)
 @given(text=texts, element=records)
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")  # such as 'x'[0] of a text in random code
 def test_an_expression_gives_what_its_selector_gives(text: str, element: Record) -> None:

@@ -144,7 +144,7 @@ def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] |
         return None
 
 
-@settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=700, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
 def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
     around = {"tier": tier, "minute": minute, "TABLE": TABLE, "FLOATS": FLOATS, "NUMBERS": NUMBERS, "NAMES": NAMES}
