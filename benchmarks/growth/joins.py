@@ -29,7 +29,7 @@ _MOST: Final = 1.3
 _BATCH_MS: Final = 10_000
 _REACH_MS: Final = 10_000
 _FILLING: Final = 4
-"""So many batches it takes until the join holds as much as it ever does."""
+"""After this number of batches the join holds as much as it ever does."""
 _SMALL: Final = 16.0
 """Events of a smaller amount are one stream, the others the other: about half of them."""
 

@@ -292,7 +292,7 @@ def test_what_is_computed_in_vain_may_fail() -> None:
     assert recognise(in_vain) == Opaque("computes something that it does not use")
 
 
-def test_opaque_for_whatever_reason() -> None:
+def test_a_generator_is_opaque() -> None:
     """How Python compiles a generator changes from version to version, and the reason with it."""
     assert isinstance(recognise(gives), Opaque)
 

@@ -16,7 +16,7 @@ from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrat
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -477,6 +477,29 @@ def test_a_window_behind_a_window(told: str) -> None:
     _, found = form_texts(topology, columnar=True).values()
     found = re.sub(r"plan\.\d+\.", "", found)
     assert found == told or (found.startswith("Python, ") and told in found)
+
+
+def forms_before(sink: ParquetFileSink[Any], stream: DataStream[Any]) -> dict[str, str]:
+    texts = form_texts(Topology(Pipeline("plan", stream.sink_to(sink)).steps), columnar=True)
+    return {step.rpartition(".")[2]: text for step, text in texts.items()}
+
+
+def test_a_sink_behind_results_on_columns_says_why_it_gets_objects() -> None:
+    results = mean(keyed())
+    assert forms_before(ParquetFileSink("out"), results) == {"window": "columns, folded before the exchange"}
+    assert forms_before(ParquetFileSink("out"), results.map(lambda m: m * 2.0).returns(float)).keys() == {"window"}
+    assert forms_before(ParquetFileSink("out"), results.map(round).returns(int)) == {
+        "window": "columns, folded before the exchange",
+        "sink": "Python, element by element; not on columns: the map is not a plain function",
+    }
+
+
+def test_a_sink_behind_a_source_says_how_it_gets_elements() -> None:
+    fast = readings().map(lambda r: r.celsius * 2.0).returns(float)
+    assert forms_before(ParquetFileSink("out"), fast) == {"sink": "columns, in Arrow"}
+    slow = readings().flat_map(lambda r: [r.celsius]).returns(float)
+    found = forms_before(ParquetFileSink("out"), slow)["sink"]
+    assert found.startswith("Python, element by element; not on columns: plan.3.flat_map is in front")
 
 
 def test_columns_can_be_turned_off() -> None:

@@ -1,4 +1,4 @@
-"""Files in folders of values: what readers find in them, at every moment, and whatever died when."""
+"""Files in folders of values: what readers find in them at every moment, also when a process was killed."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
             PartitionedBatch(sink, 7).withdraw()
 
     def killed(do: Callable[[], None], change: int) -> bool:
-        """Whether there were so many changes."""
+        """Returns whether there were more changes than this number, at which the process is killed."""
         left = change
 
         def count() -> None:

@@ -1,4 +1,4 @@
-"""The streams that the contenders read: generated once, in files such that so many of them make a batch."""
+"""Generates the streams that the contenders read, once; a batch has a fixed number of their files."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         return ranks, values
 
     def _stays(self, last: Any, rank: Any) -> bool:
-        """Whether an element is among the first, of which the last one is known."""
+        """Whether an element with this rank belongs to the first ones; ``last`` is the rank of the last of these."""
         return self._is_better(last, rank) or (self.with_ties and self._is_tie(last, rank))
 
     def _kept(self, ranks: list[Any]) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType
 from typing import Any, Final
 
-from windrow.expressions.recorder import Made, Members, Recorder, RefusedError, Table, call, result_of
+from windrow.expressions.recorder import SCALARS, Made, Members, Recorder, RefusedError, Table, call, result_of
 from windrow.expressions.tree import Expression, Record
 
 __all__ = ["callable_with_proxies"]
@@ -85,7 +85,6 @@ _PLAIN: Final = frozenset(
 _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSITIVE"})  # of CALL_INTRINSIC_1
 
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-_SCALARS: Final = (bool, int, float, str, type(None))
 _AS_THEY_ARE: Final = (abs, min, max, datetime.UTC)  # they ask the proxies themselves
 
 _CALLS: Final[Mapping[object, Callable[[object], object]]] = {
@@ -145,13 +144,13 @@ def _names(code: CodeType) -> list[str]:
 
 
 def _stand_in(name: str, value: Any, around: tuple[FunctionType, ...]) -> object:
-    """What a function gets in place of the value of a variable around it."""
+    """Returns what a function gets in place of the value of a variable around it; refuses other values."""
     kind = type(value)
-    if kind in _SCALARS or any(value is each for each in _AS_THEY_ARE):
+    if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
         return value
     if kind in (set, frozenset):
         return Members(value)
-    if kind is dict and {*map(type, value.values())} <= {*_SCALARS}:
+    if kind is dict and {*map(type, value.values())} <= SCALARS:
         # A constant key gives the value itself, which must not do anything when it is used.
         return Table(value)
     if kind is FunctionType:
@@ -171,7 +170,7 @@ def _stand_in(name: str, value: Any, around: tuple[FunctionType, ...]) -> object
 
 
 class _DatetimeClass:
-    """Stands for the class ``datetime``, of which functions may call ``fromtimestamp(seconds, UTC)``."""
+    """Stands for the class ``datetime``; functions may call its ``fromtimestamp(seconds, UTC)``."""
 
     __slots__ = ()
 
@@ -183,7 +182,7 @@ class _DatetimeClass:
 
 
 class _TimezoneClass:
-    """Stands for the class ``timezone``, of which functions may take ``timezone.utc``."""
+    """Stands for the class ``timezone``; functions may take its ``utc``."""
 
     __slots__ = ()
     utc = datetime.UTC

@@ -23,6 +23,7 @@ from windrow.expressions.tree import (
 )
 
 __all__ = [
+    "SCALARS",
     "Decisions",
     "Made",
     "Members",
@@ -37,7 +38,7 @@ __all__ = [
 
 # Any in this module: values of every type.
 
-_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
+SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
 _METHODS: Final = frozenset(
     {name for name in dir(str) if not name.startswith("_")}
@@ -45,7 +46,7 @@ _METHODS: Final = frozenset(
 )
 """The methods of texts, numbers and times, which change nothing."""
 
-MOST_DECISIONS: Final = 16
+_MOST_DECISIONS: Final = 16
 
 
 class RefusedError(Exception):
@@ -55,8 +56,8 @@ class RefusedError(Exception):
 class Decisions:
     """Says which way a function goes where it decides something, in one call of it.
 
-    ``wanted`` has the answers to the first decisions; to each later one the answer is yes. What a value of the element
-    answered once it answers again.
+    ``wanted`` has the answers to the first decisions; to each later one the answer is yes. A test that is asked again
+    gets the same answer.
     """
 
     def __init__(self, wanted: tuple[bool, ...] = ()) -> None:
@@ -71,8 +72,8 @@ class Decisions:
         if known is not None:
             return known
         place = len(self.made)
-        if place >= MOST_DECISIONS:
-            raise RefusedError(f"decides more than {MOST_DECISIONS} things")
+        if place >= _MOST_DECISIONS:
+            raise RefusedError(f"decides more than {_MOST_DECISIONS} things")
         answer = self._wanted[place] if place < len(self._wanted) else True
         self.made.append((test, answer))
         self._known[test] = answer
@@ -295,7 +296,7 @@ def expression_of(value: object) -> Expression:
     kind = type(value)
     if kind is Recorder:
         return _own(value)
-    if kind in _SCALARS:
+    if kind in SCALARS:
         # Any: one of the scalars.
         scalar: Any = value
         return Constant(scalar)
@@ -328,7 +329,7 @@ def chosen(test: Expression, yes: Expression, no: Expression) -> Expression:
 
 
 def _is_bool(test: Expression) -> bool:
-    """Whether a test gives a bool whatever it is computed of: comparisons of objects give anything."""
+    """Whether a test always gives a bool; a comparison of objects may give anything."""
     return isinstance(test, Contains | Member)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 _OPEN_FILES: Final = 64
-"""So many files a task has open; each holds the rows of a row group in memory."""
+"""A task has at most this number of files open; each holds the rows of a row group in memory."""
 
 
 def batch_of(sink: FileSink[Any], folder: Path, batch: int) -> BatchFolder | PartitionedBatch:

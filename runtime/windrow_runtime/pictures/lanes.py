@@ -75,11 +75,11 @@ def lanes(
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A box of a lane: the lines in it, a note below it, and what it says where the mouse rests on it."""
+    """A box of a lane: the lines in it, the notes below it, and the title that a mouse on it shows."""
 
     lines: Sequence[str]
     notes: Sequence[str]
-    told: str
+    title: str
 
     @property
     def height(self) -> float:
@@ -173,17 +173,17 @@ class _Drawing:
             content = self.show(event.value)
             stamp = [] if event.timestamp is None else [self._time(event.timestamp, self.stamps)]
             key = [f"key {event.key!r}"] if self.shows_keys and event.lane is not Lane.RULES else []
-            told = "\n".join([content, *(f"event time {each}" for each in stamp), *key])
-            own = self._box(content, [*stamp, *key], told)
+            title = "\n".join([content, *(f"event time {each}" for each in stamp), *key])
+            own = self._box(content, [*stamp, *key], title)
         results = [self._box(each, [], each) for each in map(self.show, event.results)]
         return {event.lane: [own], _RESULTS: results}
 
-    def _box(self, content: str, notes: Sequence[str], told: str) -> _Box:
+    def _box(self, content: str, notes: Sequence[str], title: str) -> _Box:
         room = self.column - 16
         most_in_line = max(3, int(room / (_BOLD * 0.58)))
         lines = [shortened(line, most_in_line) for line in wrapped(content, room, _BOLD)]
         most = max(3, int((self.column - 4) / (_NOTE * 0.58)))
-        return _Box(lines or ["''"], [shortened(note, most) for note in notes], told)
+        return _Box(lines or ["''"], [shortened(note, most) for note in notes], title)
 
     def _column(
         self,
@@ -220,7 +220,7 @@ class _Drawing:
             for place, note in enumerate(box.notes)
         ]
         return element(
-            "g", {"class": f"box {kind}"}, element("title", {}, text(box.told)), element("rect", frame), *lines, *notes
+            "g", {"class": f"box {kind}"}, element("title", {}, text(box.title)), element("rect", frame), *lines, *notes
         )
 
     def _clock(self, y: float) -> Iterator[str]:

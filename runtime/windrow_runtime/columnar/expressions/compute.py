@@ -45,7 +45,9 @@ _FUNCTIONS: Final = {
 }
 """Arrow's functions for operators."""
 
-_LARGEST_EXACT: Final = 2**53
+LARGEST_EXACT: Final = 2**53
+"""Floats hold each int up to here, and not all beyond."""
+
 _FIRST_SECOND: Final = -30_610_224_000  # of the year 1000: Python writes earlier years with fewer digits
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999
 
@@ -250,12 +252,12 @@ def _check_exact(numbers: Any) -> None:
     """Refuses ints that floats do not hold: Python divides them exactly, and rounds the result."""
     bounds = pc.min_max(numbers)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is not None and not -_LARGEST_EXACT <= low <= high <= _LARGEST_EXACT:
+    if low is not None and not -LARGEST_EXACT <= low <= high <= LARGEST_EXACT:
         raise NotInColumnsError("an int is divided that no float holds")
 
 
 def _formatted(seconds: Any, template: str) -> Any:
-    """The texts of times; few seconds are different ones, and each is formatted once."""
+    """Formats times, each different one once: a batch has few of them."""
     encoded = seconds.dictionary_encode()
     distinct = encoded.dictionary
     bounds = pc.min_max(distinct)

@@ -34,7 +34,7 @@ from windrow.expressions.tree import COMPARISONS, collection_text
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.columnar.expressions.compute import Among, Evaluation, Found, NotInColumnsError
+from windrow_runtime.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, Found, NotInColumnsError
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
@@ -45,7 +45,6 @@ _ORDERED: Final = frozenset(
 PLAIN: Final = _ORDERED | {Kind.BOOL}
 """Kinds whose values are all values of the column's Arrow type, years beyond 9999 left out."""
 
-_LARGEST_EXACT: Final = 2**53
 _INT: Final = ValueType(Kind.INT, int)
 _FLOAT: Final = ValueType(Kind.FLOAT, float)
 _BOOL: Final = ValueType(Kind.BOOL, bool)
@@ -252,7 +251,7 @@ def _binary(expression: Binary, kind: RecordType) -> ColumnExpression:
         _check_comparison(expression, left.value, right.value)
         return found
     sides = expression.left, expression.right
-    if not kinds <= {Kind.INT, Kind.FLOAT} or any(abs(_int_of(side) or 0) > _LARGEST_EXACT for side in sides):
+    if not kinds <= {Kind.INT, Kind.FLOAT} or any(abs(_int_of(side) or 0) > LARGEST_EXACT for side in sides):
         raise DeclinedError(f"{expression} is computed in Python")
     by_number = isinstance(expression.right, Constant) and bool(expression.right.value)
     if kinds == {Kind.INT}:
@@ -276,7 +275,7 @@ def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> 
     ints = [_int_of(side) for side, value in sides if value.kind is Kind.INT]
     if kinds == {Kind.INT, Kind.FLOAT}:
         # A float against a small int: Python compares exactly, and so does a float that can hold the int.
-        if any(number is None or abs(number) > _LARGEST_EXACT for number in ints):
+        if any(number is None or abs(number) > LARGEST_EXACT for number in ints):
             raise DeclinedError(f"{expression} compares an int with a float")
         return
     is_same = len(kinds) == 1 and (kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL}))

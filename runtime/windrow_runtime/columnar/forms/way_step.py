@@ -48,7 +48,7 @@ class WayStep:
         return makes and any(part is not None and part.may_outgrow for part in parts)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
-        """What the function gives for the elements of a batch."""
+        """Computes what the function gives for the elements of a batch."""
         assert self.expression is not None, "asked by the caller"
         named = dict(zip(batch.schema.names, batch.columns, strict=True))
         try:
@@ -57,7 +57,7 @@ class WayStep:
             return self._in_python(batch)
 
     def _in_python(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
-        """The same, computed for each element in Python; where that fails, the function raises what it raises."""
+        """Computes the same element by element in Python; where that fails, the function is called for its error."""
         assert self.recognised is not None, "there is an expression"
         assert self.function is not None, "there is an expression"
         values = decode_batch(batch, self.given)
@@ -142,7 +142,7 @@ def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
 
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
-    """What a map makes of elements; declined where it may be no element of columns."""
+    """Returns the expression of what a map makes; declined where its results may be no elements in columns."""
     if isinstance(node.function, (FromLeft, FromRight)):
         raise DeclinedError("elements of two streams come together one by one")
     found = recognise(node.function)
