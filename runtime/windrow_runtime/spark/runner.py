@@ -149,12 +149,21 @@ class SparkRunner:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
         query = self._prepare(pipeline, topology, self._on_progress, drain=drain)
-        with query.opened:
+
+        def run() -> PipelineResult:
             if drain:
                 query.drain()
             else:
                 query.run_available()
             return query.result()
+
+        try:
+            result = query.attend(run)
+        except BaseException as error:
+            query.end(error)
+            raise
+        query.close()
+        return result
 
     @short_tracebacks
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
@@ -220,9 +229,9 @@ class SparkRunner:
         check_source_files(topology, waits=True)
         query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
         try:
-            return RunningPipeline(query, query.start(interval_seconds))
-        except BaseException:
-            query.opened.close()
+            return RunningPipeline(query, query.attend(lambda: query.start(interval_seconds)))
+        except BaseException as error:
+            query.end(error)
             raise
 
     @short_tracebacks
@@ -290,6 +299,7 @@ class SparkRunner:
                 checkpoint = Checkpoint.at(self._checkpoint)
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
+            claims = opened.enter_context(ExitStack())  # let go behind the outputs
             self._check_sinks(topology)
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
@@ -308,8 +318,7 @@ class SparkRunner:
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
-            claims = claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live)
-            opened.enter_context(claims)
+            claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
             keeper = None
             if lowered.clock is not None:
                 keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)
