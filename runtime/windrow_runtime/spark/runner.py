@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_
 from windrow_runtime.operators.topology import Topology, sink_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
+from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -33,6 +36,7 @@ from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.run.aside import ctrl_c_kept
 from windrow_runtime.spark.run.progress import OnProgress
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
@@ -291,10 +295,9 @@ class SparkRunner:
 
     def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
         """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
-        with ExitStack() as opened:
+        with ctrl_c_kept(), OwnStack() as opened:
             if self._checkpoint is None:
-                folder = tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True)
-                checkpoint = Checkpoint(Path(opened.enter_context(folder)))
+                checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
             else:
                 checkpoint = Checkpoint.at(self._checkpoint)
             lock = CheckpointLock(checkpoint.path)
@@ -343,7 +346,7 @@ class SparkRunner:
         """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
-        with _secrets_hidden(pipeline):
+        with ctrl_c_kept(), _secrets_hidden(pipeline):
             check_bounded(topology.sources, "a batch job reads sources that come to an end")
             for step in steps_by_clock(topology):
                 raise UnsupportedOperationError(
@@ -385,6 +388,23 @@ class SparkRunner:
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Makes a folder that this process deletes behind the block, or when it ends; one that it forks does not."""
+    folder, process = tempfile.mkdtemp(prefix="windrow-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    try:
+        yield Path(folder)
+    finally:
+        atexit.unregister(remove)
+        remove()
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:

@@ -99,8 +99,16 @@ def _is_no_interruption(record: logging.LogRecord) -> bool:
     if not isinstance(record.msg, str) or not record.msg.endswith("while sending command.") or record.exc_info is None:
         return True
     error = record.exc_info[1]
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        if isinstance(error, RuntimeError) and "reentrant call" in str(error):
-            return False
+    # The handler's call fails, as it comes within another one that waits for its answer.
+    return not (interrupted_by(error) or any("reentrant call" in str(link) for link in _chain(error)))
+
+
+def interrupted_by(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Returns the Ctrl-C because of which an exception was raised; None: there was none."""
+    return next((link for link in _chain(error) if isinstance(link, KeyboardInterrupt)), None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
         error = error.__cause__ or error.__context__
-    return error is None

@@ -11,11 +11,14 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark import InheritableThread
+
+from windrow_runtime.spark.quiet import interrupted_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,25 +35,39 @@ T = TypeVar("T")
 
 
 class Aside(Generic[T]):
-    """A call that runs in a thread of its own, with the properties that the caller's thread has in Spark."""
+    """A call in a thread of its own. With a session, the thread has the properties that the caller's has in Spark."""
 
-    def __init__(self, spark: SparkSession, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], spark: SparkSession | None = None) -> None:
+        self._work = work
+        self._spark = spark
+        self._context = contextvars.copy_context()
         self._results: list[T] = []
         self._error: BaseException | None = None
         self._done = threading.Event()
-        context = contextvars.copy_context()
-        thread = _Thread(
-            target=lambda: self._results.append(context.run(work)),
-            session=spark,
-            name="windrow calls Spark",
-            daemon=True,
-        )
-        thread.when_over = self._finish
-        thread.start()
+        self._begins = threading.Lock()
 
-    def _finish(self, error: BaseException | None) -> None:
-        self._error = error
-        self._done.set()
+    def start(self) -> None:
+        """Begin the call. If this is interrupted, the call may have begun, or does not begin any more."""
+        thread = threading.Thread if self._spark is None else partial(InheritableThread, session=self._spark)
+        try:
+            # With a session this calls Java.
+            with ctrl_c_kept():
+                thread(target=self._run, name="windrow calls Spark", daemon=True).start()
+        except BaseException as error:
+            if self._begins.acquire(blocking=False):
+                self._error = error
+                self._done.set()
+            raise
+
+    def _run(self) -> None:
+        if not self._begins.acquire(blocking=False):
+            return
+        try:
+            self._results.append(self._context.run(self._work))
+        except BaseException as error:  # it is raised in the thread that waits
+            self._error = error
+        finally:
+            self._done.set()
 
     def wait(self) -> None:
         """Wait for the end of the call. An exception that comes out of here is a signal's, and the call goes on."""
@@ -72,23 +89,21 @@ class Aside(Generic[T]):
         return self._results[0]
 
 
-class _Thread(InheritableThread):
-    """Tells how it ended, also where it cannot take over the properties of the thread that starts it."""
-
-    when_over: Callable[[BaseException | None], None]
-
-    def run(self) -> None:
-        failure: BaseException | None = None
-        try:
-            super().run()
-        except BaseException as error:  # it is raised in the thread that waits
-            failure = error
-        self.when_over(failure)
+@contextmanager
+def ctrl_c_kept() -> Iterator[None]:
+    """Raises Ctrl-C as what it is: py4j, in whose call it arrived, may have failed because of it."""
+    try:
+        yield
+    except Exception as error:
+        if interrupted_by(error) is not None:
+            raise KeyboardInterrupt from None
+        raise
 
 
-def aside(spark: SparkSession, work: Callable[[], T]) -> T:
+def aside(work: Callable[[], T]) -> T:
     """Returns the result of a call that runs aside. If this thread is interrupted, the call goes on by itself."""
-    call = Aside(spark, work)
+    call = Aside(work)
+    call.start()
     call.wait()
     return call.result()
 
@@ -109,9 +124,9 @@ def wait_through(event: threading.Event, seconds: float) -> bool:
 class Ending:
     """Ends what works for a run, then closes what the run has opened: sinks first, and locks at last.
 
-    ``end`` returns, and ``close`` is called, when nothing of the run is at work any more. It is called in a thread that no signal interrupts. If
-    it takes longer than :data:`END_SECONDS`, all stays open and locked, the log says so, and the thread closes it at
-    the end.
+    ``end`` returns when nothing of the run is at work any more; then ``close`` is called. No signal interrupts the
+    thread that calls ``end``. If that takes longer than :data:`END_SECONDS`, all stays open and locked, the log says
+    so, and the thread closes it at the end.
     """
 
     def __init__(self, end: Callable[[], None], close: Callable[[], object], shown: str) -> None:
@@ -177,9 +192,10 @@ class JobCalls:
 
     def run(self, action: Callable[[], T]) -> T:
         """Runs an action of Spark's aside, and waits for it."""
-        call: Aside[T] = Aside(self._spark, lambda: self._tagged(action))
+        call: Aside[T] = Aside(lambda: self._tagged(action), self._spark)
         self._running = call
         try:
+            call.start()
             call.wait()
         except BaseException as error:
             self.interruption = error

@@ -18,6 +18,7 @@ from windrow_runtime.operators.outcome import PipelineResult, secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -120,8 +121,9 @@ class Query:
         if self._gate.is_entered_here:
             # A sink calls this. It is refused, unless it breaks the batch off.
             return work()
-        call = Aside(self.lowered.spark, work)
+        call = Aside(work, self.lowered.spark)
         try:
+            call.start()
             call.wait()
         except BaseException as error:
             self.end(error, call)
@@ -164,7 +166,7 @@ class Query:
         finally:
             self._is_closing = False
 
-    def _check_lock(self) -> None:
+    def check_lock(self) -> None:
         """Refuse to go on where the checkpoint may be another run's."""
         if self._is_broken_off or not self.lock.is_live():
             raise UnsupportedOperationError(
@@ -176,7 +178,7 @@ class Query:
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
         """Starts the query with a trigger of Spark's."""
-        self._check_lock()
+        self.check_lock()
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
@@ -193,7 +195,7 @@ class Query:
                     while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
                         time.sleep(_INITIAL_POLL_SECONDS)
                     self.reporter.watch(query)
-                    self._check_lock()
+                    self.check_lock()
                 except BaseException:
                     self.kill(query)
                     raise
@@ -266,7 +268,7 @@ class Query:
             self._run_until(lambda query: self._has_idled(query, after=planned))
         else:
             self.wait(self._start(availableNow=True))
-            self._check_lock()
+            self.check_lock()
 
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
         """Run over the elements that the sources have now until a condition holds or the query ends, and stop it.
@@ -279,7 +281,7 @@ class Query:
         except BaseException:
             self.kill(query)
             raise
-        self._check_lock()
+        self.check_lock()
         if not ended:
             self.stop(query)
 
@@ -411,7 +413,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.spark, sinks)
     calls = JobCalls(lowered.spark, f"windrow {query}")
-    with ExitStack() as opening:
+    with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # let go behind the outputs
         outputs = open_outputs(driver_sinks(sinks), query)
         opening.enter_context(closing_outputs(outputs))

@@ -28,7 +28,6 @@ class RunningPipeline:
         self._query = query
         self._is_verbose = query.is_verbose
         self._streaming_query = streaming_query
-        self._spark = query.lowered.spark
         self._drain_over: threading.Event | None = None
         query.lock.hold_while(self._uses_checkpoint)
 
@@ -119,7 +118,7 @@ class RunningPipeline:
         """
         with self._released_at_end():
             # The pipeline goes on if this is interrupted.
-            if not aside(self._spark, lambda: self._query.wait(self._streaming_query, timeout_seconds)):
+            if not aside(lambda: self._query.wait(self._streaming_query, timeout_seconds)):
                 return False
             over = self._drain_over
             return over is None or over.wait(timeout_seconds)
@@ -131,7 +130,7 @@ class RunningPipeline:
         Raises:
             WindrowError: If the pipeline failed, as :meth:`await_termination`.
         """
-        aside(self._spark, self._process_available)
+        aside(self._process_available)
         self._query.reporter.flush()
 
     def _process_available(self) -> None:
@@ -182,13 +181,14 @@ class RunningPipeline:
 
         Raises:
             WindrowError: As :meth:`stop`.
-            UnsupportedOperationError: As :meth:`stop`.
+            UnsupportedOperationError: As :meth:`stop`, and if it was stopped before.
         """
         over = self._drain_over = threading.Event()
 
         def drain() -> None:
             try:
                 self._query.stop(self._streaming_query)
+                self._query.check_lock()
                 self._query.drain()
             finally:
                 over.set()
