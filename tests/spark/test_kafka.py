@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 class Recorder:
     """Stands for Spark's session, its stream reader, and the DataFrame that it loads; or for a writer."""
 
-    version = "4.1.0"
+    version = "4.2.0"
     columns = ("value",)
 
     def __init__(self, failure: Exception | None = None) -> None:

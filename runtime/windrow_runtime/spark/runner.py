@@ -34,7 +34,7 @@ from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.kafka import check_connector
+from windrow_runtime.spark.kafka import check_connector, check_jar
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
 from windrow_runtime.spark.run.aside import ctrl_c_kept
 from windrow_runtime.spark.run.progress import OnProgress
@@ -48,6 +48,7 @@ from windrow_runtime.spark.session import (
     local_session,
     own_partitions,
     prepare_workers,
+    session_there,
     session_with,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
@@ -62,7 +63,7 @@ class SparkRunner:
     """Runs a pipeline as one streaming query of Spark.
 
     Args:
-        spark: The session; by default the active one, or a new one on this machine.
+        spark: The session; by default the active one, or a new one on this machine, which the first run starts.
         checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
             an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
         partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default the
@@ -104,7 +105,8 @@ class SparkRunner:
             if number is not None:
                 check_positive(number, name)
         self._partitions = partitions
-        self._spark = spark if spark is not None else local_session(os.cpu_count() or 1, verbose=verbose)
+        # A new session is started when it is needed, so that a plan that cannot run is refused before.
+        self._session = spark if spark is not None else session_there()
         self._is_verbose = verbose
         self._checkpoint = checkpoint
         self._clock = clock
@@ -114,8 +116,19 @@ class SparkRunner:
 
     @property
     def spark(self) -> SparkSession:
-        """The session."""
+        """The session. A new one is started when this is asked for, or by the first run."""
         return self._spark
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            with ctrl_c_kept():
+                self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
+        return self._session
+
+    def _check_before_start(self, topology: Topology) -> None:
+        if self._session is None:
+            check_jar([*topology.sources, *topology.sinks])
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
@@ -152,6 +165,7 @@ class SparkRunner:
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
+        self._check_before_start(topology)
         query = self._prepare(pipeline, topology, self._on_progress, drain=drain)
 
         def run() -> PipelineResult:
@@ -196,6 +210,7 @@ class SparkRunner:
         self._refuse_checkpoint("run_batch(pipeline)")
         topology = Topology(pipeline.steps)
         check_source_files(topology)
+        self._check_before_start(topology)
         self._check_sinks(topology)
         return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
 
@@ -231,6 +246,7 @@ class SparkRunner:
             )
         topology = Topology(pipeline.steps)
         check_source_files(topology, waits=True)
+        self._check_before_start(topology)
         query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
         try:
             return RunningPipeline(query, query.attend(lambda: query.start(interval_seconds)))
@@ -277,6 +293,7 @@ class SparkRunner:
         pipeline = pipeline_of(stream, name)
         topology = Topology(pipeline.steps)
         check_source_files(topology, waits=not batch)
+        self._check_before_start(topology)
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
