@@ -105,7 +105,8 @@ class SparkRunner:
             if number is not None:
                 check_positive(number, name)
         self._partitions = partitions
-        # A new session is started when it is needed, so that a plan that cannot run is refused before.
+        # A new session is started when it is needed, so that a plan that cannot run is refused before. Whoever wants
+        # all messages of Spark gets them from here on.
         self._session = spark if spark is not None else session_there()
         self._is_verbose = verbose
         self._checkpoint = checkpoint
@@ -113,6 +114,8 @@ class SparkRunner:
         self._groups_per_partition = key_groups_per_partition
         self._columnar = columnar
         self._on_progress = on_progress
+        if verbose:
+            _ = self.spark
 
     @property
     def spark(self) -> SparkSession:
