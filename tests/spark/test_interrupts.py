@@ -97,7 +97,7 @@ def interrupted(number: int, when: Callable[[], bool], *, times: int = 1) -> Ite
             time.sleep(0.01)
         for _ in range(times):
             os.kill(os.getpid(), number)
-            time.sleep(0.3)
+            time.sleep(0.05)
 
     # For Ctrl-C PySpark has set a handler.
     before = signal.getsignal(number) if number == signal.SIGINT else signal.signal(number, raise_it)

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark import InheritableThread
@@ -48,25 +47,24 @@ class Aside(Generic[T]):
 
     def start(self) -> None:
         """Begin the call. If this is interrupted, the call may have begun, or does not begin any more."""
-        thread = threading.Thread if self._spark is None else partial(InheritableThread, session=self._spark)
+        work, finish = self._run, self._finish
+        thread = _Thread(work, finish) if self._spark is None else _SparkThread(work, finish, session=self._spark)
         try:
             # With a session this calls Java.
             with ctrl_c_kept():
-                thread(target=self._run, name="windrow calls Spark", daemon=True).start()
+                thread.start()
         except BaseException as error:
             if self._begins.acquire(blocking=False):
-                self._error = error
-                self._done.set()
+                self._finish(error)
             raise
 
     def _run(self) -> None:
-        if not self._begins.acquire(blocking=False):
-            return
-        try:
+        if self._begins.acquire(blocking=False):
             self._results.append(self._context.run(self._work))
-        except BaseException as error:  # it is raised in the thread that waits
+
+    def _finish(self, error: BaseException | None) -> None:
+        if not self._done.is_set():
             self._error = error
-        finally:
             self._done.set()
 
     def wait(self) -> None:
@@ -87,6 +85,31 @@ class Aside(Generic[T]):
             finally:
                 self._error = None  # its traceback holds this frame
         return self._results[0]
+
+
+class _Thread(threading.Thread):
+    """Tells how it ended."""
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        finish: Callable[[BaseException | None], None],
+        **arguments: Any,  # of the class behind this one
+    ) -> None:
+        super().__init__(target=work, name="windrow calls Spark", daemon=True, **arguments)
+        self._finish = finish
+
+    def run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            super().run()
+        except BaseException as error:  # it is raised in the thread that waits
+            failure = error
+        self._finish(failure)
+
+
+class _SparkThread(_Thread, InheritableThread):
+    """The same, with the properties that the thread which starts it has in Spark. Taking them over may fail as well."""
 
 
 @contextmanager
