@@ -101,7 +101,7 @@ def _run(
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".*", "_build", "__pycache__"))
     subprocess.run([program, "-m", "venv", folder], check=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     extras, note = list(EXTRAS), ""
     if combination.packages == "newest" and not _has_wheel(python, "datasketches", folder):
         extras.remove("sketches")
@@ -116,7 +116,7 @@ def _run(
         [*pip, "--constraint", constraints, "--editable", f"{checkout}[{','.join(extras)}]", *map(str, tools)],
         check=True,
     )
-    suite = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    suite: list[str | Path] = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(suite, cwd=checkout, env=environment, text=True, capture_output=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -131,7 +131,18 @@ def _applies(marker: Marker | None, python: str) -> bool:
 
 
 def _has_wheel(python: Path, package: str, folder: Path) -> bool:
-    download = [python, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--no-deps", "--dest", folder]
+    download: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        "--no-deps",
+        "--dest",
+        folder,
+    ]
     return subprocess.run([*download, package], capture_output=True, check=False).returncode == 0
 
 

@@ -111,8 +111,8 @@ class OwnStack(ExitStack):
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> bool:
-        return os.getpid() == self._process and super().__exit__(kind, error, trace)
+    ) -> bool | None:
+        return super().__exit__(kind, error, trace) if os.getpid() == self._process else None
 
 
 def _lock(file: int) -> bool:

@@ -78,5 +78,6 @@ if __name__ == "__main__":
     preload()
     from pyspark import daemon
 
-    daemon.worker = silent_when_closed(daemon.worker)
+    # The loop of the daemon looks its function up by this name.
+    setattr(daemon, "worker", silent_when_closed(daemon.worker))  # noqa: B010
     daemon.manager()
