@@ -115,7 +115,7 @@ MISSING = "UnsupportedOperationError Spark's connector for Kafka is not there Tr
 
 
 def test_a_missing_connector_is_told_before_java_starts(tmp_path: Path) -> None:
-    names = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_CONF_DIR")
+    names = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "CLASSPATH")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     run = subprocess.run(
         [sys.executable, "-c", KAFKA], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -138,5 +138,13 @@ def test_whether_a_jar_is_missing_is_known(
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / file).write_text(text)
     assert lacks_jar("spark-sql-kafka-0-10") is lacks
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars kafka.jar pyspark-shell")
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 pyspark-shell"
+    )
+    assert not lacks_jar("spark-sql-kafka-0-10")
+
+
+@pytest.mark.parametrize("variable", ["SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH"])
+def test_a_class_path_may_have_any_jar(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "/opt/kafka/*")
     assert not lacks_jar("spark-sql-kafka-0-10")

@@ -89,13 +89,9 @@ _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_
 _ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
 _LOCAL_IP: Final = "SPARK_LOCAL_IP"
 # Each of these may bring packages into a session that is started here.
-_CLASS_PATHS: Final = (
-    "PYSPARK_SUBMIT_ARGS",
-    "SPARK_SUBMIT_OPTS",
-    "SPARK_DIST_CLASSPATH",
-    "SPARK_CLASSPATH",
-    "CLASSPATH",
-)
+_CLASS_PATHS: Final = ("SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH")
+_OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
+_BRINGS_JARS: Final = re.compile(r"jar|package|class-?path|properties-file", re.IGNORECASE)
 _begun: Final[set[str]] = set()
 _lock: Final = threading.RLock()
 
@@ -122,11 +118,13 @@ def lacks_jar(name: str) -> bool:
     It is not known where Spark's configuration names packages, or a class path.
     """
     home = Path(_find_spark_home())
-    if any((home / "jars").glob(f"{name}*")) or any("jar" in os.environ.get(path, "").lower() for path in _CLASS_PATHS):
+    if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
         return False
     folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in folder.glob("spark-*") if file.is_file()]
-    return not any("jar" in text.lower() or "classpath" in text.lower() for text in texts)
+    files = [folder / "spark-defaults.conf", folder / "spark-env.sh"]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+    texts += [os.environ.get(option, "") for option in _OPTIONS]
+    return not any(map(_BRINGS_JARS.search, texts))
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
