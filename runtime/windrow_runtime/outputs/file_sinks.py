@@ -30,6 +30,7 @@ from windrow_runtime.outputs.batch_folder import write_whole
 from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.partition_columns import Partitions, escaped, partitions_of
 from windrow_runtime.outputs.partitioned_batch import partitioned_batches, partitioned_by, remove_partitioned
+from windrow_runtime.outputs.process_lock import OwnStack
 
 # Any in this module: sinks of elements of every type.
 
@@ -67,7 +68,7 @@ def claim_folders(
     system has locks. Elsewhere :func:`check_owner` finds out that another run took a folder.
     """
     check_folders(sinks, run, begins=begins)
-    with ExitStack() as held:
+    with OwnStack() as held:
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 folder.mkdir(parents=True, exist_ok=True)
