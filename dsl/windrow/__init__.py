@@ -18,6 +18,7 @@ from windrow.connected.window_join import (
     WindowJoin,
     WithWindow,
 )
+from windrow.decimals import DecimalType
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.stream import DataStream, KeyedStream
@@ -49,6 +50,7 @@ __all__ = [
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "DecimalType",
     "IntervalJoin",
     "IntervalJoined",
     "JoinEqualTo",

@@ -69,7 +69,9 @@ class Outer:
 def test_all_faults_are_listed() -> None:
     schema = StructType(
         [
-            StructField("inner", ArrayType(StructType([StructField("x", LongType()), StructField("Y", DoubleType())]))),
+            StructField(
+                "inner", ArrayType(StructType([StructField("x", StringType()), StructField("Y", DoubleType())]))
+            ),
             StructField("n", TimestampNTZType()),
             StructField("m", LongType()),
         ]
@@ -77,7 +79,7 @@ def test_all_faults_are_listed() -> None:
     with pytest.raises(SourceError) as caught:
         check_spark_schema(schema, record_type(Outer))
     text = str(caught.value)
-    assert "Outer.inner[].x: expected float (DOUBLE), not BIGINT" in text
+    assert "Outer.inner[].x: expected float (DOUBLE), not STRING" in text
     assert "Outer.inner[].y: no such column; expected float (there is 'Y': names differ in case)" in text
     assert "Outer.n: expected int (BIGINT), not TIMESTAMP_NTZ" in text
 
