@@ -241,3 +241,27 @@ def test_csv_without_a_column_of_a_field(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n2\n")
     with pytest.warns(WindrowWarning, match="lacks 'note'"):
         assert _read(CsvFileSource(tmp_path, Note)) == [Note()] * 2
+
+
+class Stamped(NamedTuple):
+    at: datetime.datetime | None
+    number: int
+
+
+def test_oldest_timestamps_keep_their_nanoseconds(tmp_path: Path) -> None:
+    at = pa.array([1_000, 2_000, 1_001, None, 1_002, 3_000], pa.timestamp("ns"))
+    table = pa.table({"at": at, "number": range(6)})
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    late = pa.table({"at": pa.array([253_402_300_799_000], pa.timestamp("ms")), "number": [6]})
+    pq.write_table(late, tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
+    found = _read(ParquetFileSource(tmp_path, Stamped, on_malformed="drop"))
+    last = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert sorted(found, key=lambda row: row.number) == [  # type: ignore[attr-defined]  # rows of Stamped
+        Stamped(EPOCH + MICRO, 0),
+        Stamped(EPOCH + 2 * MICRO, 1),
+        Stamped(None, 3),
+        Stamped(EPOCH + 3 * MICRO, 5),
+        Stamped(last, 6),
+    ]
+    with pytest.raises(MalformedRecordError, match="row 2"):
+        _read(ParquetFileSource(tmp_path, Stamped))

@@ -144,31 +144,22 @@ def _list_of_views(array: pa.Array) -> pa.Array:
 
 def is_list(given: pa.DataType) -> bool:
     """Whether a column has lists, of any form."""
-    return (
-        types.is_list(given)
-        or types.is_large_list(given)
-        or types.is_fixed_size_list(given)
-        or types.is_list_view(given)
-        or types.is_large_list_view(given)
-    )
+    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(is_kind(given) for is_kind in kinds)
 
 
 def _is_text(given: pa.DataType) -> bool:
-    return types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
+    return any(is_kind(given) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def _is_binary(given: pa.DataType) -> bool:
-    return (
-        types.is_binary(given)
-        or types.is_large_binary(given)
-        or types.is_fixed_size_binary(given)
-        or types.is_binary_view(given)
-    )
+    kinds = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(is_kind(given) for is_kind in kinds)
 
 
 def _is_whole(given: pa.DataType) -> bool:
     """Whether the numbers of a column have no digits behind the point; Spark has unsigned ones as such decimals."""
-    return types.is_integer(given) or (types.is_decimal(given) and given.scale <= 0)
+    return bool(types.is_integer(given) or (types.is_decimal(given) and given.scale <= 0))
 
 
 # The columns of scalars whose values can be those of a kind. Each value that is not, by its size or its digits, is

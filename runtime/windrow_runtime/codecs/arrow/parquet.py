@@ -17,6 +17,7 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
+from windrow_runtime.codecs.arrow.int96 import int96_columns, with_nanoseconds
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
@@ -80,12 +81,13 @@ def read_parquet(
             if only is not None and _is_well_formed(opened, columns, kind, range(begin, end)):
                 unread = frozenset(field.name for field, _ in columns) - only
                 schema = schema.with_metadata({UNREAD: ",".join(sorted(unread)).encode()})
-            for rows in opened.iter_batches(
-                _ROWS_AT_ONCE,
-                row_groups=list(range(begin, end)),
-                columns=[name for field, name in columns if name is not None and field.name not in unread],
-                use_threads=False,
-            ):
+            names = [name for field, name in columns if name is not None and field.name not in unread]
+            of_part = list(range(begin, end))
+            batches = opened.iter_batches(_ROWS_AT_ONCE, row_groups=of_part, columns=names, use_threads=False)
+            oldest = int96_columns(opened, names)
+            if oldest:
+                batches = with_nanoseconds(batches, file, oldest, _ROWS_AT_ONCE, of_part)
+            for rows in batches:
                 arrays = [
                     _filled(field.type, rows.num_rows)
                     if field.name in unread
@@ -94,6 +96,9 @@ def read_parquet(
                     else _cast(rows.column(name), field.type)
                     for field, name in columns
                 ]
+                for place, array in enumerate(arrays):
+                    # Some timestamps are finer than the type of their column.
+                    schema = schema.set(place, schema.field(place).with_type(array.type))
                 yield ParquetRows(batch_of(arrays, schema, rows.num_rows), kind, file, first, to_warn_of)
                 first += rows.num_rows
 
@@ -219,4 +224,6 @@ def _type_read(given: pa.DataType, field: Field) -> pa.DataType:
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
+        wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
     return values if values.type == wanted else values.cast(wanted)

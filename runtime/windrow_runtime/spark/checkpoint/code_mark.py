@@ -82,8 +82,11 @@ def _names(function: Any, seen: set[int]) -> Iterator[str]:
             yield from _names_of_value(value, seen)
     elif not isinstance(function, FunctionType):
         kind = function if isinstance(function, type) else type(function)
-        # Of a function that is an object the class says what it does; a built-in one has a name.
+        # Of a function that is an object the class says what it does, and its attributes; a built-in one has a name.
         yield getattr(function, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
+        for name, value in () if isinstance(function, type) else getattr(function, "__dict__", {}).items():
+            if isinstance(value, _SCALARS):
+                yield f"{name}={value!r}"
     elif id(function) not in seen:
         seen.add(id(function))
         yield from _names_in(function.__code__, function.__doc__)
