@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from windrow.errors import InvalidArgumentError
 from windrow.plan import (
     BroadcastProcessNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
+    Pipeline,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
@@ -22,6 +24,7 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
@@ -151,3 +154,21 @@ def in_processing_time(node: WindowNode) -> bool:
         return True
     # Windows on the clock are cleaned up by it; the global window never is.
     return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
+
+
+def topology_of(pipeline: Pipeline) -> Topology:
+    """Returns the topology of a pipeline that a user gave a runner.
+
+    Raises:
+        InvalidArgumentError: If it is no pipeline but, say, a stream; with how a pipeline is made of that.
+    """
+    if isinstance(pipeline, Pipeline):
+        return Topology(pipeline.steps)
+    hint = 'Pipeline("name", stream.sink_to(CollectSink()))'
+    if isinstance(pipeline, DataStreamSink):
+        hint = 'Pipeline("name", sink), with what sink_to gave'
+    elif isinstance(pipeline, type):
+        hint = f"an instance, not the class; {hint}"
+    raise InvalidArgumentError(
+        "a runner runs a pipeline", given=f"a {type(pipeline).__name__}", expected="a Pipeline", hint=hint
+    )
