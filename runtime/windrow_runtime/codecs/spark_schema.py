@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
 from windrow_runtime.codecs.unmatched import Names
@@ -65,6 +65,34 @@ def spark_names(kind: DataType) -> Names:
     if isinstance(kind, types.MapType):
         return Names(parts=(spark_names(kind.keyType), spark_names(kind.valueType)))
     return Names(parts=(spark_names(kind.elementType),)) if isinstance(kind, types.ArrayType) else Names()
+
+
+# Any: Spark's types have no common attributes.
+def as_stored(there: Any, wanted: Any) -> Any:
+    """Returns a wanted type, with the types of the columns that are there where Spark would not read them as wanted."""
+    from pyspark.sql import types
+
+    if isinstance(wanted, types.StructType) and isinstance(there, types.StructType):
+        by_name = {each.name: each.dataType for each in there.fields}
+        fields = [
+            (each.name, as_stored(by_name.get(each.name, each.dataType), each.dataType)) for each in wanted.fields
+        ]
+        return types.StructType([types.StructField(name, kind) for name, kind in fields])
+    if isinstance(wanted, types.ArrayType) and isinstance(there, types.ArrayType):
+        return types.ArrayType(as_stored(there.elementType, wanted.elementType))
+    if isinstance(wanted, types.MapType) and isinstance(there, types.MapType):
+        pairs = (there.keyType, wanted.keyType), (there.valueType, wanted.valueType)
+        return types.MapType(*(as_stored(*pair) for pair in pairs))
+    if isinstance(there, types.DecimalType):
+        widens = (
+            isinstance(wanted, types.DecimalType)
+            and there.scale <= wanted.scale
+            and there.precision - there.scale <= wanted.precision - wanted.scale
+        )
+        return wanted if widens else there
+    narrow = isinstance(there, types.LongType) and isinstance(wanted, types.DoubleType)
+    is_bytes = isinstance(there, types.BinaryType) and isinstance(wanted, types.StringType)
+    return there if narrow or is_bytes else wanted
 
 
 def _ddl(value: ValueType) -> str:
