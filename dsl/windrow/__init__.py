@@ -18,8 +18,8 @@ from windrow.connected.window_join import (
     WindowJoin,
     WithWindow,
 )
-from windrow.decimals import DecimalType
 from windrow.errors import WindrowError
+from windrow.plan.decimals import DecimalType
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.stream import DataStream, KeyedStream
 from windrow.stream_sources import from_collection, from_dataframe, from_source
