@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,10 +84,14 @@ class SparkRunner:
             until it returns. An error that it raises is logged by the logger ``windrow``, and the pipeline goes on.
             Over Spark Connect a thread of this process calls it, a little later. The same logger gets one line for
             each batch at its level INFO.
+        accept_changes: The ids, as ``explain()`` shows them, or the names of steps that may take other streams or keys
+            than in the run before, or aggregate and join other things. What is stored of them stays as it is, and later
+            runs are compared with this one. Leave it out once a run has accepted the changes.
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
-        InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive.
+        InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive, or ``accept_changes``
+            is given without a checkpoint.
     """
 
     def __init__(
@@ -101,7 +105,18 @@ class SparkRunner:
         columnar: bool = True,
         verbose: bool = False,
         on_progress: OnProgress | None = None,
+        accept_changes: Collection[str] = (),
     ) -> None:
+        if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
+            raise InvalidArgumentError(
+                "accept_changes takes steps", given=accept_changes, expected="a list of ids or names of steps"
+            )
+        if accept_changes and checkpoint is None:
+            raise InvalidArgumentError(
+                "only a run that goes on from a checkpoint has changes to accept",
+                given=f"accept_changes={accept_changes!r}",
+                expected="SparkRunner(checkpoint=folder, accept_changes=[...])",
+            )
         for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
             if number is not None:
                 check_positive(number, name)
@@ -115,6 +130,7 @@ class SparkRunner:
         self._groups_per_partition = key_groups_per_partition
         self._columnar = columnar
         self._on_progress = on_progress
+        self._accepted = tuple(accept_changes)
         if verbose:
             _ = self.spark
 
@@ -389,7 +405,9 @@ class SparkRunner:
         """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
         forms = self._forms(topology)
         own_clock = self._clock is not None
-        stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
+        stored = resume(
+            checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms, self._accepted
+        )
         checkpoint.check_whole(topology)
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
             warn_of_partitions(self._spark, stored.groups.partitions)
