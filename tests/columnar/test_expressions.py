@@ -265,10 +265,10 @@ class Two(NamedTuple):
 
 NAN = float("nan")
 SAME: list[Callable[[Two], Any]] = [
-    lambda r: (r.n, r.x in (r.x,)),
+    lambda r: (r.n, r.x in (r.x,)),  # noqa: FURB171  what is tested
     lambda r: (r.n, r.x not in (1.0, r.x)),
     lambda r: (r.n, (r.x, 1) == (r.x, 1)),
-    lambda r: (r.n, r.x == r.x),  # noqa: PLR0124  what is tested
+    lambda r: (r.n, r.x == r.x),
     lambda r: (r.n, r.x in (1.5, 2.5)),
     lambda r: (r.n, r.n in (r.n + 1, 2)),
     lambda r: (r.n, 1 if (r.x, r.n) < (r.x, 2) else 2),
@@ -278,7 +278,7 @@ UNKNOWN: list[Callable[[Two], Any]] = [
     lambda r: (r.n, r.x in (NAN, 1.0)),
     lambda r: (r.n, (r.x, 1) == (r.y, 1)),
     lambda r: (r.n, (r.x, r.n) < (r.y, r.n)),
-    lambda r: (r.n, r.x + 1.0 in (r.x + 1.0,)),
+    lambda r: (r.n, r.x + 1.0 in (r.x + 1.0,)),  # noqa: FURB171  as above
     lambda r: (r.n, [r.x, r.y].count(r.y) == 1),
     lambda r: (r.n, min((r.x, 1), (r.y, 2))[1]),
     lambda r: (r.n, pair_of(r) == pair_of(r)),

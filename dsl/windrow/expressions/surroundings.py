@@ -89,8 +89,8 @@ class Surroundings:
         return changed[root]
 
     def _text(self, value: Any) -> str | None:
-        """The text of a constant; None: its value may be shown, since it stands in the code."""
+        """The text of a constant; None: its value may be shown, since it stands in the code, or comes of what does."""
         identity = Constant(value).identity
-        if value is None or type(value) is bool or identity in self._literals:
+        if value is None or type(value) is bool or identity in self._literals or not self._names:
             return None
         return self._names.get(identity, f"<{type(value).__name__}>")
