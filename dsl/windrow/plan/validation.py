@@ -43,10 +43,10 @@ from windrow.plan.nodes import (
     WindowNode,
     type_name,
 )
-from windrow.plan.own_parts import state_faults, unrun_faults
+from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
-from windrow.plan.tags_in_code import tags_of
+from windrow.plan.named_in_code import tags_of
 from windrow.plan.types import result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
@@ -106,6 +106,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
+        yield from expiry_faults(step, has_timestamps=bool(step.node.inputs) and has_timestamps(step.node.inputs[0]))
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from windrow.functions import TimeDomain
 from windrow.plan import (
     BroadcastProcessNode,
     KeyByNode,
@@ -22,6 +23,7 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.plan.named_in_code import state_time_domains
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
@@ -151,3 +153,17 @@ def in_processing_time(node: WindowNode) -> bool:
         return True
     # Windows on the clock are cleaned up by it; the global window never is.
     return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
+
+
+def uses_clock(node: Node) -> bool:
+    """Returns whether a keyed step waits for the clock: its windows, timers that its class declares, or its state.
+
+    A process function whose state expires in processing time need not say so, where the plan sees its descriptors.
+    """
+    if isinstance(node, WindowNode):
+        return in_processing_time(node)
+    if not isinstance(node, (KeyedProcessNode, BroadcastProcessNode)):
+        return False
+    if node.function.uses_processing_time:
+        return True
+    return TimeDomain.PROCESSING_TIME in state_time_domains(node.function)
