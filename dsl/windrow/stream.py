@@ -130,7 +130,8 @@ class DataStream(Generic[T_co]):
 
         Args:
             function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns
-                an iterable of records, or None for none; a text, bytes or a dict is refused, as it is one value.
+                an iterable of records, or None for none; a text, bytes, a dict or a tuple of a fixed number of parts
+                is refused, as it is one value.
             name: Names the step.
         """
         check_function(function, "flat_map")
@@ -341,14 +342,28 @@ class DataStream(Generic[T_co]):
         """
         return DataStream(process_node(self._node, function, name))
 
+    @overload
     def map_batches(
+        self, function: Callable[[Sequence[T_co]], list[R]], *, size: int, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def map_batches(  # type: ignore[overload-overlap]
+        self, function: Callable[[Sequence[T_co]], OneValue], *, size: int, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def map_batches(  # pyright: ignore[reportOverlappingOverload]
         self, function: Callable[[Sequence[T_co]], Sequence[R]], *, size: int, name: str | None = None
-    ) -> DataStream[R]:
+    ) -> DataStream[R]: ...
+    def map_batches(
+        self, function: Callable[[Sequence[T_co]], Sequence[Any]], *, size: int, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
         """Make one element from each, several at a time, for models and databases.
 
         Args:
             function: Takes a sequence of elements in order, and returns a sequence of as many results. A call has at
-                most ``size`` elements, and fewer at the end of what has arrived: it waits for no more.
+                most ``size`` elements, and fewer at the end of what has arrived: it waits for no more. A text, bytes, a
+                dict or a tuple of a fixed number of parts is refused, as it is one value.
             size: The most elements of a call.
             name: Names the step.
         """

@@ -6,9 +6,9 @@ A kind of node has its checks in a function that is registered for its class; a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
 from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
@@ -18,11 +18,12 @@ from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes import AccumulationMode
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
-from windrow.plan.emitting import is_single
+from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
+from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -32,6 +33,7 @@ from windrow.plan.nodes import (
     KeyByNode,
     KeyedProcessNode,
     MapAsyncNode,
+    MapBatchesNode,
     Node,
     ProcessNode,
     ReturnsNode,
@@ -46,7 +48,6 @@ from windrow.plan.nodes import (
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
-from windrow.plan.named_in_code import tags_of
 from windrow.plan.types import result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
@@ -90,6 +91,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.node.name for step in steps if step.node.name is not None)
     taken: TakenTags = {}
+    stated = {id(step.node.input): step.node.element_type for step in steps if isinstance(step.node, ReturnsNode)}
     for step in steps:
         name = step.node.name
         if name is not None and names[name] > 1:
@@ -102,7 +104,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
                 "give the step a name of characters",
             )
         yield from _node_faults(step.node, step, taken)
-        yield from _result_faults(step)
+        yield from _result_faults(step, stated)
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
@@ -215,15 +217,31 @@ def _returns_faults(node: ReturnsNode, step: Step, taken: TakenTags) -> Iterator
         )
 
 
-def _result_faults(step: Step) -> Iterator[Fault]:
+def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
+    """Functions that return one value where the records of a step are expected.
+
+    ``stated`` is the type of elements that ``returns`` states behind a node, by its id().
+    """
+    known = step.node.element_type or stated.get(id(step.node))
     for function in _emitting(step.node):
         kind = result_type(function)
         if kind is not None and is_single(kind):
             yield Fault(
                 f"{function_name(function)} returns {type_name(kind)}, whose items would be taken for records",
                 step.where,
-                RECORDS_HINT,
+                TUPLE_HINT if is_fixed_tuple(kind) else RECORDS_HINT,
             )
+        elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(function):
+            yield Fault(
+                f"{function_name(function)} returns one tuple, whose parts would be taken for records",
+                step.where,
+                TUPLE_HINT,
+            )
+
+
+def _is_tuple(kind: object) -> bool:
+    kind = get_origin(kind) or kind
+    return isinstance(kind, type) and issubclass(kind, tuple)
 
 
 @singledispatch
@@ -232,8 +250,9 @@ def _emitting(node: Node) -> tuple[object, ...]:
     return ()
 
 
-@_emitting.register
-def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
+@_emitting.register(FlatMapNode)
+@_emitting.register(MapBatchesNode)
+def _emitting_flat_map(node: FlatMapNode | MapBatchesNode) -> tuple[object, ...]:
     return (node.function,)
 
 

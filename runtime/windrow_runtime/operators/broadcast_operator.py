@@ -54,7 +54,7 @@ class BroadcastOperator(ProcessOperator):
                 context.begin(timestamp, emits=emits)
                 results = self._process_rule(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         if emits:
                             collect(result, timestamp)
             except USER_ERRORS as error:
@@ -173,11 +173,11 @@ class _RuleContext(_ReadingContext):
                 self._count(for_key=True)
                 state = self.get_state(descriptor)
                 # It may have expired.
+                assert isinstance(operator, BroadcastOperator), "made by one"
                 if state.holds() and (results := function(key, state)) is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, operator.step.node.element_type):
                         operator.output.collect(result, timestamp)
             except USER_ERRORS as error:
-                assert isinstance(operator, BroadcastOperator), "made by one"
                 raise_call_error(operator.step, error, f"{call_description(key)}, state {name!r}")
             finally:
                 self.leave()

@@ -251,7 +251,7 @@ class _FlatMap(FusedStep):
         results = function(value)
         if results is None:
             return ()
-        records = records_of(results)
+        records = records_of(results, self.step.node.element_type)
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

@@ -50,6 +50,7 @@ class ProcessStep(FusedStep):
         self.function: Any = node.function  # is opened and closed
         self._taps = taps
         self._context = _Context()
+        self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Takes elements; main results go first, then side outputs by the names of their tags."""
@@ -62,7 +63,7 @@ class ProcessStep(FusedStep):
             try:
                 results = process(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         found.append(own(result))
                         stamps.append(timestamp)
             except USER_ERRORS as error:
@@ -95,6 +96,7 @@ class BatchStep(FusedStep):
         super().__init__(step, then, constant=False)
         self.function: Any = node.function
         self._size = node.size
+        self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Takes elements, and cuts them into batches."""
@@ -102,7 +104,7 @@ class BatchStep(FusedStep):
             some = values[start : start + self._size]
             what = f"{len(some)} elements, the first of them {shortened(some[0])}"
             try:
-                results = [own(result) for result in self.function(some)]
+                results = [own(result) for result in records_of(self.function(some), self._kind)]
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, what)
             if len(results) != len(some):

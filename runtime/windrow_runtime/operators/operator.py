@@ -20,6 +20,7 @@ from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
+from windrow_runtime.operators.parcel import Renewal
 from windrow_runtime.operators.recording import Witness
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
@@ -89,10 +90,12 @@ class KeyedOperator(ABC):
 
     Attributes:
         witness: Notes which panes come out, where a run is recorded.
+        renewal: Makes the functions new for the next key, in the interpreter: on Spark it may be in another worker.
     """
 
     # One for all until a run is recorded: operators that run without have no further attribute.
     witness: Witness | None = None
+    renewal: Renewal | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""

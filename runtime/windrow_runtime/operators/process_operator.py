@@ -29,6 +29,7 @@ class ProcessOperator(KeyedOperator):
         super().__init__(step, (node.function,))
         self.step = step
         self._function = node.function
+        self._kind = node.element_type
         self._context = self._make_context()
 
     # Any: the node and the operator belong together, so that the function gets a context of the kind that it takes.
@@ -39,12 +40,16 @@ class ProcessOperator(KeyedOperator):
         function = self._function.process_element
         collect = self.output.collect
         context = self._context
+        renewal, before = self.renewal, next(iter(keys), None)
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            if renewal is not None and key != before:
+                renewal.renew()
+                before = key
             try:
                 context.enter(key, timestamp)
                 results = function(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         collect(result, timestamp)
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, call_description(key, element=value))
@@ -62,7 +67,7 @@ class ProcessOperator(KeyedOperator):
             context.enter(key, timestamp, domain, time)
             results = self._function.on_timer(time, context)
             if results is not None:
-                for result in records_of(results):
+                for result in records_of(results, self._kind):
                     self.output.collect(result, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"{call_description(key)}, timer {time} in {domain.value}")
