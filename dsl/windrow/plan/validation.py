@@ -427,7 +427,8 @@ def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> I
             step.where,
             f"its side outputs are: {names}"
             if known
-            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
+            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with "
+            "timed_out=tag or failed=tag, "
             "or a process function that outputs to the tag has one",
         )
 
@@ -447,7 +448,7 @@ def _side_outputs_of_window(node: WindowNode) -> tuple[list[OutputTag[Any]], obj
 
 @_side_outputs.register
 def _side_outputs_of_map_async(node: MapAsyncNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [] if node.timed_out is None else [node.timed_out], None
+    return [tag for tag in (node.timed_out, node.failed) if tag is not None], None
 
 
 @_side_outputs.register(ProcessNode)

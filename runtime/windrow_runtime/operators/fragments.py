@@ -105,6 +105,8 @@ class Fragment:
         for step, function in self._functions:
             with lifecycle_errors(step, "open", function):
                 function.open(runtime(step))
+        for built in self._built.values():
+            built.open(runtime(built.step))
 
     def close(self) -> None:
         """Close the user's functions."""
