@@ -165,10 +165,14 @@ def test_keys_that_never_come_again_leave_nothing(kind: Any, ttl: StateTtlConfig
     assert not len(operator.state.event_timers)
 
 
+def put(key: int, state: Any) -> None:
+    state.put(key, 1)
+
+
 def test_clean_up_frees_entries_of_a_busy_key(ttl: StateTtlConfig) -> None:
     drive = Driver(MapStateDescriptor("m", int, int, ttl=ttl))
     for second in range(600):
-        drive.at(second, lambda m, second=second: m.put(second, 1))
+        drive.at(second, partial(put, second))
         drive.advance(second)
     ((held,),) = [cells.values() for cells in stored(drive.harness)]
     assert len(held) <= 66

@@ -295,6 +295,10 @@ class AsyncStep(FusedStep):
             return
         self._left.add(task)
         task.add_done_callback(self._left.discard)
+        if len(self._left) <= self._node.capacity:
+            return
+        # Others wait until one has ended.
+        await asyncio.wait(set(self._left), timeout=_CLEAN_UP, return_when=asyncio.FIRST_COMPLETED)
         if len(self._left) > self._node.capacity:
             raise UserFunctionError(
                 "coroutines of the step go on though they were cancelled",
@@ -353,7 +357,7 @@ _GRACE: Final = 0.05
 """The seconds in which a coroutine that took too long may clean up before it is left behind."""
 
 _CLEAN_UP: Final = 5.0
-"""The seconds in which coroutines may clean up when the step ends."""
+"""The seconds in which coroutines may clean up when the step ends, or too many were left behind."""
 
 _LOOK: Final = 0.25
 """After each of so many seconds a caller that waits looks whether the event loop is still there."""

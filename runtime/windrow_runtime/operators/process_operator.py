@@ -95,12 +95,11 @@ class ProcessOperator(KeyedOperator):
 class ProcessContext(TimerContext):
     """The context of process functions. One instance serves all calls; it has a key during a call only."""
 
-    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timestamp")
-
-    _operator: ProcessOperator
+    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timers_of", "_timestamp")
 
     def __init__(self, operator: ProcessOperator) -> None:
         super().__init__(operator)
+        self._timers_of = operator.ttl_timers
         self._inside = False
         self._timestamp: int | None = None
         self._output_timestamp: int | None = None  # of side outputs: also the time of a timer of the clock
@@ -168,7 +167,7 @@ class ProcessContext(TimerContext):
         else:
             operator.check_clock(f"a time to live of the state {name!r}")
             now = operator.current_processing_time
-        set_timer = partial(operator.ttl_timers(domain).register, self._key, TtlTimer(name, millis))
+        set_timer = partial(self._timers_of(domain).register, self._key, TtlTimer(name, millis))
         return TtlCells(self._cells, cell_name(name, ttl), millis, ttl.refresh_on_read, now, set_timer)
 
     def _event_time(self, name: str) -> int:

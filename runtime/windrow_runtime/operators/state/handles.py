@@ -143,7 +143,8 @@ class _State:
 
     __slots__ = ("_cells", "_descriptor", "_name")
 
-    def __init__(self, cells: Cells, name: str, descriptor: Any) -> None:
+    # Any: the cells of a key, or a view of them; lists and maps that expire are of classes of their own.
+    def __init__(self, cells: Any, name: str, descriptor: Any) -> None:
         self._cells = cells
         self._name = name
         self._descriptor = descriptor
@@ -273,8 +274,6 @@ class _Aggregating(_State):
 class _ExpiringList(_State):
     """A handle on a list whose elements expire one by one."""
 
-    _cells: TtlCells
-
     def _alive(self) -> list[tuple[int, Any]]:
         cells = self._cells
         return [entry for entry in cells.cells.get(cells.cell, ()) if cells.is_alive(entry[0])]
@@ -309,8 +308,6 @@ class _ExpiringList(_State):
 
 class _ExpiringMap(_State):
     """A handle on a map whose entries expire one by one."""
-
-    _cells: TtlCells
 
     def _stored(self) -> dict[Any, tuple[int, Any]]:
         stored: dict[Any, tuple[int, Any]] = self._cells.cells.get(self._cells.cell, _EMPTY)

@@ -122,5 +122,6 @@ def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: in
         del cells[cell]
         return None
     cells[cell] = left
-    first, last = min(times) + timer.millis, max(times) + timer.millis
+    first: int = min(times) + timer.millis
+    last: int = max(times) + timer.millis
     return min(max(first, now + timer.millis // _CLEAN_UPS), last, MAX_TIMESTAMP)
