@@ -45,7 +45,8 @@ def test_functions_that_hold_locks_are_refused() -> None:
             return value
 
     numbers: Any = from_collection([1])
-    for function, path in ((locked, "`lock`"), (Locked(), "`self.lock`"), (lambda n: locked(n) + 1, "`locked` -> `lock`")):
+    calling = lambda n: locked(n) + 1  # noqa: E731  as it is passed to map
+    for function, path in ((locked, "`lock`"), (Locked(), "`self.lock`"), (calling, "`locked` -> `lock`")):
         message = rf"cannot be sent to Spark's workers\n +given: +{path}, a _thread.lock"
         with pytest.raises(UnsupportedOperationError, match=message):
             run(numbers.map(function))

@@ -7,13 +7,14 @@ descriptors of one name are one state.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import singledispatch
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final
 
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
+from windrow.expressions.texts_in_code import texts_in_code
 from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, TimeDomain
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.marked import SideKey
@@ -54,7 +55,7 @@ from windrow.state import (
 from windrow.triggers import ComposableTrigger, Trigger
 from windrow.triggers.trigger import with_parts
 
-__all__ = ["declared_state", "expiry_faults", "held_types", "state_faults", "unrun_faults"]
+__all__ = ["counter_names", "declared_state", "expiry_faults", "held_types", "state_faults", "unrun_faults"]
 
 # Any in this module: attributes of the user's classes, and state of every type.
 
@@ -86,6 +87,11 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
         for kind, names in _CALLED_FOR_EFFECT:
             for name in names if isinstance(part, kind) else ():
                 yield from _faults_of(step, f"{type(part).__name__}.{name}", (getattr(type(part), name, None),))
+
+
+def counter_names(steps: Iterable[Step]) -> frozenset[str]:
+    """The names that counters of the functions of steps may have: all texts in the code of these functions."""
+    return texts_in_code(part for step in steps for part in _parts_of(step.node) if part is not None)
 
 
 def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fault]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from windrow.errors import InvalidArgumentError
 from windrow.functions import TimeDomain
 from windrow.plan import (
     BroadcastProcessNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
+    Pipeline,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
@@ -24,6 +26,7 @@ from windrow.plan import (
     WindowNode,
 )
 from windrow.plan.named_in_code import state_time_domains
+from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
@@ -167,3 +170,21 @@ def uses_clock(node: Node) -> bool:
     if node.function.uses_processing_time:
         return True
     return TimeDomain.PROCESSING_TIME in state_time_domains(node.function)
+
+
+def topology_of(pipeline: Pipeline) -> Topology:
+    """Returns the topology of a pipeline that a user gave a runner.
+
+    Raises:
+        InvalidArgumentError: If it is no pipeline but, say, a stream; with how a pipeline is made of that.
+    """
+    if isinstance(pipeline, Pipeline):
+        return Topology(pipeline.steps)
+    hint = 'Pipeline("name", stream.sink_to(CollectSink()))'
+    if isinstance(pipeline, DataStreamSink):
+        hint = 'Pipeline("name", sink), with what sink_to gave'
+    elif isinstance(pipeline, type):
+        hint = f"an instance, not the class; {hint}"
+    raise InvalidArgumentError(
+        "a runner runs a pipeline", given=f"a {type(pipeline).__name__}", expected="a Pipeline", hint=hint
+    )

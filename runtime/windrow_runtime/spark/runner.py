@@ -22,7 +22,7 @@ from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of
+from windrow_runtime.operators.topology import Topology, sink_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
@@ -45,6 +45,7 @@ from windrow_runtime.spark.session import (
     own_partitions,
     prepare_workers,
     session_with,
+    warn_of_partitions,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
@@ -118,7 +119,7 @@ class SparkRunner:
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
         """
-        return form_texts(Topology(pipeline.steps), columnar=self._columnar)
+        return form_texts(topology_of(pipeline), columnar=self._columnar)
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -144,7 +145,7 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
@@ -181,7 +182,7 @@ class SparkRunner:
                 holds the batches of another run.
         """
         self._refuse_checkpoint("run_batch(pipeline)")
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology)
         self._check_sinks(topology)
         return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
@@ -216,7 +217,7 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology, waits=True)
         query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
         try:
@@ -262,7 +263,7 @@ class SparkRunner:
         if batch:
             self._refuse_checkpoint("to_dataframe(stream, batch=True)")
         pipeline = pipeline_of(stream, name)
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology, waits=not batch)
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
@@ -334,6 +335,8 @@ class SparkRunner:
         """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
+        if topology.keyed and self._partitions is None:
+            warn_of_partitions(self._spark, groups.partitions)
         with _secrets_hidden(pipeline):
             check_bounded(topology.sources, "a batch job reads sources that come to an end")
             for step in steps_by_clock(topology):
@@ -356,6 +359,8 @@ class SparkRunner:
         own_clock = self._clock is not None
         stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
         checkpoint.check_whole(topology)
+        if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
+            warn_of_partitions(self._spark, stored.groups.partitions)
         spark = self._spark
         if by_user:
             # The query has to shuffle into as many partitions as its state has.

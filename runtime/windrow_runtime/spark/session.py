@@ -22,11 +22,14 @@ from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError, warn
+from windrow.plan.location import caller_location
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_MOST_PARTITIONS_OF_A_CORE: Final = 16
+_RUNTIME: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
@@ -225,6 +228,27 @@ def own_partitions(spark: SparkSession) -> int:
     """Returns the number of shuffle partitions that the user gave a session."""
     with _lock:
         return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
+
+
+def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
+    """Warn of shuffle partitions that a session on one machine has in plenty: each costs every batch a task.
+
+    Clusters are left out, as their cores come and go.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local"):
+        return
+    cores = context.defaultParallelism
+    if partitions > _MOST_PARTITIONS_OF_A_CORE * cores:
+        location = caller_location(_RUNTIME)
+        warn(
+            "each batch starts a task and opens a state store for each shuffle partition, which takes seconds",
+            given=f"{partitions} shuffle partitions on {cores} cores",
+            where=location,
+            hint=f"SparkRunner(partitions={cores}), or the setting {SHUFFLE_PARTITIONS} of the session; "
+            "the first run of a checkpoint fixes it",
+            location=location,
+        )
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
