@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
+from windrow.formats import EpochTime
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -195,6 +196,7 @@ class _Reader:
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_NUMBER: Final = 64
 _BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
 _CellParser = Callable[[str], object]
@@ -287,6 +289,8 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
 def _cell_parser(value: ValueType, path: str) -> _CellParser:
     parse = parser(value, path)
     convert = _CONVERTERS.get(value.scalar_kind)
+    if isinstance(value.time_format, EpochTime):
+        convert = _number_of
     if value.kind in NESTED:
         convert = partial(_json_of, path, Decimal if value.contains(Kind.DECIMAL) else float)
     # A text that is no number goes on as it is, and the parser says what it expected.
@@ -306,6 +310,12 @@ def _float_of(cell: str) -> object:
     number = float(cell)
     # An int beyond all floats: the parser says that it is out of range.
     return number if math.isfinite(number) else 10**400
+
+
+def _number_of(cell: str) -> object:
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    return Decimal(cell) if len(cell) <= _LONGEST_NUMBER and _FLOAT.fullmatch(cell) else cell
 
 
 _CONVERTERS: dict[Kind, Callable[[str], object]] = {

@@ -9,6 +9,8 @@ import numbers
 from collections.abc import Callable
 from typing import Final
 
+from windrow.formats import DateFormat, EpochTime
+
 # Spark's widest decimal, with its default scale for Python's Decimal.
 DECIMAL_PRECISION = 38
 DECIMAL_SCALE = 18
@@ -111,6 +113,8 @@ class ValueType:
     sequence: bool = False  # whether a list was written as Sequence: tuples are welcome when encoding
     # Where the clock of datetimes without an offset is that a source reads; None: they do not fit.
     timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
+    # How JSON and CSV have a datetime or a date; None: ISO 8601. Columns are the same for all.
+    time_format: DateFormat | EpochTime | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.kind is Kind.NONE:

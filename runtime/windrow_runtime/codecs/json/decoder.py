@@ -18,6 +18,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import NoReturn
 
+from windrow_runtime.codecs.formatted_times import format_parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, short_repr
 from windrow_runtime.codecs.records import forget_msgspec, has_generated, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
@@ -62,6 +63,8 @@ def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
     kind = type(given)
     shown = "" if kind in (list, dict, type(None)) else f" {short_repr(given)}"
     expected = TEXT_FORMS[value.kind].name if value.kind in TEXT_FORMS else str(value)
+    if value.time_format is not None:
+        expected = str(value.time_format)
     return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}")
 
 
@@ -105,6 +108,8 @@ def _parse_str(value: ValueType, path: str, given: object) -> object:
 
 
 def _text_parser(value: ValueType, path: str) -> Parser:
+    if value.time_format is not None:
+        return _format_parser(value, path)
     parse_text = TEXT_FORMS[value.kind].parse
     if value.timezone is not None:
         parse_text = partial(parse_datetime, zone=value.timezone)
@@ -117,6 +122,20 @@ def _text_parser(value: ValueType, path: str) -> Parser:
             raise _wrong(given, value, path)
         try:
             return parse_text(given)
+        except (ValueError, OverflowError) as error:
+            raise UnfitError(path, f"{short_repr(given)} is {error}") from None
+
+    return parse
+
+
+def _format_parser(value: ValueType, path: str) -> Parser:
+    parse_formatted = format_parser(value)
+
+    def parse(given: object) -> object:
+        try:
+            return parse_formatted(given)
+        except TypeError:
+            raise _wrong(given, value, path) from None
         except (ValueError, OverflowError) as error:
             raise UnfitError(path, f"{short_repr(given)} is {error}") from None
 
@@ -356,7 +375,7 @@ def _read_alike(value: ValueType) -> bool:
     # msgspec calls no __init__ of a dataclass, so it must be the generated one.
     if value.shape is RecordShape.DATACLASS and not has_generated(value.python_type, "__init__"):
         return False
-    return value.kind not in _UNLIKE and all(map(_read_alike, value.inner))
+    return value.kind not in _UNLIKE and value.time_format is None and all(map(_read_alike, value.inner))
 
 
 def _check_for(value: ValueType) -> _Check | None:
