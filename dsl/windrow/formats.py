@@ -48,7 +48,7 @@ _EXAMPLE: Final = datetime(2001, 2, 13, 14, 5, 6, 700_000, tzinfo=UTC)
 def _check_pattern(pattern: str) -> None:
     if isinstance(pattern, str) and "%" in pattern and "%Z" not in pattern.replace("%%", ""):
         try:
-            datetime.strptime(_EXAMPLE.strftime(pattern), pattern)  # noqa: DTZ007  only the pattern is looked at
+            datetime.strptime(_EXAMPLE.strftime(pattern), pattern)
         except ValueError as error:
             reason = f": {error}"
         else:

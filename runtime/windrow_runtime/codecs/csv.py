@@ -25,12 +25,14 @@ from windrow_runtime.codecs.malformed import (
     UnmatchedHeader,
     columns_error,
     misfit,
+    raw_text,
     short_repr,
 )
 from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
 
 LONGEST_CELL: Final = 1 << 26
-_ROWS_AT_ONCE: Final = 512
+_ROWS_AT_ONCE: Final = 64
+_LONG_ROW: Final = 1 << 16
 _LIMIT_LOCK: Final = threading.Lock()
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 
@@ -51,12 +53,12 @@ class CsvRow(NamedTuple):
     @property
     def raw(self) -> str:
         """The row as it was read, without its line end."""
-        return self.text.rstrip("\r\n")
+        return raw_text(self.text.rstrip("\r\n"))
 
     @property
     def lines(self) -> int:
         """The number of lines that the row has."""
-        return len(_LINE_END.findall(self.raw)) + 1
+        return sum(1 for _ in _LINE_END.finditer(self.text.rstrip("\r\n"))) + 1
 
 
 def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
@@ -68,8 +70,10 @@ def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
     rows = _Reader(lines, delimiter).rows()
     found: list[CsvRow] | None = None
     while found is None or found:
+        # Long rows come one by one, so that memory is bounded.
+        count = _ROWS_AT_ONCE if not found or len(found[-1].text) < _LONG_ROW else 1
         with _long_cells():
-            found = list(islice(rows, _ROWS_AT_ONCE))
+            found = list(islice(rows, count))
         yield from found
 
 
@@ -300,7 +304,7 @@ def _cell_parser(value: ValueType, path: str) -> _CellParser:
 def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> object:
     try:
         return json.loads(cell, parse_float=parse_float)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
 
 

@@ -53,7 +53,7 @@ def _pattern_parser(given: DateFormat, value: ValueType) -> Callable[[object], o
         if not isinstance(text, str):
             raise TypeError
         try:
-            moment = datetime.datetime.strptime(text, pattern)  # noqa: DTZ007  the zone is set below
+            moment = datetime.datetime.strptime(text, pattern)
         except ValueError:
             raise ValueError(f"no text of the pattern {pattern!r}") from None
         if is_date:

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import NoReturn
 
 from windrow_runtime.codecs.formatted_times import format_parser
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, short_repr
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.records import forget_msgspec, has_generated, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
@@ -122,7 +122,7 @@ def _text_parser(value: ValueType, path: str) -> Parser:
             raise _wrong(given, value, path)
         try:
             return parse_text(given)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise UnfitError(path, f"{short_repr(given)} is {error}") from None
 
     return parse
@@ -136,7 +136,7 @@ def _format_parser(value: ValueType, path: str) -> Parser:
             return parse_formatted(given)
         except TypeError:
             raise _wrong(given, value, path) from None
-        except (ValueError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise UnfitError(path, f"{short_repr(given)} is {error}") from None
 
     return parse
@@ -301,6 +301,8 @@ class JsonDecoder:
             parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=self._parse_float)
         except (ValueError, RecursionError) as error:
             return MalformedRecord(_as_text(line), f"not JSON: {error}", None)
+        except ArithmeticError:
+            return MalformedRecord(_as_text(line), "a number is out of range", None)
         try:
             return self._parse(parsed)
         except UnfitError as error:
@@ -319,7 +321,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _as_text(line: str | bytes) -> str:
-    return line if isinstance(line, str) else line.decode("utf-8", "backslashreplace")
+    return raw_text(line if isinstance(line, str) else line.decode("utf-8", "backslashreplace"))
 
 
 def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] | None:
