@@ -65,7 +65,8 @@ def read_parquet(
     values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
     row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
     """
-    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
+    # Names that are no UTF-8 are found as late as they are asked for.
+    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException, UnicodeDecodeError):
         if not os.path.getsize(file):
             return
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
