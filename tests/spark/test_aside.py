@@ -1,0 +1,113 @@
+"""Calls aside, and endings: what an exception from outside does to them. None of these starts Java."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from windrow_runtime.spark.run import aside as module
+from windrow_runtime.spark.run.aside import Aside, Ending, aside, ctrl_c_kept
+
+
+class OutsideError(Exception):
+    """What a signal's handler raises."""
+
+
+# A stand-in for a session: without Java there are no properties to take over.
+@pytest.mark.parametrize("session", [None, object()])
+def test_a_call_returns_and_raises_as_if_it_were_made_here(session: Any) -> None:
+    call = Aside(lambda: threading.current_thread().name, session)
+    call.start()
+    call.wait()
+    assert call.result() == "windrow calls Spark"
+
+    def fail() -> None:
+        raise KeyError("mine")
+
+    failing = Aside(fail, session)
+    failing.start()
+    failing.wait()
+    with pytest.raises(KeyError, match="mine"):
+        failing.result()
+
+
+def test_an_interrupted_start_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise OutsideError
+
+    monkeypatch.setattr(module._Thread, "start", start)
+    call = Aside(lambda: 1)
+    with pytest.raises(OutsideError):
+        call.start()
+    assert call.is_over(0.0)
+
+
+def test_a_call_goes_on_if_its_caller_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        assert go.wait(10)
+        over.set()
+
+    def wait(call: Aside[None]) -> None:
+        raise OutsideError
+
+    monkeypatch.setattr(Aside, "wait", wait)
+    with pytest.raises(OutsideError):
+        aside(work)
+    go.set()
+    assert over.wait(10)
+
+
+def test_an_ending_ends_and_then_closes() -> None:
+    calls: list[str] = []
+    ending = Ending(lambda: calls.append("end"), lambda: calls.append("close"), "it")
+    assert ending.is_pending
+    ending.close(OutsideError())
+    assert calls == ["end", "close"]
+    assert not ending.is_pending
+
+
+def test_an_end_that_fails_is_an_end() -> None:
+    # As when the session is gone, and with it all that ran in it.
+    def end() -> None:
+        raise ConnectionError
+
+    calls: list[str] = []
+    Ending(end, lambda: calls.append("close"), "it").close(OutsideError())
+    assert calls == ["close"]
+
+
+def test_what_does_not_end_in_time_is_closed_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "END_SECONDS", 0.05)
+    go, closed = threading.Event(), threading.Event()
+
+    def end() -> None:
+        assert go.wait(10)
+
+    ending = Ending(end, closed.set, "pipeline 'p'")
+    error = OutsideError()
+    ending.close(error)
+    assert (ending.is_pending, closed.is_set()) == (True, False)
+    assert "pipeline 'p' has not ended within" in error.__notes__[0]
+    assert error.__notes__[0] in caplog.text
+    go.set()
+    assert closed.wait(10)
+
+
+def test_ctrl_c_within_a_call_of_java_stays_ctrl_c() -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            # As py4j does when it cleans up.
+            raise RuntimeError("Gateway must be connected to send cancel cmd.")  # noqa: B904
+
+    with pytest.raises(KeyboardInterrupt), ctrl_c_kept():
+        interrupted()
+    with pytest.raises(RuntimeError), ctrl_c_kept():
+        raise RuntimeError
