@@ -48,11 +48,6 @@ def segment(column: str, value: object) -> str:
     return f"{escaped(column)}={NO_VALUE if text is None else escaped(text)}"
 
 
-def columns_of(folder: str) -> tuple[str, ...]:
-    """The columns by which a path of partitions is named, as the folders spell them."""
-    return tuple(part.partition("=")[0] for part in folder.split("/"))
-
-
 @dataclass(frozen=True)
 class Partitions:
     """The fields that name folders, and those that are left for the files; it is sent to workers."""
@@ -141,6 +136,11 @@ class Partitions:
         for name, end in zip(merged, ends, strict=True):
             yield name[1:], ordered.slice(begin, end - begin)
             begin = end
+
+
+def folder_columns(partitions: Partitions | None) -> tuple[str, ...]:
+    """The columns that name the folders of a file sink, as the folders spell them; none without partitions."""
+    return () if partitions is None else tuple(map(escaped, partitions.columns))
 
 
 def partitions_of(step: Step) -> Partitions | None:

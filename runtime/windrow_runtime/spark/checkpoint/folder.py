@@ -14,7 +14,7 @@ from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgum
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology, source_of
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from operator import index
 from pathlib import Path
 from typing import Annotated, Final, Generic, TypeVar
@@ -21,16 +20,14 @@ import msgspec
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import VERSION, checksum_line, read_whole, write_whole
 
 T = TypeVar("T")
 
 StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
 """A time in milliseconds, within windrow's range of 64 bits."""
 
-_VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
-_CHECKSUM_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +48,15 @@ class StoredFile(Generic[T]):
         """Returns the content of the file; None: there is no file. Refuses one that was changed."""
         with checkpoint_errors(self.path.parent):
             try:
-                head, _, body = self.path.read_bytes().partition(b"\n")
+                head, _, body = read_whole(self.path).partition(b"\n")
             except FileNotFoundError:
                 return None
         written = _HEAD.fullmatch(head)
-        if written is not None and int(written[1]) != _VERSION:
+        if written is not None and int(written[1]) != VERSION:
             raise IncompatibleStateError(
                 "the checkpoint was written by another version",
                 given=int(written[1]),
-                expected=f"version {_VERSION}",
+                expected=f"version {VERSION}",
                 where=str(self.path),
                 hint="run it with the version of windrow that wrote it, or a newer one",
             )
@@ -71,8 +68,7 @@ class StoredFile(Generic[T]):
             raise damaged_file(self.path, f"{error}") from error
 
     def _head(self, body: bytes) -> bytes:
-        checksum = blake2b(self.path.name.encode() + b"\n" + body, digest_size=_CHECKSUM_BYTES)
-        return f"windrow v{_VERSION} {checksum.hexdigest()}".encode()
+        return checksum_line(self.path.name, body)
 
 
 @contextmanager

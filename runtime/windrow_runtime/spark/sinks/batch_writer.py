@@ -95,7 +95,7 @@ class BatchWriter:
             names, present = self._write_driver_sinks(kept, batch)
             for number, step in self._by_spark.items():
                 if way_of(step) is SinkWay.SPARK_FILES:
-                    write_files(kept, self.query, batch, number, step, self.classes, has_rows=number in present)
+                    write_files(kept, batch, number, step, self.classes, has_rows=number in present)
                 elif number in present:
                     write_kafka(kafka_rows(rows_of(kept, number), step, self.classes), step)
         finally:
