@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,9 @@ from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink, JsonFileSink
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs.batch_files import BatchFiles
 from windrow_runtime.outputs.file_sinks import check_owner, claim_folders
+from windrow_runtime.outputs.whole_files import checksum_line
 
 # Claims a folder and waits, as a run does that computes its first batch.
 PROGRAM = """
@@ -44,18 +48,37 @@ def put(folder: Path, *names: str) -> None:
         (folder / name / "part-0.json").write_text("1\n")
 
 
+def put_batch(folder: Path, batch: int) -> None:
+    files = BatchFiles(folder, batch)
+    files.begin()
+    files.aside.mkdir()
+    (files.aside / "part-0.json").write_text("1\n")
+    files.publish()
+
+
 def shown(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.name != "_windrow")
 
 
 def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> None:
     claim(sinks(tmp_path), "one", begins=True)
-    put(tmp_path, "batch-0")
+    put_batch(tmp_path, 0)
     for begins in (True, False):
         claim(sinks(tmp_path, overwrite=True), "one", begins=begins)
-        with pytest.raises(SinkError, match=r"another run(.|\n)*batch-0(.|\n)*test_sink_folders.py:\d+"):
+        with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0(.|\n)*test_sink_folders.py:\d+"):
             claim(sinks(tmp_path), "two", begins=begins)
-    assert shown(tmp_path) == ["batch-0"]
+    assert shown(tmp_path) == ["_batches", "batch-0-part-0.json"]
+
+
+def test_a_run_does_not_go_on_where_batches_are_folders(tmp_path: Path) -> None:
+    claim(sinks(tmp_path), "one", begins=True)
+    put(tmp_path, "batch-0")
+    with pytest.raises(SinkError, match=r"an earlier version(.|\n)*batch-0(.|\n)*hint: "):
+        claim(sinks(tmp_path), "one", begins=False)
+    with pytest.raises(SinkError, match=r"another run(.|\n)*batch-0"):
+        claim(sinks(tmp_path), "two", begins=True)
+    claim(sinks(tmp_path, overwrite=True), "two", begins=True)
+    assert shown(tmp_path) == []
 
 
 def test_nothing_is_changed_where_one_folder_is_refused(tmp_path: Path) -> None:
@@ -75,6 +98,15 @@ def test_a_refused_run_makes_no_folder(tmp_path: Path) -> None:
     with pytest.raises(SinkError):
         LocalRunner().run(pipeline)
     assert shown(tmp_path) == ["file"]
+
+
+def test_files_without_a_list_are_a_batch(tmp_path: Path) -> None:
+    put_batch(tmp_path, 3)
+    shutil.rmtree(tmp_path / "_batches")
+    with pytest.raises(SinkError, match=r"batch-3-part-0\.json"):
+        claim(sinks(tmp_path), "one", begins=True)
+    claim(sinks(tmp_path, overwrite=True), "one", begins=True)
+    assert shown(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["batch-0", "_replaced-3"])
@@ -97,12 +129,16 @@ def test_what_does_not(tmp_path: Path) -> None:
 def test_overwriting_removes_the_batches_and_nothing_else(tmp_path: Path) -> None:
     claim(sinks(tmp_path), "one", begins=True)
     put(tmp_path, "batch-0", "batch-11", "_batch-12", "_replaced-11", "other")
+    put_batch(tmp_path, 4)
+    foreign = ["batch-4-notes.json", "batch-x-part-0.json", "batch-4-part-0.json.bak"]
+    for name in foreign:
+        (tmp_path / name).touch()
     put(tmp_path.with_name("elsewhere"), "kept")
     (tmp_path / "batch-1").symlink_to(tmp_path.with_name("elsewhere"))
     with pytest.raises(SinkError, match="earlier batches of this checkpoint are not there"):
         claim(sinks(tmp_path, overwrite=True), "two", begins=False)
     claim(sinks(tmp_path, overwrite=True), "two", begins=True)
-    assert shown(tmp_path) == ["other"]
+    assert shown(tmp_path) == sorted([*foreign, "other"])
     assert (tmp_path.with_name("elsewhere") / "kept" / "part-0.json").exists()
     put(tmp_path, "batch-0")
     with pytest.raises(SinkError, match="another run"):
@@ -135,9 +171,9 @@ def test_a_run_that_computes_its_first_batch_keeps_its_folder(tmp_path: Path) ->
     LocalRunner().run(Pipeline("slow", numbers.map(slow).sink_to(target)))
     assert len(refused) == 2
     assert all("test_sink_folders.py" in str(where) for where in refused)
-    assert (tmp_path / "numbers" / "batch-0" / "part-0.json").read_text() == "10\n20\n"
+    assert (tmp_path / "numbers" / "batch-0-part-0.json").read_text() == "10\n20\n"
     LocalRunner().run(other)
-    assert (tmp_path / "numbers" / "batch-0" / "part-0.json").read_text() == "1\n2\n"
+    assert (tmp_path / "numbers" / "batch-0-part-0.json").read_text() == "1\n2\n"
 
 
 def test_a_run_that_is_over_gives_way_though_nobody_has_asked_for_its_end(tmp_path: Path) -> None:
@@ -170,3 +206,110 @@ def test_nobody_is_refused_where_folders_have_no_locks(tmp_path: Path, monkeypat
     first, second = (claim_folders(sinks(tmp_path), run, begins=True) for run in ("one", "two"))
     with first, second, pytest.raises(SinkError, match="has taken the folder"):
         check_owner(sinks(tmp_path), "one")
+
+
+def write_list(file: Path, batch: int, names: object) -> None:
+    """Writes the list of a batch with its checksum, which anybody may compute."""
+    file.parent.mkdir(exist_ok=True)
+    body = json.dumps(names).encode()
+    file.write_bytes(checksum_line(str(batch), body) + b"\n" + body)
+
+
+HOSTILE = [
+    ["../other/batch-0-part-0.json"],
+    ["../other/p=b/part-0.json"],
+    ["/etc/part-0.json"],
+    ["p=a/../part-0.json"],
+    ["p=a//part-0.json"],
+    ["p=a/./part-0.json"],
+    ["p=a/../../part-0.json"],
+    ["=a/part-0.json"],
+    ["_p=a/part-0.json"],
+    ["q=a/part-0.json"],
+    ["p=a/q=b/part-0.json"],
+    ["part-0.json"],
+    ["p=a/notes.txt"],
+    ["p=a/part-0.json\n"],
+    ["p=a\x00/part-0.json"],
+    ["p=a/part-0.json", 7],
+    {"p=a/part-0.json": 1},
+    "part-0.json",
+]
+
+
+@pytest.mark.parametrize("names", HOSTILE)
+@pytest.mark.parametrize("ending", ["", ".begun"])
+def test_names_in_lists_lead_nowhere_else(tmp_path: Path, names: object, ending: str) -> None:
+    out, precious = tmp_path / "out", tmp_path / "other" / "p=b"
+    precious.mkdir(parents=True)
+    (precious / "batch-0-part-0.json").write_text("precious")
+    (precious.parent / "batch-0-part-0.json").write_text("precious")
+    (out / "p=a").mkdir(parents=True)
+    (out / "p=a" / "notes.txt").touch()
+    write_list(out / "_batches" / f"0{ending}", 0, names)
+    before = sorted(tmp_path.rglob("*"))
+    files = BatchFiles(out, 0, ("p",))
+    with pytest.raises(OSError, match=r"list of the files of a batch is damaged.*_batches/0"):
+        files.withdraw()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'["p=a/part-0.json"]', b"\xff\n[]", b"[" * 100_000])
+def test_a_list_without_its_checksum_is_refused(tmp_path: Path, content: bytes) -> None:
+    steps = sinks(tmp_path, overwrite=True)
+    claim(steps, "one", begins=True)
+    put_batch(tmp_path, 0)
+    (tmp_path / "_batches" / "0").write_bytes(content)
+    for run, begins in (("one", False), ("two", True)):
+        with pytest.raises(SinkError, match=r"damaged(.|\n)*_batches/0(.|\n)*test_sink_folders.py:\d+"):
+            claim(steps, run, begins=begins)
+    assert "batch-0-part-0.json" in shown(tmp_path)
+
+
+def test_a_list_of_another_batch_is_refused(tmp_path: Path) -> None:
+    for batch in (0, 1):
+        put_batch(tmp_path, batch)
+    shutil.copy(tmp_path / "_batches" / "0", tmp_path / "_batches" / "1")
+    with pytest.raises(OSError, match="damaged"):
+        BatchFiles(tmp_path, 1).withdraw()
+
+
+@pytest.mark.parametrize("link", ["_batches", "_batches/0", "_batches/0.begun", "p=a"])
+def test_links_are_not_followed(tmp_path: Path, link: str) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    files = BatchFiles(out, 0, ("p",))
+    (files.aside / "p=a").mkdir(parents=True)
+    (files.aside / "p=a" / "part-0.json").write_text("mine")
+    files.publish()
+    place = out / link
+    elsewhere.mkdir()
+    if link == "_batches/0.begun":
+        write_list(elsewhere / "target", 0, ["p=a/part-0.json"])
+        place.symlink_to(elsewhere / "target")
+    else:
+        place.rename(elsewhere / "target")
+        place.symlink_to(elsewhere / "target")
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(OSError, match=r"link|symbolic"):
+        BatchFiles(out, 0, ("p",)).withdraw()
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+def test_a_link_where_a_batch_is_written_aside_is_removed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    put(elsewhere, "kept")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "_batch-0").symlink_to(elsewhere)
+    put_batch(out, 0)
+    assert (out / "batch-0-part-0.json").read_text() == "1\n"
+    assert shown(elsewhere) == ["kept"]
+
+
+def test_the_note_of_the_owner_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("one")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "_windrow").symlink_to(tmp_path / "secret")
+    with pytest.raises(SinkError, match="_windrow"):
+        claim(sinks(out), "one", begins=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.addresses.paths import BATCH_PREFIX
-from windrow_runtime.outputs.whole_files import check_no_link, checksum_line, clear, read_whole, write_whole
+from windrow_runtime.outputs.whole_files import check_no_link, checksum_line, clear, read_whole
 
 _LISTS: Final = "_batches"
 _BEGUN: Final = ".begun"
@@ -29,7 +29,6 @@ _IS_PART: Final = re.compile(_PART, re.ASCII)
 _IS_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-{_PART}", re.ASCII)
 _IS_FOLDER_NAME: Final = re.compile(r"(?P<column>[^=/\x00]+)=[^/\x00]+")
 _IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)})?", re.ASCII)
-_IS_UNFINISHED_LIST: Final = re.compile(rf"_\d+{re.escape(_BEGUN)}\.\d+\.[0-9a-f]{{8}}", re.ASCII)
 _IS_ASIDE: Final = re.compile(rf"_{BATCH_PREFIX}\d+", re.ASCII)
 _IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 
@@ -91,10 +90,16 @@ class BatchFiles:
 
     def _begin_list(self, names: Sequence[str]) -> None:
         check_no_link(self._lists)
+        listed(self._done, self._columns)  # before anything changes: a damaged one is refused
         self._lists.mkdir(exist_ok=True)
         body = json.dumps(names).encode()
-        # The list is renamed when the batch is done: its checksum is that of the number.
-        write_whole(self._begun, checksum_line(self._done.name, body) + b"\n" + body)
+        # What is aside is cleared with the rest of the batch, also where the process is killed here.
+        self.aside.mkdir(exist_ok=True)
+        unfinished = self.aside / "list"
+        with unfinished.open("xb") as file:
+            # The list is renamed when the batch is done: its checksum is that of the number.
+            file.write(checksum_line(self._done.name, body) + b"\n" + body)
+        os.replace(unfinished, self._begun)
 
     def _finish(self, *, lenient: bool) -> None:
         """Go through the list of files; may be done again from the beginning at any moment.
@@ -170,8 +175,6 @@ def remove_batches(sink: Path) -> None:
     """Delete all batches in the folder of a sink, and what unfinished ones left, by the exact forms of their names."""
     for name in _lists_in(sink):
         BatchFiles(sink, int(name.removesuffix(_BEGUN)), None).withdraw()
-    for name in filter(_IS_UNFINISHED_LIST.fullmatch, _names_in(sink / _LISTS)):
-        (sink / _LISTS / name).unlink(missing_ok=True)
     with suppress(OSError):
         (sink / _LISTS).rmdir()
     for name in _names_in(sink):

@@ -39,7 +39,10 @@ class JsonLines:
         """Whether :meth:`of_columns` writes elements of the type."""
         if self.has_columns:
             self._class = dict if self._is_dict else root.python_type
-            self._getters = [(itemgetter if self._is_dict else attrgetter)(field.name) for field in root.fields]
+            names = [field.name for field in root.fields]
+            self._getters: list[Callable[[Any], object]] = [
+                itemgetter(name) if self._is_dict else attrgetter(name) for name in names
+            ]
             cells = [f"{dump(field.column).replace('%', '%%')}:%s" for field in root.fields]
             self._line = f"{{{','.join(cells)}}}\n".__mod__
             self._texts = [_column(field.type, f"{kind.name}.{field.name}") for field in root.fields]

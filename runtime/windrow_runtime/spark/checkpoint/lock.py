@@ -65,7 +65,8 @@ class CheckpointLock:
 def _open(folder: Path) -> int:
     with checkpoint_errors(folder):
         # Programs that Python starts do not inherit the open file.
-        file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        # Nor is a link in its place followed.
+        file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         _lock(file, folder)
         since = datetime.now(UTC).isoformat(timespec="seconds")
