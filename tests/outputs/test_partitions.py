@@ -168,6 +168,30 @@ def test_a_value_of_another_type_is_refused(sink: Callable[..., FileSink[Row]], 
     assert not list(tmp_path.glob("name=*"))
 
 
+@pytest.mark.parametrize("sink", [JsonFileSink, CsvFileSink, ParquetFileSink])
+@pytest.mark.parametrize(
+    ("text", "fits"), [("x" * 250, True), ("x" * 251, False), ("\u20ac" * 84, False), (":" * 84, False)], ids=range(4)
+)
+def test_a_value_that_is_too_long_for_a_folder(
+    sink: Callable[..., FileSink[Row]], tmp_path: Path, text: str, fits: bool
+) -> None:
+    elements = [
+        Row(name, 1, 7, True, datetime.date(2026, 3, 1), Level.LOW, note) for name, note in (("a", "x"), (text, "mine"))
+    ]
+    stream = from_source(CollectionSource(elements, Row))
+    pipeline = Pipeline("long", stream.sink_to(sink(tmp_path, partition_by=("name", "day"))))
+    if fits:
+        LocalRunner().run(pipeline)
+        return
+    with pytest.raises(SinkError, match=r"too long to name a folder: \d+ bytes") as caught:
+        LocalRunner().run(pipeline)
+    assert "Row(name=" in str(caught.value.given)
+    assert "long.2.sink, " in str(caught.value.where)
+    assert f"{Path(__file__).name}:" in str(caught.value.where)
+    assert str(caught.value.where).endswith("Row.name")
+    assert not list(tmp_path.glob("name=*"))
+
+
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_files, "_OPEN_FILES", 2)
     open_now: set[Path] = set()
@@ -306,7 +330,7 @@ def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
         replace(sink)
         assert found_in(sink) == whole[1]
         assert [entry.name for entry in sink.iterdir() if not re.search("=|^batch-", entry.name)] == ["_batches"]
-        assert sorted(os.listdir(sink / "_batches")) == (["6", "7"] if files else ["6"])
+        assert sorted(os.listdir(sink / "_batches")) == (["6.files", "7.files"] if files else ["6.files"])
         return was_killed
 
     moments = 0
@@ -358,7 +382,7 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
         with pytest.raises(SinkError, match=r"other fields(.|\n)*name, day"):
             claim(sink(*by), "one", begins=False)
     claim(sink("name", overwrite=True), "two", begins=True)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["_windrow", "mine", "name=a"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["_windrow", "mine", "name=a", "two"]
     (tmp_path / "batch-0").mkdir()
     with pytest.raises(SinkError, match=r"an earlier version(.|\n)*batch-0"):
         claim(sink("name"), "two", begins=False)
@@ -369,7 +393,7 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
 def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path) -> None:
     claim(JsonFileSink(tmp_path, partition_by="name"), "one", begins=True)
     put(tmp_path, 0, ["name=a/part-0.json"], "x")
-    (tmp_path / "_batches" / "0").rename(tmp_path / "_batches" / "0.begun")
+    (tmp_path / "_batches" / "0.files").rename(tmp_path / "_batches" / "0.begun")
     with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0.begun"):
         claim(JsonFileSink(tmp_path, partition_by="name"), "two", begins=True)
     claim(JsonFileSink(tmp_path, partition_by="name", overwrite=True), "two", begins=True)

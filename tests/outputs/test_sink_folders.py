@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from windrow.sinks import DatabaseSink, JsonFileSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.batch_files import BatchFiles
 from windrow_runtime.outputs.file_sinks import check_owner, claim_folders
-from windrow_runtime.outputs.whole_files import checksum_line
+from windrow_runtime.outputs.whole_files import checksum
 
 # Claims a folder and waits, as a run does that computes its first batch.
 PROGRAM = """
@@ -65,7 +64,7 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
     put_batch(tmp_path, 0)
     for begins in (True, False):
         claim(sinks(tmp_path, overwrite=True), "one", begins=begins)
-        with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0(.|\n)*test_sink_folders.py:\d+"):
+        with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0.files(.|\n)*test_sink_folders.py:\d+"):
             claim(sinks(tmp_path), "two", begins=begins)
     assert shown(tmp_path) == ["_batches", "batch-0-part-0.json"]
 
@@ -152,8 +151,11 @@ def test_a_run_whose_folder_was_taken_stops(tmp_path: Path) -> None:
     claim(steps, "two", begins=True)
     with pytest.raises(SinkError, match=r"taken the folder(.|\n)*test_sink_folders.py:\d+"):
         check_owner(steps, "one")
-    (tmp_path / "_windrow").unlink()
+    shutil.rmtree(tmp_path / "_windrow")
     check_owner(steps, "one")
+    (tmp_path / "_windrow").write_text("an earlier version's note\n")
+    with pytest.raises(SinkError, match="taken the folder"):
+        check_owner(steps, "one")
 
 
 def test_a_run_that_computes_its_first_batch_keeps_its_folder(tmp_path: Path) -> None:
@@ -208,73 +210,83 @@ def test_nobody_is_refused_where_folders_have_no_locks(tmp_path: Path, monkeypat
         check_owner(sinks(tmp_path), "one")
 
 
-def write_list(file: Path, batch: int, names: object) -> None:
+def write_list(folder: Path, batch: int, names: list[str]) -> None:
     """Writes the list of a batch with its checksum, which anybody may compute."""
-    file.parent.mkdir(exist_ok=True)
-    body = json.dumps(names).encode()
-    file.write_bytes(checksum_line(str(batch), body) + b"\n" + body)
+    for name in [*names, f"checksum-{checksum(str(batch), chr(10).join(sorted(names)).encode())}"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
 
 
 HOSTILE = [
-    ["../other/batch-0-part-0.json"],
-    ["../other/p=b/part-0.json"],
-    ["/etc/part-0.json"],
-    ["p=a/../part-0.json"],
-    ["p=a//part-0.json"],
-    ["p=a/./part-0.json"],
-    ["p=a/../../part-0.json"],
-    ["=a/part-0.json"],
-    ["_p=a/part-0.json"],
-    ["q=a/part-0.json"],
-    ["p=a/q=b/part-0.json"],
-    ["part-0.json"],
-    ["p=a/notes.txt"],
-    ["p=a/part-0.json\n"],
-    ["p=a\x00/part-0.json"],
-    ["p=a/part-0.json", 7],
-    {"p=a/part-0.json": 1},
     "part-0.json",
+    "q=a/part-0.json",
+    "p=a/q=b/part-0.json",
+    "_p=a/part-0.json",
+    "=a/part-0.json",
+    "p=a/notes.txt",
+]
+HOSTILE += [
+    "p/part-0.json",
+    "p=a/batch-0-part-0.json",
+    "p=a/part-0.json\n",
+    "p=/part-0.json",
+    "p=a/part-0.json/part-1.json",
 ]
 
 
-@pytest.mark.parametrize("names", HOSTILE)
-@pytest.mark.parametrize("ending", ["", ".begun"])
-def test_names_in_lists_lead_nowhere_else(tmp_path: Path, names: object, ending: str) -> None:
-    out, precious = tmp_path / "out", tmp_path / "other" / "p=b"
-    precious.mkdir(parents=True)
-    (precious / "batch-0-part-0.json").write_text("precious")
-    (precious.parent / "batch-0-part-0.json").write_text("precious")
-    (out / "p=a").mkdir(parents=True)
-    (out / "p=a" / "notes.txt").touch()
-    write_list(out / "_batches" / f"0{ending}", 0, names)
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("ending", [".files", ".begun"])
+def test_lists_name_files_of_the_sink_alone(tmp_path: Path, name: str, ending: str) -> None:
+    (tmp_path / "p=a").mkdir()
+    (tmp_path / "p=a" / "notes.txt").touch()
+    write_list(tmp_path / "_batches" / f"0{ending}", 0, [name])
     before = sorted(tmp_path.rglob("*"))
-    files = BatchFiles(out, 0, ("p",))
-    with pytest.raises(OSError, match=r"list of the files of a batch is damaged.*_batches/0"):
-        files.withdraw()
-    assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(OSError, match=rf"list of the files of a batch is damaged.*_batches/0{ending}"):
+        BatchFiles(tmp_path, 0, ("p",)).withdraw()
+    assert [path for path in sorted(tmp_path.rglob("*")) if "_batch-0" not in path.parts] == before
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'["p=a/part-0.json"]', b"\xff\n[]", b"[" * 100_000])
-def test_a_list_without_its_checksum_is_refused(tmp_path: Path, content: bytes) -> None:
+CONTENTS = [b"", b"[]", b'["../other/batch-0-part-0.json"]', b"\xff\n[]"]
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("name", ["0", "0.files", "0.begun", "1", "1.files", "1.begun"])
+def test_a_list_of_another_form_is_refused(tmp_path: Path, content: bytes, name: str) -> None:
     steps = sinks(tmp_path, overwrite=True)
     claim(steps, "one", begins=True)
     put_batch(tmp_path, 0)
-    (tmp_path / "_batches" / "0").write_bytes(content)
-    for run, begins in (("one", False), ("two", True)):
-        with pytest.raises(SinkError, match=r"damaged(.|\n)*_batches/0(.|\n)*test_sink_folders.py:\d+"):
-            claim(steps, run, begins=begins)
-    assert "batch-0-part-0.json" in shown(tmp_path)
+    place = tmp_path / "_batches" / name
+    if place.exists():
+        shutil.rmtree(place)
+    place.write_bytes(content)
+    with pytest.raises(SinkError, match=rf"damaged(.|\n)*_batches/{name}(.|\n)*test_sink_folders.py:\d+"):
+        claim(steps, "two", begins=True)
+    if name.startswith("0."):
+        with pytest.raises(OSError, match="damaged"):
+            put_batch(tmp_path, 0)
 
 
-def test_a_list_of_another_batch_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["lost", "more", "of another batch"])
+def test_a_list_with_another_checksum_is_refused(tmp_path: Path, change: str) -> None:
+    steps = sinks(tmp_path, overwrite=True)
+    claim(steps, "one", begins=True)
     for batch in (0, 1):
         put_batch(tmp_path, batch)
-    shutil.copy(tmp_path / "_batches" / "0", tmp_path / "_batches" / "1")
+    place = tmp_path / "_batches" / "1.files"
+    if change == "lost":
+        (place / "part-0.json").unlink()
+    elif change == "more":
+        (place / "part-1.json").touch()
+    else:
+        shutil.rmtree(place)
+        shutil.copytree(tmp_path / "_batches" / "0.files", place)
     with pytest.raises(OSError, match="damaged"):
-        BatchFiles(tmp_path, 1).withdraw()
+        put_batch(tmp_path, 1)
+    with pytest.raises(SinkError, match=r"damaged(.|\n)*_batches/1.files"):
+        claim(steps, "two", begins=True)
 
 
-@pytest.mark.parametrize("link", ["_batches", "_batches/0", "_batches/0.begun", "p=a"])
+@pytest.mark.parametrize("link", ["_batches", "_batches/0.files", "_batches/0.begun", "p=a"])
 def test_links_are_not_followed(tmp_path: Path, link: str) -> None:
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     files = BatchFiles(out, 0, ("p",))
@@ -290,7 +302,7 @@ def test_links_are_not_followed(tmp_path: Path, link: str) -> None:
         place.rename(elsewhere / "target")
         place.symlink_to(elsewhere / "target")
     before = sorted(elsewhere.rglob("*"))
-    with pytest.raises(OSError, match=r"link|symbolic"):
+    with pytest.raises(OSError, match=r"link|is no folder"):
         BatchFiles(out, 0, ("p",)).withdraw()
     assert sorted(elsewhere.rglob("*")) == before
 
@@ -307,9 +319,11 @@ def test_a_link_where_a_batch_is_written_aside_is_removed(tmp_path: Path) -> Non
 
 
 def test_the_note_of_the_owner_is_no_link(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("one")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "precious").touch()
     out = tmp_path / "out"
     out.mkdir()
     (out / "_windrow").symlink_to(tmp_path / "secret")
     with pytest.raises(SinkError, match="_windrow"):
         claim(sinks(out), "one", begins=True)
+    assert (tmp_path / "secret" / "precious").exists()

@@ -5,13 +5,14 @@ gets its place. Whoever is killed in between leaves the list, and the next run o
 the batch is whole again, before it is replaced. The lists of batches that are done say which files to replace, and lie
 in a folder that readers pass over.
 
-Names in lists are followed only if they have the form that windrow gives to its files, and no link on the way.
+A list is a folder with an empty file for each file of the batch, at the same place: a reader such as Polars, which
+opens all that is not empty, finds nothing in it. One more empty file has a checksum of the others in its name. What a
+list names is touched only if it has the form that windrow gives to its files, and no link is on the way.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -20,15 +21,17 @@ from pathlib import Path
 from typing import Final
 
 from windrow.addresses.paths import BATCH_PREFIX
-from windrow_runtime.outputs.whole_files import check_no_link, checksum_line, clear, read_whole
+from windrow_runtime.outputs.whole_files import check_no_link, checksum, clear
 
 _LISTS: Final = "_batches"
 _BEGUN: Final = ".begun"
+_DONE: Final = ".files"
+_CHECKSUM: Final = "checksum-"
 _PART: Final = r"part-[0-9a-f]+(-\d+)?\.(json|csv|txt|parquet)"
 _IS_PART: Final = re.compile(_PART, re.ASCII)
 _IS_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-{_PART}", re.ASCII)
 _IS_FOLDER_NAME: Final = re.compile(r"(?P<column>[^=/\x00]+)=[^/\x00]+")
-_IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)})?", re.ASCII)
+_IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)}|{re.escape(_DONE)})?", re.ASCII)
 _IS_ASIDE: Final = re.compile(rf"_{BATCH_PREFIX}\d+", re.ASCII)
 _IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 
@@ -52,7 +55,7 @@ class BatchFiles:
         self._columns = columns
         self.aside = sink / f"_{BATCH_PREFIX}{batch}"
         self._lists = sink / _LISTS
-        self._done = self._lists / str(batch)
+        self._done = self._lists / f"{batch}{_DONE}"
         self._begun = self._lists / f"{batch}{_BEGUN}"
         self._kept: set[str] | None = None
 
@@ -86,19 +89,19 @@ class BatchFiles:
         if os.path.lexists(self._done):
             self._begin_list([])
             self._finish(lenient=False)
-            self._done.unlink()
+            self._remove_done()
+            clear(self.aside)
 
     def _begin_list(self, names: Sequence[str]) -> None:
         check_no_link(self._lists)
         listed(self._done, self._columns)  # before anything changes: a damaged one is refused
         self._lists.mkdir(exist_ok=True)
-        body = json.dumps(names).encode()
         # What is aside is cleared with the rest of the batch, also where the process is killed here.
-        self.aside.mkdir(exist_ok=True)
         unfinished = self.aside / "list"
-        with unfinished.open("xb") as file:
-            # The list is renamed when the batch is done: its checksum is that of the number.
-            file.write(checksum_line(self._done.name, body) + b"\n" + body)
+        for name in [*names, _checksum(self._batch, names)]:
+            entry = unfinished / name
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            entry.touch(exist_ok=False)
         os.replace(unfinished, self._begun)
 
     def _finish(self, *, lenient: bool) -> None:
@@ -124,8 +127,15 @@ class BatchFiles:
             except FileNotFoundError:
                 if not (lenient or place.exists()):
                     raise
+        self._remove_done()
         os.replace(self._begun, self._done)
         clear(self.aside)
+
+    def _remove_done(self) -> None:
+        """Take the list of the files from before away, all at once."""
+        if os.path.lexists(self._done):
+            self.aside.mkdir(exist_ok=True)
+            os.replace(self._done, self.aside / "replaced")
 
     def _check_no_links(self, folder: str) -> None:
         """Refuse links in the place of a folder of values, here and aside."""
@@ -174,7 +184,8 @@ def columns_in(sink: Path) -> tuple[str, ...] | None:
 def remove_batches(sink: Path) -> None:
     """Delete all batches in the folder of a sink, and what unfinished ones left, by the exact forms of their names."""
     for name in _lists_in(sink):
-        BatchFiles(sink, int(name.removesuffix(_BEGUN)), None).withdraw()
+        listed(sink / _LISTS / name, None)  # refuses one of another form
+        BatchFiles(sink, int(name.partition(".")[0]), None).withdraw()
     with suppress(OSError):
         (sink / _LISTS).rmdir()
     for name in _names_in(sink):
@@ -188,31 +199,41 @@ def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
     """The names of files in the list of a batch; none if there is no list.
 
     Args:
-        file: The list.
+        file: The folder of the list.
         columns: The columns that name folders; None: any, the same in all names.
 
     Raises:
         OSError: If the list was changed, or names what no batch of such a sink has.
     """
-    try:
-        head, _, body = read_whole(file).partition(b"\n")
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return []
-    if head != checksum_line(file.name.removesuffix(_BEGUN), body):
-        raise _damaged(file, "its checksum is another one, or it is one of an earlier version")
-    try:
-        names = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(file, "it is no JSON") from error
-    if not isinstance(names, list):
-        raise _damaged(file, "it is no list")
+    if file.is_symlink() or not file.is_dir() or file.suffix not in {_BEGUN, _DONE}:
+        raise _damaged(file, "it is no folder, as lists are")
+    names = sorted(_entries(file))
+    checksums = [name for name in names if name.startswith(_CHECKSUM)]
+    names = [name for name in names if not name.startswith(_CHECKSUM)]
+    if checksums != [_checksum(int(file.stem), names)]:
+        raise _damaged(file, "its checksum is another one")
     for name in names:
-        if not isinstance(name, str) or not _is_ours(name):
+        if not _is_ours(name):
             raise _damaged(file, f"{name!r} is no name of a file of a batch")
         expected = _columns_of(names[0]) if columns is None else tuple(columns)
         if _columns_of(name) != expected:
             raise _damaged(file, f"{name!r} is laid out by other fields")
     return names
+
+
+def _checksum(batch: int, names: Sequence[str]) -> str:
+    """The name of the file that has the checksum of a list: of its batch, and of the names in it."""
+    return f"{_CHECKSUM}{checksum(str(batch), os.fsencode(chr(10).join(sorted(names))))}"
+
+
+def _entries(folder: Path) -> Iterator[str]:
+    """The paths of all that lies below the folder of a list, but folders."""
+    for below, inside, files in os.walk(folder):
+        links = [name for name in inside if Path(below, name).is_symlink()]
+        for name in (*files, *links):
+            yield Path(below, name).relative_to(folder).as_posix()
 
 
 def _damaged(file: Path, reason: str) -> OSError:
@@ -239,6 +260,8 @@ def _lists_in(sink: Path) -> list[str]:
     for name in sorted(_names_in(sink / _LISTS)):
         match = _IS_LIST.fullmatch(name)
         if match is not None:
+            if match["batch"] == name:
+                raise _damaged(sink / _LISTS / name, "it is one of an earlier version")
             found[match["batch"]] = name  # a longer name comes later
     return list(found.values())
 

@@ -27,7 +27,7 @@ from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.batch_files import batches_in, columns_in, old_batches_in, remove_batches
 from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.outputs.whole_files import read_whole, write_whole
+from windrow_runtime.outputs.whole_files import check_no_link, read_whole
 
 # Any in this module: sinks of elements of every type.
 
@@ -83,7 +83,7 @@ def claim_folders(
             with sink_errors(step, sink.path):
                 if _owner(folder) != run:
                     remove_batches(folder)
-                    write_whole(folder / _OWNER, f"{run}\n")
+                    _set_owner(folder, run)
         return held.pop_all()
 
 
@@ -167,7 +167,24 @@ def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown
 
 
 def _owner(folder: Path) -> str | None:
+    check_no_link(folder / _OWNER)
     try:
-        return read_whole(folder / _OWNER).decode(errors="replace").strip()
+        names = os.listdir(folder / _OWNER)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        # An earlier version's note.
+        return read_whole(folder / _OWNER).decode(errors="replace").strip()
+    return " ".join(names) or None
+
+
+def _set_owner(folder: Path, run: str) -> None:
+    """Note the identity of a run: the name of an empty file, since some readers open all files that are not empty."""
+    note = folder / _OWNER
+    if note.is_dir():
+        for other in note.iterdir():
+            other.unlink()
+    else:
+        note.unlink(missing_ok=True)
+        note.mkdir()
+    (note / run).touch()

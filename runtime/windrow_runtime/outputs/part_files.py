@@ -108,7 +108,8 @@ class PartitionedFiles:
 
     def write_rows(self, rows: Any) -> int:
         """As :meth:`write`, for an Arrow batch with all columns."""
-        found = self._partitions.split_rows(rows)
+        with field_errors(self._step.where):
+            found = list(self._partitions.split_rows(rows))
         return sum(self._written(folder, self._file(folder).write_rows(some)) for folder, some in found)
 
     def _file(self, folder: str) -> PartFile:

@@ -15,9 +15,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 1
-"""The version of the form of such files."""
-
 _CHECKSUM_BYTES: Final = 16
 # Windows has neither.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -45,10 +42,9 @@ def read_whole(file: Path) -> bytes:
         return content.read()
 
 
-def checksum_line(name: str, body: bytes) -> bytes:
-    """The first line of a file with a checksum: of its name, so that no file passes for another, and of its content."""
-    checksum = blake2b(name.encode() + b"\n" + body, digest_size=_CHECKSUM_BYTES)
-    return f"windrow v{VERSION} {checksum.hexdigest()}".encode()
+def checksum(name: str, body: bytes) -> str:
+    """The checksum of a file: of its name, so that no file passes for another, and of its content."""
+    return blake2b(name.encode() + b"\n" + body, digest_size=_CHECKSUM_BYTES).hexdigest()
 
 
 def check_no_link(path: Path) -> None:

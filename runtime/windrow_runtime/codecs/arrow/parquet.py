@@ -214,6 +214,16 @@ def _type_read(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     Spark writes a time span as a number of microseconds, and notes what it is for itself alone. Decimals show how many
     digits their column has behind the point: as many in a batch with a malformed row as in one without.
     """
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        types = {field.name: field.type for field in wanted}
+        return pa.struct(
+            [field.with_type(_type_read(field.type, types.get(field.name, field.type))) for field in given]
+        )
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        key, item = _type_read(given.key_type, wanted.key_type), _type_read(given.item_type, wanted.item_type)
+        return pa.map_(given.key_field.with_type(key), given.item_field.with_type(item))
+    if pa.types.is_list(given) and pa.types.is_list(wanted):
+        return pa.list_(given.value_field.with_type(_type_read(given.value_type, wanted.value_type)))
     number = given.value_type if pa.types.is_dictionary(given) else given
     is_decimal = pa.types.is_decimal128(number) and pa.types.is_decimal128(wanted)
     if is_decimal and fits_decimal(number.precision, number.scale):
@@ -224,4 +234,5 @@ def _type_read(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if values.type == wanted:
         return values
-    return values.view(wanted) if pa.types.is_duration(wanted) else values.cast(wanted)
+    # Numbers become time spans by a cast, at any depth.
+    return values.cast(wanted)

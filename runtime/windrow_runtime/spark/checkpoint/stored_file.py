@@ -20,13 +20,14 @@ import msgspec
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.outputs.whole_files import VERSION, checksum_line, read_whole, write_whole
+from windrow_runtime.outputs.whole_files import checksum, read_whole, write_whole
 
 T = TypeVar("T")
 
 StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
 """A time in milliseconds, within windrow's range of 64 bits."""
 
+_VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
 
 
@@ -52,11 +53,11 @@ class StoredFile(Generic[T]):
             except FileNotFoundError:
                 return None
         written = _HEAD.fullmatch(head)
-        if written is not None and int(written[1]) != VERSION:
+        if written is not None and int(written[1]) != _VERSION:
             raise IncompatibleStateError(
                 "the checkpoint was written by another version",
                 given=int(written[1]),
-                expected=f"version {VERSION}",
+                expected=f"version {_VERSION}",
                 where=str(self.path),
                 hint="run it with the version of windrow that wrote it, or a newer one",
             )
@@ -68,7 +69,7 @@ class StoredFile(Generic[T]):
             raise damaged_file(self.path, f"{error}") from error
 
     def _head(self, body: bytes) -> bytes:
-        return checksum_line(self.path.name, body)
+        return f"windrow v{_VERSION} {checksum(self.path.name, body)}".encode()
 
 
 @contextmanager
