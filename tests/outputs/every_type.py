@@ -150,8 +150,8 @@ KEYS: typing.Final[list[Keys]] = [
 ]
 COLUMNS: typing.Final = [
     Columns("a", 1, 5, AT, AT.date(), timedelta(seconds=1), frozenset("xyzuvw"), None, Colour.RED, b"\xff", (1, "b")),
-    Columns("b", 2, 0.1, AT.replace(microsecond=5), date(1969, 1, 1), timedelta(-1), frozenset(), 1.5, Colour.GREEN, b"",
-            (2, "")),
+    Columns("b", 2, 0.1, AT.replace(microsecond=5), date(1969, 1, 1), timedelta(-1), frozenset(), 1.5, Colour.GREEN,
+            b"", (2, "")),
 ]  # fmt: skip
 
 RECORDS: typing.Final[dict[str, tuple[list[Any], Any]]] = {

@@ -7,7 +7,7 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pandas as pd
@@ -28,6 +28,11 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: records of several classes, and readers without types.
+
+
+class Part(NamedTuple):
+    key: str
+    number: int
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +112,7 @@ def test_readers_of_text_find_the_same_values(out: Path) -> None:
     folder = str(out / "flat-json")
     found = rows_of_json(out, "flat")
     polars = pl.scan_ndjson(folder).collect().to_dicts()
-    duck = duckdb.sql(f"SELECT text, number, amount, took, at FROM read_json('{folder}/*.json')").fetchall()
+    duck = duckdb.sql(f"SELECT text, number, amount FROM read_json('{folder}/*.json')").fetchall()
     arrow = ds.dataset(folder, format="json").to_table().to_pylist()
     for number, row in enumerate(found):
         for column in ("text", "number", "amount", "took", "colour"):
@@ -128,7 +133,7 @@ def test_lines_of_many_are_those_of_each(name: str) -> None:
     wanted = "".join(f"{encode(element)}\n" for element in elements)
     lines = JsonLines(kind)
     assert lines.encode(elements) == wanted
-    if lines.has_columns and kind.root.contains(*()) is False and name == "columns":
+    if name == "columns":
         assert lines_of_rows(encode_batch(elements, kind), kind, lines) == wanted
 
 
@@ -147,7 +152,8 @@ def test_an_element_that_is_unlike_the_others_is_written_like_them() -> None:
 
 @pytest.mark.parametrize("sink", [JsonFileSink, CsvFileSink, ParquetFileSink])
 def test_readers_find_files_in_folders_of_values(sink: Any, tmp_path: Path) -> None:
-    stream = from_source(CollectionSource(COLUMNS, Columns))
+    rows = [Part("a", 1), Part("b", 2)]
+    stream = from_source(CollectionSource(rows, Part))
     LocalRunner().run(Pipeline("parts", stream.sink_to(sink(tmp_path / "out", partition_by="key"))))
     table = ds.dataset(tmp_path / "out", format=sink.format_name, partitioning="hive").to_table()
     assert sorted(table["key"].to_pylist()) == ["a", "b"]
