@@ -105,8 +105,7 @@ class BatchWriter:
             for number, step in self._by_spark.items():
                 if way_of(step) is SinkWay.SPARK_FILES:
                     has_rows = number in present
-                    write = partial(write_files, kept, self.query, batch, number, step, self.classes, has_rows=has_rows)
-                    self._run(write)
+                    self._run(partial(write_files, kept, batch, number, step, self.classes, has_rows=has_rows))
                 elif number in present:
                     self._run(partial(write_kafka, kafka_rows(rows_of(kept, number), step, self.classes), step))
         finally:
