@@ -1,8 +1,13 @@
-"""Tells classes of records from others."""
+"""Tells classes of records from others, and says the digits of their decimals."""
 
 from __future__ import annotations
 
-__all__ = ["is_named_tuple_class", "is_record_class"]
+from dataclasses import dataclass
+from typing import Final
+
+from windrow.errors import InvalidArgumentError
+
+__all__ = ["DecimalType", "is_named_tuple_class", "is_record_class"]
 
 
 def is_named_tuple_class(kind: type) -> bool:
@@ -17,3 +22,37 @@ def is_record_class(kind: type) -> bool:
 
 # Marks of classes whose packages need not be installed.
 _MARKS = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__")
+
+
+_MOST_DIGITS: Final = 38
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """The digits that a ``Decimal`` field has in columns of Arrow, Parquet and Spark, as a note of its annotation.
+
+    ``amount: Annotated[Decimal, DecimalType(10, 2)]`` is a column of the type ``DECIMAL(10, 2)``. A field without it is
+    one of ``DECIMAL(38, 18)``. A number of a source's column that has more digits is a malformed record. Objects with
+    attributes of these names, such as Spark's and Arrow's types of decimals, may stand in its place.
+
+    Args:
+        precision: How many digits a number has at most, 1 to 38.
+        scale: How many of them are behind the point.
+
+    Raises:
+        InvalidArgumentError: If there is no such type.
+    """
+
+    precision: int
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        for given in (self.precision, self.scale):
+            if type(given) is not int or given < 0:
+                raise InvalidArgumentError("digits are counted", given=given, expected="an int of 0 or more")
+        if not max(self.scale, 1) <= self.precision <= _MOST_DIGITS:
+            raise InvalidArgumentError(
+                "no column has such decimals",
+                given=self,
+                expected=f"a precision of 1 to {_MOST_DIGITS}, and a scale of 0 to the precision",
+            )
