@@ -20,7 +20,7 @@ from windrow.connected.window_join import (
 )
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
-from windrow.plan.records import DecimalType
+from windrow.plan.types import DecimalType
 from windrow.stream import DataStream, KeyedStream
 from windrow.stream_sources import from_collection, from_dataframe, from_source
 from windrow.tags import OutputTag

@@ -9,6 +9,8 @@ import numbers
 from collections.abc import Callable
 from typing import Final
 
+from windrow.formats import DateFormat, EpochTime
+
 # Spark's widest decimal, with its default scale for Python's Decimal.
 DECIMAL_PRECISION = 38
 DECIMAL_SCALE = 18
@@ -109,6 +111,8 @@ class ValueType:
     # The digits of decimals in columns: how many in all, and how many of them behind the point.
     precision: int = DECIMAL_PRECISION
     scale: int = DECIMAL_SCALE
+    # How JSON and CSV have a datetime or a date; None: ISO 8601. Columns are the same for all.
+    time_format: DateFormat | EpochTime | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.kind is Kind.NONE:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from windrow_runtime.codecs.json.lines import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
 from windrow_runtime.codecs.records import build_records
 from windrow_runtime.codecs.unmatched import Names
@@ -189,6 +190,16 @@ def decode_batch(
     """
     check_arrow_schema(batch.schema, record_type)
     return _decode_rows(batch, record_type, on_error, 0)
+
+
+def lines_of_rows(batch: pa.RecordBatch, record_type: RecordType, lines: JsonLines) -> str:
+    """The JSON lines of the elements of a record batch with all columns of the type, without making the elements."""
+    if not lines.has_columns:
+        return lines.encode(decode_batch(batch, record_type))
+    name = record_type.name
+    return lines.of_columns(
+        [_decode(batch.column(field.column), field.type, f"{name}.{field.name}") for field in record_type.columns]
+    )
 
 
 def _decode_rows(

@@ -18,6 +18,7 @@ from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
 from windrow_runtime.codecs.arrow.int96 import int96_columns, with_nanoseconds
+from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
@@ -65,7 +66,8 @@ def read_parquet(
     values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
     row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
     """
-    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
+    # Names that are no UTF-8 are found as late as they are asked for.
+    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException, UnicodeDecodeError):
         if not os.path.getsize(file):
             return
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
@@ -115,9 +117,18 @@ class ParquetWriter:
         """The rows of elements; raises an ``InvalidArgumentError`` if one of them is not of its type."""
         return encode_batch(values, self._kind)
 
+    def encode_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, as they are."""
+        return rows
+
     def open(self, file: Path) -> None:
-        """Make the file."""
-        self._writer = pq.ParquetWriter(file, arrow_schema(self._kind), compression="snappy")
+        """Make the file, which does not exist."""
+        schema = arrow_schema(self._kind)
+        if self._kind.root.contains(Kind.TIMEDELTA):
+            # Parquet has no type for spans of time. They are numbers of microseconds, and each reader has its own note.
+            schema = schema.with_metadata(spark_metadata(self._kind))
+        self._file = file.open("xb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 
     def append(self, content: pa.RecordBatch) -> int:
         """Write rows; gives their size in bytes."""
@@ -126,7 +137,8 @@ class ParquetWriter:
 
     def close(self) -> None:
         """Finish the file."""
-        self._writer.close()
+        with self._file:
+            self._writer.close()
 
 
 _CHECKED: Final = frozenset({Kind.BOOL, Kind.BYTES, Kind.DATETIME, Kind.FLOAT, Kind.INT, Kind.STR})

@@ -31,7 +31,7 @@ from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.faults import engine_errors
