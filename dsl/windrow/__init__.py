@@ -19,8 +19,8 @@ from windrow.connected.window_join import (
     WithWindow,
 )
 from windrow.errors import WindrowError
-from windrow.plan.decimals import DecimalType
 from windrow.plan.pipeline import DataStreamSink, Pipeline
+from windrow.plan.types import DecimalType
 from windrow.stream import DataStream, KeyedStream
 from windrow.stream_sources import from_collection, from_dataframe, from_source
 from windrow.tags import OutputTag

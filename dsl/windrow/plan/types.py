@@ -1,4 +1,4 @@
-"""What the plan can tell of element types, from annotations alone."""
+"""What the plan can tell of element types, from annotations alone, and a note in them: the digits of decimals."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import inspect
 import types
 import typing
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
+from windrow.errors import InvalidArgumentError
 from windrow.expressions.constructed import constructed_type
 from windrow.plan.hints import resolved_hints
 
-__all__ = ["base_argument", "iterable_item", "made_type", "parameter_types", "result_type"]
+__all__ = ["DecimalType", "base_argument", "iterable_item", "made_type", "parameter_types", "result_type"]
 
 
 def result_type(function: object, element_type: object | None = None) -> object | None:
@@ -131,3 +133,37 @@ def _definite(kind: object | None) -> object | None:
 def _is_open(kind: object) -> bool:
     """Whether a type holds a type variable or Any, at any depth."""
     return kind is Any or isinstance(kind, TypeVar) or any(map(_is_open, typing.get_args(kind)))
+
+
+_MOST_DIGITS: Final = 38
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """The digits that a ``Decimal`` field has in columns of Arrow, Parquet and Spark, as a note of its annotation.
+
+    ``amount: Annotated[Decimal, DecimalType(10, 2)]`` is a column of the type ``DECIMAL(10, 2)``. A field without it is
+    one of ``DECIMAL(38, 18)``. A number of a source's column that has more digits is a malformed record. Objects with
+    attributes of these names, such as Spark's and Arrow's types of decimals, may stand in its place.
+
+    Args:
+        precision: How many digits a number has at most, 1 to 38.
+        scale: How many of them are behind the point.
+
+    Raises:
+        InvalidArgumentError: If there is no such type.
+    """
+
+    precision: int
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        for given in (self.precision, self.scale):
+            if type(given) is not int or given < 0:
+                raise InvalidArgumentError("digits are counted", given=given, expected="an int of 0 or more")
+        if not max(self.scale, 1) <= self.precision <= _MOST_DIGITS:
+            raise InvalidArgumentError(
+                "no column has such decimals",
+                given=self,
+                expected=f"a precision of 1 to {_MOST_DIGITS}, and a scale of 0 to the precision",
+            )
