@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import zip_longest
 from typing import Any
 
@@ -86,7 +87,8 @@ class LocalRunner:
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
-        with closing_outputs(outputs), claim_folders(topology.sinks, query, begins=True):
+        with ExitStack() as claims, closing_outputs(outputs):
+            claims.enter_context(claim_folders(topology.sinks, query, begins=True))
             recorder = Recorder() if self._record else None
             run = _Run(topology, self._clock, query, outputs, fast=self._fast, recorder=recorder)
             run.execution.open()

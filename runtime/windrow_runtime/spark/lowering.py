@@ -249,7 +249,9 @@ class Lowered:
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
-        aside = self.steps.create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
+        # Nobody has to read the side output; malformed records are counted all the same.
+        bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
+        aside = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
@@ -261,6 +263,7 @@ class Lowered:
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
             open=scan.narrowed(self.steps.columns_needed(step)).open,
+            names=scan.names,
             targets=self.steps.targets(step),
             sink_targets=self.steps.sinks_of(step.id),
             kind=scan.kind,

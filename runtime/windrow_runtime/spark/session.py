@@ -20,6 +20,7 @@ from typing import Final
 
 from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import UnsupportedOperationError, warn
@@ -89,14 +90,19 @@ _FOLDER_BYTES: Final = 50
 # These are set if spark-submit or the pyspark shell started this program, or if a Spark Connect server is named.
 _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
+_LOCAL_IP: Final = "SPARK_LOCAL_IP"
+# Each of these may bring packages into a session that is started here.
+_CLASS_PATHS: Final = ("SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH")
+_OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
+_BRINGS_JARS: Final = re.compile(r"jar|package|class-?path|properties-file", re.IGNORECASE)
 _begun: Final[set[str]] = set()
 _lock: Final = threading.RLock()
 
 
-def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
-    """Returns the active session, that of ``spark-submit``, or a new one on this machine; refuses if Java is missing.
+def session_there() -> SparkSession | None:
+    """Returns the active session or that of ``spark-submit``; None: there is none, and a runner starts its own.
 
-    A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
+    Refuses if Java is missing, which that needs.
     """
     try:
         return SparkSession.active()
@@ -106,6 +112,32 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         # Its master and its settings were given to the launcher, and must not be overridden.
         return SparkSession.builder.getOrCreate()
     _check_java()
+    return None
+
+
+def lacks_jar(name: str) -> bool:
+    """Returns whether a session that a runner starts is known to have no jar whose name begins so.
+
+    It is not known where Spark's configuration names packages, or a class path.
+    """
+    home = Path(_find_spark_home())
+    if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
+        return False
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    files = [folder / "spark-defaults.conf", folder / "spark-env.sh"]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+    texts += [os.environ.get(option, "") for option in _OPTIONS]
+    return not any(map(_BRINGS_JARS.search, texts))
+
+
+def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
+    """Returns the active session, that of ``spark-submit``, or a new one on this machine; refuses if Java is missing.
+
+    A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
+    """
+    there = session_there()
+    if there is not None:
+        return there
     # Spark starts its workers with the `python3` of PATH unless this is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Windrow's folders come first: its ``sitecustomize`` imports the user's module of that name.
@@ -128,7 +160,24 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
             **QUERY,
         }
     )
-    return builder.getOrCreate() if verbose else quiet_session(builder)
+    with _loopback():
+        return builder.getOrCreate() if verbose else quiet_session(builder)
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Have a JVM that is started meanwhile take the loopback address for this machine's.
+
+    Spark would look up the name of the machine, and fails where that does not resolve, as on many laptops.
+    """
+    if _LOCAL_IP in os.environ:
+        yield
+        return
+    os.environ[_LOCAL_IP] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        del os.environ[_LOCAL_IP]
 
 
 def _own_paths() -> list[str]:

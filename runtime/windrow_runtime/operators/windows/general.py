@@ -26,6 +26,7 @@ from windrow.windows import (
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
@@ -234,7 +235,9 @@ class WindowOperator(KeyedOperator):
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
         live = key_state.live
-        if not self._are_sessions:
+        if self._are_sessions and len(live) >= MANY_SESSIONS and isinstance(live, list):
+            live = key_state.live = LiveSessions(live)
+        if isinstance(live, list) and not self._are_sessions:
             result, merges = add_window(live, window, self.merging)
         elif live:
             result, merges = add_session(live, window)
