@@ -177,7 +177,7 @@ class MapBatchesNode(OneInputNode):
 
     kind: ClassVar[str] = "map_batches"
 
-    function: Callable[[Sequence[Any]], Sequence[Any]]
+    function: Callable[[Sequence[Any]], Iterable[Any]]
     size: int
 
     def describe(self) -> str:

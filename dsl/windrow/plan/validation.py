@@ -108,7 +108,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
-        yield from expiry_faults(step, has_timestamps=bool(step.node.inputs) and has_timestamps(step.node.inputs[0]))
+        yield from expiry_faults(step, has_timestamps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
 
@@ -427,8 +427,7 @@ def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> I
             step.where,
             f"its side outputs are: {names}"
             if known
-            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with "
-            "timed_out=tag or failed=tag, "
+            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
             "or a process function that outputs to the tag has one",
         )
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.local.event_recorder import EventRecorder
+from windrow_runtime.local.function_rules import check_sendable, renewals_of
 from windrow_runtime.local.recorder import Recorder, StepRecorder
-from windrow_runtime.local.shipping import check_sendable, renewals_of
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -19,7 +19,7 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.parcel import Renewal
+from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of

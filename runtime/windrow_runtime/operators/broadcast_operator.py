@@ -166,6 +166,8 @@ class _RuleContext(_ReadingContext):
             )
         self.applied = True
         operator, timestamp, name = self._operator, self._timestamp, descriptor.name
+        assert isinstance(operator, BroadcastOperator), "made by one"
+        kind = operator.step.node.element_type
         cells = {name, *other_cells(name, name)}
         for key in [key for key, held in operator.state.keys.items() if not cells.isdisjoint(held.state)]:
             try:
@@ -173,15 +175,18 @@ class _RuleContext(_ReadingContext):
                 self._count(for_key=True)
                 state = self.get_state(descriptor)
                 # It may have expired.
-                assert isinstance(operator, BroadcastOperator), "made by one"
                 if state.holds() and (results := function(key, state)) is not None:
-                    for result in records_of(results, operator.step.node.element_type):
+                    for result in records_of(results, kind):
                         operator.output.collect(result, timestamp)
             except USER_ERRORS as error:
                 raise_call_error(operator.step, error, f"{call_description(key)}, state {name!r}")
             finally:
                 self.leave()
                 self._count(for_key=False)
+
+    def _event_time(self, name: str) -> int:
+        # Streams of rules often have no timestamps.
+        return self._operator.current_watermark if self._timestamp is None else super()._event_time(name)
 
     @property
     def timer_service(self) -> NoReturn:

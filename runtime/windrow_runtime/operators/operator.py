@@ -20,8 +20,8 @@ from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
-from windrow_runtime.operators.parcel import Renewal
 from windrow_runtime.operators.recording import Witness
+from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.topology import uses_clock

@@ -26,8 +26,8 @@ from typing_extensions import is_typeddict
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow_runtime.codecs.records import forget_msgspec, struct_fields
-from windrow_runtime.operators.culprits import IN_OPEN, refuse_unsendable
 from windrow_runtime.operators.errors import first_line, shortened
+from windrow_runtime.operators.sending.culprits import IN_OPEN, refuse_unsendable
 
 # Any throughout this module: classes of the user's.
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import MapAsyncNode, SinkNode, SourceNode, Step, WindowNode
-from windrow_runtime.operators.culprits import refuse_unsendable
-from windrow_runtime.operators.parcel import Renewal
+from windrow_runtime.operators.sending.culprits import refuse_unsendable
+from windrow_runtime.operators.sending.parcel import Renewal
 
 # Any in this module: functions of every type.
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.plan.closures import closure_of
-from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow
+from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
 from windrow_runtime.operators.named_classes import codes_of
-from windrow_runtime.operators.parcel import Parcel
+from windrow_runtime.operators.sending.parcel import Parcel
 
 # Any in this module: functions of the user's may hold objects of any type.
 
@@ -53,7 +53,7 @@ def refuse_unsendable(
             continue
         path, culprit, reason = _find(part, error, failure)
         kind = type(culprit)
-        on_driver = kind.__module__.startswith("pyspark.")
+        on_driver = top_package(kind.__module__) == "pyspark"
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         way = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
         raise UnsupportedOperationError(
