@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["checked_delimiter", "checked_encoding", "checked_timezone", "has_half_surrogate"]
+__all__ = ["checked_delimiter", "checked_encoding", "checked_names", "checked_timezone", "has_half_surrogate"]
 
 
 def has_half_surrogate(text: str) -> bool:
@@ -25,6 +26,20 @@ def checked_delimiter(given: str) -> str:
     if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
         raise InvalidArgumentError("the delimiter must be one character", given=given, expected="such as ','")
     return given
+
+
+def checked_names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """Checks the names of fields: one, or several.
+
+    Raises:
+        InvalidArgumentError: If one is empty or no text, or is there twice.
+    """
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"the {what} are names of fields", given=given, expected="names such as 'day', each once"
+        )
+    return names
 
 
 def checked_encoding(name: str) -> str:

@@ -203,7 +203,7 @@ _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER: Final = 64
 _BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
-_CellParser = Callable[[str], object]
+CellParser = Callable[[str], object]
 _ABSENT = object()
 
 
@@ -221,10 +221,11 @@ class CsvDecoder:
         self.header = header
         self._width = len(header)
         counts = Counter(header)
-        names = [field.column for field in record_type.columns]
+        fields = [field for field in record_type.columns if field.constant is None]
+        names = [field.column for field in fields]
         faults = [
             f"{field.column}: {'no such column' if not counts[field.column] else 'two columns of this name'}"
-            for field in record_type.columns
+            for field in fields
             if counts[field.column] > 1 or (field.required and not counts[field.column])
         ]
         if faults:
@@ -238,8 +239,8 @@ class CsvDecoder:
         # Which fields no column has, where columns have names that no field has: one may be misspelt.
         self.unmatched = _unmatched(names, header)
         places = {name: place for place, name in enumerate(header)}
-        self._cells: list[tuple[Field, int | None, _CellParser]] = [
-            (field, places.get(field.column), _cell_parser(field.type, f"{record_type.prefix}{field.name}"))
+        self._cells: list[tuple[Field, int | None, CellParser]] = [
+            (field, places.get(field.column), cell_parser(field.type, f"{record_type.prefix}{field.name}"))
             for field in record_type.columns
         ]
 
@@ -258,7 +259,9 @@ class CsvDecoder:
             raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
         found: dict[str, object] = {}
         for field, place, parse in self._cells:
-            if place is None:
+            if field.constant is not None:
+                found[field.name] = field.constant.value
+            elif place is None:
                 default_of(field, found, name)
             elif row[place] or (field.type.scalar_kind in _TEXTS and (place in quoted or field.required)):
                 found[field.name] = parse(row[place])
@@ -290,7 +293,8 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
     return UnmatchedHeader(f"the header has {unknown}, which no field takes, and lacks {lacking}")
 
 
-def _cell_parser(value: ValueType, path: str) -> _CellParser:
+def cell_parser(value: ValueType, path: str) -> CellParser:
+    """A function from the text of a cell, which is not empty, to its value; else it raises an :class:`UnfitError`."""
     parse = parser(value, path)
     convert = _CONVERTERS.get(value.scalar_kind)
     if isinstance(value.time_format, EpochTime):

@@ -368,7 +368,7 @@ class CsvRecords:
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
         """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""
-        names = [column.column for column in self.kind.columns]
+        names = [column.column for column in self.kind.columns if column.constant is None]
         if self.header:
             first = next(rows, None)
             if first is None:
