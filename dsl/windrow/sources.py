@@ -16,7 +16,14 @@ from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_a
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.tags import OutputTag
-from windrow.text_options import checked_delimiter, checked_encoding, checked_names, checked_timezone
+from windrow.text_options import (
+    checked_delimiter,
+    checked_encoding,
+    checked_names,
+    checked_number_signs,
+    checked_texts,
+    checked_timezone,
+)
 
 __all__ = [
     "CollectionSource",
@@ -299,10 +306,19 @@ class CsvFileSource(FileSource[T]):
     Args:
         delimiter: The character between values.
         header: Whether the first line names the columns. Without it, columns are the fields of the type in order.
+        nulls: The texts that stand for null, such as ``("", "NA")``, exactly so and without quotes. Null is the
+            field's default, or ``None``; else the row is malformed, but an empty cell is the empty text of a ``str``.
+        true_values: The texts for ``True``, such as ``("t", "yes", "1")``, in any case of their letters.
+        false_values: The texts for ``False``.
+        float_names: Whether a float may be ``inf``, ``infinity`` or ``nan``, with a sign and in any case of letters.
+            Otherwise it may be ``NaN``, ``Infinity`` or ``-Infinity``, as sinks write it.
+        integral_floats: Whether an int may be written as a float without a fraction, such as ``1.0`` or ``1e3``.
+        decimal: The sign in front of the fraction of a number, such as ``","``.
+        thousands: The sign between groups of digits of a number, such as ``"."`` or ``" "``; by default none may be.
 
     Raises:
-        InvalidArgumentError: For a delimiter that is not one character, or an encoding or a time zone that Python does
-            not know.
+        InvalidArgumentError: For a delimiter or a sign in numbers that is not one character, for a text that is both
+            true and false, or an encoding or a time zone that Python does not know.
     """
 
     format_name = "csv"
@@ -314,6 +330,13 @@ class CsvFileSource(FileSource[T]):
         *,
         delimiter: str = ",",
         header: bool = True,
+        nulls: Sequence[str] = ("",),
+        true_values: Sequence[str] = ("true",),
+        false_values: Sequence[str] = ("false",),
+        float_names: bool = False,
+        integral_floats: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
         encoding: str = "utf-8",
         timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
@@ -325,6 +348,17 @@ class CsvFileSource(FileSource[T]):
         )
         self.delimiter = checked_delimiter(delimiter)
         self.header = header
+        self.nulls = checked_texts(nulls, "nulls")
+        self.true_values = checked_texts(true_values, "true_values")
+        self.false_values = checked_texts(false_values, "false_values")
+        both = {text.lower() for text in self.true_values} & {text.lower() for text in self.false_values}
+        if both:
+            raise InvalidArgumentError(
+                "a text is both true and false", given=", ".join(sorted(both)), expected="each text in one of the two"
+            )
+        self.float_names = float_names
+        self.integral_floats = integral_floats
+        self.decimal, self.thousands = checked_number_signs(decimal, thousands)
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
 
