@@ -27,6 +27,7 @@ from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 from windrow.text_options import has_half_surrogate
 from windrow_runtime.codecs.value_type import (
+    DECIMAL_PRECISION,
     INT_MAX,
     INT_MIN,
     Constant,
@@ -117,7 +118,8 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
     if origin is typing.Annotated:
-        return _formatted(annotation, _value_type(arguments[0], path, within), path)
+        value = _with_digits(_value_type(arguments[0], path, within), arguments[1:], annotation, path)
+        return _formatted(annotation, value, path)
     if origin is typing.Union or origin is types.UnionType:
         others = [argument for argument in arguments if argument is not types.NoneType]
         if len(others) != 1:
@@ -144,6 +146,20 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     if isinstance(origin, type) and shape is not None:
         return _record(origin, shape, path, (*within, annotation), _given(origin, arguments))
     _refuse(annotation, path, _hint_for(annotation, origin))
+
+
+def _with_digits(value: ValueType, notes: tuple[object, ...], annotation: object, path: str) -> ValueType:
+    """A type with the precision and the scale that the notes of an annotation say; other notes mean nothing here."""
+    for note in notes:
+        digits = getattr(note, "precision", None), getattr(note, "scale", None)
+        if value.kind is not Kind.DECIMAL or digits == (None, None):
+            continue
+        precision, scale = digits
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision <= DECIMAL_PRECISION:
+            expected = f"a precision of 1 to {DECIMAL_PRECISION}, and a scale of 0 to the precision"
+            _refuse(annotation, path, "such as Annotated[Decimal, DecimalType(10, 2)]", expected)
+        return dataclasses.replace(value, precision=precision, scale=scale)
+    return value
 
 
 def _formatted(annotation: object, value: ValueType, path: str) -> ValueType:

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -27,6 +27,7 @@ from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
 from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.json.lines import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, raw_text, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 
@@ -430,12 +431,19 @@ class LineEncoder:
     encode: Callable[[object], str]  # a line without its end; InvalidArgumentError for an element that has none
     ending: str
     header: str | None = None
+    json: JsonLines | None = None  # encodes many elements at once, where lines are JSON
+
+    def encode_all(self, values: Sequence[object]) -> str:
+        """The lines of elements, each with its end; an ``InvalidArgumentError`` for an element that has none."""
+        if self.json is not None:
+            return self.json.encode(values)
+        return "".join([f"{self.encode(value)}\n" for value in values])
 
 
 def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
     """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
     if isinstance(sink, JsonFileSink):
-        return LineEncoder(JsonEncoder(kind).encode, ".json")
+        return LineEncoder(JsonEncoder(kind).encode, ".json", json=JsonLines(kind))
     if isinstance(sink, CsvFileSink):
         encoder = CsvEncoder(kind, sink.delimiter)
         return LineEncoder(encoder.encode, ".csv", encoder.header if sink.header else None)

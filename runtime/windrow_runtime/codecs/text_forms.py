@@ -58,6 +58,8 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
 
 
 def _format_datetime(moment: datetime.datetime) -> str:
+    if moment.tzinfo is datetime.UTC:  # as nearly all are
+        return f"{moment.isoformat()[:-6]}Z"
     if moment.utcoffset() is None:
         raise ValueError("the datetime has no time zone, so it names no moment")
     return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")

@@ -67,6 +67,9 @@ def without_elements(batch: Any) -> SourceBatch:
     for _, plain in batch.plain if isinstance(batch, TextRows) else ():
         found.malformed += plain.malformed
         found.unmatched = plain.unmatched | found.unmatched
+    if not isinstance(batch, TextRows):
+        # Only the rows of files have such a thing, and not those of a DataFrame.
+        found.unmatched = dict(getattr(batch, "unmatched", {}))
     return found
 
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from windrow.plan.records import hook_of
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.arrow.json_alike import alike_columns
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, plain_rows, read_lines
-from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType
 
@@ -62,7 +62,7 @@ def line_by_line(kind: RecordType) -> str | None:
         return f"{kind.name} is no record"
     if root.shape is RecordShape.TYPED_DICT:
         return f"the keys of {kind.name} keep the order of the text"
-    made_by = own_constructor(root.python_type)
+    made_by = hook_of(root.python_type)
     if made_by is not None:
         return f"{kind.name} has a {made_by}"
     for field in kind.columns:

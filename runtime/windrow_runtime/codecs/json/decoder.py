@@ -18,9 +18,10 @@ from itertools import chain
 from operator import attrgetter
 from typing import NoReturn
 
+from windrow.plan.records import making_hook
 from windrow_runtime.codecs.formatted_times import format_parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
-from windrow_runtime.codecs.records import forget_msgspec, has_generated, refused_record
+from windrow_runtime.codecs.records import forget_msgspec, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
     COLLECTIONS,
@@ -376,8 +377,8 @@ def _read_alike(value: ValueType) -> bool:
         config = getattr(value.python_type, "__struct_config__", None)
         if config is None or config.array_like or config.tag is not None:
             return False
-    # msgspec calls no __init__ of a dataclass, so it must be the generated one.
-    if value.shape is RecordShape.DATACLASS and not has_generated(value.python_type, "__init__"):
+    # msgspec makes records without their constructors, and calls no hook but this one.
+    if value.kind is Kind.RECORD and making_hook(value.python_type) not in (None, "__post_init__"):
         return False
     return value.kind not in _UNLIKE and value.time_format is None and all(map(_read_alike, value.inner))
 
