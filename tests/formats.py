@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windrow import OutputTag
+from windrow.formats import DateFormat, EpochMillis
 from windrow.sources import (
     CsvFileSource,
     FileSource,
@@ -40,6 +41,12 @@ class Row:
 class Timed:
     at: datetime
     took: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    at: Annotated[datetime, DateFormat("%d.%m.%Y %H:%M", timezone="Europe/Berlin")]
+    millis: Annotated[datetime, EpochMillis]
 
 
 @dataclass(frozen=True)
@@ -222,11 +229,17 @@ CASES: Final = [
     ),
     *(
         Case(
-            f"folders that look like values of {name}",
-            {f"day=2026-01-31/key=9/n=3/{end}": data for end in ("x", "2026-01-31T10:00:00.x", "a`b")},
+            f"folders that are columns of {name}",
+            {
+                **{f"day=2026-01-31/key=9/n=3/{end}": data for end in ("x", "2026-01-31T10:00:00.x", "a`b")},
+                "day=x/key=nine/y": data,
+            },
             # The default binds the class of this turn.
-            lambda path, kind=kind: kind(path, Dated),  # type: ignore[misc]  # mypy infers no type of a default
-            [Dated(1, None)] * 3,
+            lambda path, kind=kind: kind(  # type: ignore[misc]  # mypy infers no type of a default
+                path, Dated, partitions=("day", "key"), on_malformed=BAD
+            ),
+            [Dated(1, "2026-01-31", 9)] * 3,
+            [("day=x/key=nine/y", "Dated.key: expected int")],
         )
         for name, kind, data in (
             ("json", JsonFileSource, b'{"n": 1}'),
@@ -266,6 +279,36 @@ CASES: Final = [
         lambda path: JsonFileSource(path, Timed, on_malformed=BAD),
         [Timed(NOON)],
         [("some:2", "timezone="), ("some:3", "finer than a microsecond")],
+    ),
+    Case(
+        "json without lines",
+        {
+            "array": b'[{"n": 1},\n{"name": "a]",\n"n": 2},\n{"n": "x"}]',
+            "records.gz": gzip.compress(b'{\n"n": 3\n}\n{"n": 4}'),
+            "broken": b'[{"n": 5}\n',
+        },
+        lambda path: json_source(path, lines=False),
+        [Row(None, 1), Row("a]", 2), Row(None, 3), Row(None, 4), Row(None, 5)],
+        [("array:4", "expected int"), ("broken:2", "ends within an array")],
+    ),
+    *(
+        Case(
+            f"formats of times in {name}",
+            {"some": data},
+            # The default binds the class of this turn.
+            lambda path, kind=kind: kind(path, Written, on_malformed=BAD),  # type: ignore[misc]  # as above
+            [Written(NOON, NOON)],
+            [("some:3", "a number of milliseconds"), ("some:4", "no text of the pattern")],
+        )
+        for name, kind, data in (
+            (
+                "json",
+                JsonFileSource,
+                b'\n{"at": "31.01.2026 13:00", "millis": 1769860800000}\n'
+                b'{"at": "31.01.2026 13:00", "millis": "x"}\n{"at": "2026-01-31", "millis": 0}\n',
+            ),
+            ("csv", CsvFileSource, b"at,millis\n31.01.2026 13:00,1769860800000\n31.01.2026 13:00,x\n2026-01-31,0\n"),
+        )
     ),
     Case(
         "clock",

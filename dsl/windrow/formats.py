@@ -14,7 +14,9 @@ __all__ = ["DateFormat", "EpochMicros", "EpochMillis", "EpochSeconds", "EpochTim
 
 @dataclass(frozen=True, slots=True, init=False)
 class DateFormat:
-    """The pattern in which JSON and CSV have a ``datetime`` or a ``date``: ``Annotated[datetime, DateFormat("%d.%m.%Y")]``.
+    """The pattern in which JSON and CSV have a ``datetime`` or a ``date``.
+
+    It annotates the type of a field: ``Annotated[datetime, DateFormat("%d.%m.%Y %H:%M")]``.
 
     Sources read the text with Python's ``strptime``, and sinks write it with ``strftime``. A sink refuses a value that
     would not be read back as it was, such as one with seconds where the pattern has none.

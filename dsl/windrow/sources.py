@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from os import PathLike, fspath
@@ -16,7 +16,14 @@ from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_a
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.tags import OutputTag
-from windrow.text_options import checked_delimiter, checked_encoding, checked_timezone
+from windrow.text_options import (
+    checked_delimiter,
+    checked_encoding,
+    checked_names,
+    checked_number_signs,
+    checked_texts,
+    checked_timezone,
+)
 
 __all__ = [
     "CollectionSource",
@@ -154,16 +161,23 @@ class FileSource(Source[T]):
 
     Args:
         path: A file, or a folder whose files are read, those in folders below and those added later too, while the
-            pipeline runs on Spark. Names that begin with ``_`` or ``.`` are passed over, and the name of a folder is
-            never the value of a field. A link that leads out of the path fails the run: a file is read only where it
-            lies below the path. The path is literal wherever something has that name; elsewhere ``*``, ``?``,
-            ``[ab]`` and ``{x,y}`` are wildcards, and the path may not go up behind them.
+            pipeline runs on Spark. Names that begin with ``_`` or ``.`` are passed over. A link that leads out
+            of the path fails the run: a file is read only where it lies below the path. The path is literal wherever
+            something has that name; elsewhere ``*``, ``?``, ``[ab]`` and ``{x,y}`` are wildcards, and the path may not
+            go up behind them.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of their modification; by default all that are
             there. On Spark files of one millisecond come in any order, so give each a time of its own where elements
             of the wrong order would be late. Spark reads the files of a batch side by side, so with more than one the
             order of elements from different files is not fixed there.
+        partitions: The fields that the names of folders give, such as ``day=2026-01-31``, as sinks write them with
+            ``partition_by``, and Spark and Hive do. The names count, not their order. Percent signs stand for codes
+            of characters, ``__HIVE_DEFAULT_PARTITION__`` for null. A file whose folders do not fit the fields is one
+            malformed record. On Spark only for file systems that are mounted.
+
+    Raises:
+        InvalidArgumentError: If ``partitions`` has an empty name, or one twice.
     """
 
     format_name = "files"
@@ -175,6 +189,7 @@ class FileSource(Source[T]):
         *,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        partitions: str | Sequence[str] = (),
     ) -> None:
         check_on_malformed(on_malformed)
         if files_per_batch is not None:
@@ -186,6 +201,7 @@ class FileSource(Source[T]):
         self.record_type = record_type
         self.files_per_batch = files_per_batch
         self._on_malformed: OnMalformed = on_malformed
+        self.partitions = checked_names(partitions, "partitions of a file source")
 
     @property
     def element_type(self) -> object:
@@ -270,8 +286,11 @@ class JsonFileSource(FileSource[T]):
         lines: bool = True,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        partitions: str | Sequence[str] = (),
     ) -> None:
-        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        super().__init__(
+            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+        )
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
         self.lines = lines
@@ -287,10 +306,19 @@ class CsvFileSource(FileSource[T]):
     Args:
         delimiter: The character between values.
         header: Whether the first line names the columns. Without it, columns are the fields of the type in order.
+        nulls: The texts that stand for null, such as ``("", "NA")``, exactly so and without quotes. Null is the
+            field's default, or ``None``; else the row is malformed, but an empty cell is the empty text of a ``str``.
+        true_values: The texts for ``True``, such as ``("t", "yes", "1")``, in any case of their letters.
+        false_values: The texts for ``False``.
+        float_names: Whether a float may be ``inf``, ``infinity`` or ``nan``, with a sign and in any case of letters.
+            Otherwise it may be ``NaN``, ``Infinity`` or ``-Infinity``, as sinks write it.
+        integral_floats: Whether an int may be written as a float without a fraction, such as ``1.0`` or ``1e3``.
+        decimal: The sign in front of the fraction of a number, such as ``","``.
+        thousands: The sign between groups of digits of a number, such as ``"."`` or ``" "``; by default none may be.
 
     Raises:
-        InvalidArgumentError: For a delimiter that is not one character, or an encoding or a time zone that Python does
-            not know.
+        InvalidArgumentError: For a delimiter or a sign in numbers that is not one character, for a text that is both
+            true and false, or an encoding or a time zone that Python does not know.
     """
 
     format_name = "csv"
@@ -302,14 +330,35 @@ class CsvFileSource(FileSource[T]):
         *,
         delimiter: str = ",",
         header: bool = True,
+        nulls: Sequence[str] = ("",),
+        true_values: Sequence[str] = ("true",),
+        false_values: Sequence[str] = ("false",),
+        float_names: bool = False,
+        integral_floats: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
         encoding: str = "utf-8",
         timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        partitions: str | Sequence[str] = (),
     ) -> None:
-        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        super().__init__(
+            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+        )
         self.delimiter = checked_delimiter(delimiter)
         self.header = header
+        self.nulls = checked_texts(nulls, "nulls")
+        self.true_values = checked_texts(true_values, "true_values")
+        self.false_values = checked_texts(false_values, "false_values")
+        both = {text.lower() for text in self.true_values} & {text.lower() for text in self.false_values}
+        if both:
+            raise InvalidArgumentError(
+                "a text is both true and false", given=", ".join(sorted(both)), expected="each text in one of the two"
+            )
+        self.float_names = float_names
+        self.integral_floats = integral_floats
+        self.decimal, self.thousands = checked_number_signs(decimal, thousands)
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
 
@@ -337,8 +386,11 @@ class ParquetFileSource(FileSource[T]):
         timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        partitions: str | Sequence[str] = (),
     ) -> None:
-        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        super().__init__(
+            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+        )
         self.timezone = checked_timezone(timezone)
 
 

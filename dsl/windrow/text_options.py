@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["checked_delimiter", "checked_encoding", "checked_timezone", "has_half_surrogate"]
+__all__ = [
+    "checked_delimiter",
+    "checked_encoding",
+    "checked_names",
+    "checked_number_signs",
+    "checked_texts",
+    "checked_timezone",
+    "has_half_surrogate",
+]
 
 
 def has_half_surrogate(text: str) -> bool:
@@ -25,6 +34,49 @@ def checked_delimiter(given: str) -> str:
     if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
         raise InvalidArgumentError("the delimiter must be one character", given=given, expected="such as ','")
     return given
+
+
+def checked_texts(given: Sequence[str], what: str) -> tuple[str, ...]:
+    """Checks texts that stand for a value in CSV.
+
+    Raises:
+        InvalidArgumentError: If it is one text, or holds something else than texts.
+    """
+    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+        raise InvalidArgumentError(
+            f"{what} is several texts", given=given, expected="a tuple or a list of str", hint=f'{what}=("NA",)'
+        )
+    return tuple(given)
+
+
+def checked_number_signs(decimal: str, thousands: str | None) -> tuple[str, str | None]:
+    """Checks the sign in front of the fraction of numbers, and the one between groups of their digits.
+
+    Raises:
+        InvalidArgumentError: If one is not one character, or part of numbers otherwise, or both are the same.
+    """
+    for sign in (decimal,) if thousands is None else (decimal, thousands):
+        if not isinstance(sign, str) or len(sign) != 1 or sign in '0123456789+-eE"\r\n':
+            raise InvalidArgumentError("a sign in numbers must be one character", given=sign, expected="such as ','")
+    if decimal == thousands:
+        raise InvalidArgumentError(
+            "decimal and thousands are the same sign", given=decimal, expected="two signs, such as ',' and '.'"
+        )
+    return decimal, thousands
+
+
+def checked_names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """Checks the names of fields: one, or several.
+
+    Raises:
+        InvalidArgumentError: If one is empty or no text, or is there twice.
+    """
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"the {what} are names of fields", given=given, expected="names such as 'day', each once"
+        )
+    return names
 
 
 def checked_encoding(name: str) -> str:

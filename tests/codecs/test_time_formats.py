@@ -46,7 +46,8 @@ WRITTEN = (
 )
 ROW = (
     "german,offset,day,seconds,millis,micros,inner\n"
-    '31.01.2024 13:30,2024/01/31 12:30:00 +0000,01/31/2024,1706704200,1706704200000,1706704200000000,"{""at"":1706704200}"\n'
+    '31.01.2024 13:30,2024/01/31 12:30:00 +0000,01/31/2024,1706704200,'
+    '1706704200000,1706704200000000,"{""at"":1706704200}"\n'
 )
 
 
@@ -102,7 +103,7 @@ def test_moments_of_other_programs(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_texts_that_name_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"not|finer|names|second|day"):
         parse_datetime(text)
 
 
@@ -119,7 +120,9 @@ def test_a_sink_writes_what_its_source_reads(tmp_path: Path) -> None:
             stream.sink_to(CsvFileSink[Event](tmp_path / "csv")),
         )
     )
-    (json_file,), (csv_file,) = (list((tmp_path / end).rglob(f"*.{end}")) for end in ("json", "csv"))
+    (json_file,), (csv_file,) = (
+        [file for file in (tmp_path / end).rglob(f"*.{end}") if "/_" not in str(file)] for end in ("json", "csv")
+    )
     assert json_file.read_text() == WRITTEN
     assert csv_file.read_text() == ROW
     assert collected(JsonFileSource(json_file, Event)) == [EVENT]

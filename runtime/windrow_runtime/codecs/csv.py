@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
+from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -41,7 +42,7 @@ class CsvRow(NamedTuple):
     """A row, or the fault for which it cannot be read; then the text is its first line.
 
     The line is the number of the one in which it begins, from 1. An empty line has no cells. ``quoted`` has the places
-    of the cells that are two quotes.
+    of the cells that are null texts in quotes, such as two quotes.
     """
 
     line: int
@@ -61,13 +62,13 @@ class CsvRow(NamedTuple):
         return sum(1 for _ in _LINE_END.finditer(self.text.rstrip("\r\n"))) + 1
 
 
-def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
+def csv_rows(lines: Iterator[str], delimiter: str, nulls: frozenset[str] = STRICT.nulls) -> Iterator[CsvRow]:
     """The rows of a text, from its lines with their ends; quoted cells may hold line ends.
 
     A row that breaks the rules of quotes, or has a cell of more than 67,108,864 characters, has a fault, and the line
     behind its first one begins the next row: a broken quote costs one row, and no line is read more than twice.
     """
-    rows = _Reader(lines, delimiter).rows()
+    rows = _Reader(lines, delimiter, nulls).rows()
     found: list[CsvRow] | None = None
     while found is None or found:
         # Long rows come one by one, so that memory is bounded.
@@ -110,8 +111,9 @@ def _long_cells() -> Iterator[None]:
 class _Reader:
     """Reads the rows of a text, checks their quotes, and goes on behind a row that cannot be read."""
 
-    def __init__(self, lines: Iterator[str], delimiter: str) -> None:
+    def __init__(self, lines: Iterator[str], delimiter: str, nulls: frozenset[str] = STRICT.nulls) -> None:
         self._lines = lines
+        self._nulls = nulls
         self._delimiter = delimiter
         between = re.escape(delimiter)
         cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{between}]*+)'
@@ -164,15 +166,15 @@ class _Reader:
             yield row
 
     def _empties(self, text: str, cells: list[str]) -> Collection[int]:
-        """The places of the cells that are two quotes, which Python's reader does not tell from empty ones."""
-        if '""' not in text or "" not in cells:
+        """The places of null texts in quotes, such as two quotes, which Python's reader does not tell from others."""
+        if ('""' not in text and len(self._nulls) == 1) or self._nulls.isdisjoint(cells):
             return ()
         found: list[int] = []
         at = 0
         for place, value in enumerate(cells):
             match = self._match_cell(text, at)
             assert match is not None, "a cell may be empty"
-            if not value and match.group().startswith('"'):
+            if value in self._nulls and match.group().startswith('"'):
                 found.append(place)
             at = match.end() + 1
         return found
@@ -203,7 +205,7 @@ _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER: Final = 64
 _BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
-_CellParser = Callable[[str], object]
+CellParser = Callable[[str], object]
 _ABSENT = object()
 
 
@@ -216,15 +218,17 @@ class CsvDecoder:
     that can hold it. A header that lacks a column which the type requires, or has one twice, is a ``SourceError``.
     """
 
-    def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:
+    def __init__(self, record_type: RecordType, header: Sequence[str], forms: CsvForms = STRICT) -> None:
+        self._nulls = forms.nulls
         self._type = record_type
         self.header = header
         self._width = len(header)
         counts = Counter(header)
-        names = [field.column for field in record_type.columns]
+        fields = [field for field in record_type.columns if field.constant is None]
+        names = [field.column for field in fields]
         faults = [
             f"{field.column}: {'no such column' if not counts[field.column] else 'two columns of this name'}"
-            for field in record_type.columns
+            for field in fields
             if counts[field.column] > 1 or (field.required and not counts[field.column])
         ]
         if faults:
@@ -238,8 +242,8 @@ class CsvDecoder:
         # Which fields no column has, where columns have names that no field has: one may be misspelt.
         self.unmatched = _unmatched(names, header)
         places = {name: place for place, name in enumerate(header)}
-        self._cells: list[tuple[Field, int | None, _CellParser]] = [
-            (field, places.get(field.column), _cell_parser(field.type, f"{record_type.prefix}{field.name}"))
+        self._cells: list[tuple[Field, int | None, CellParser]] = [
+            (field, places.get(field.column), cell_parser(field.type, f"{record_type.prefix}{field.name}", forms))
             for field in record_type.columns
         ]
 
@@ -258,12 +262,16 @@ class CsvDecoder:
             raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
         found: dict[str, object] = {}
         for field, place, parse in self._cells:
-            if place is None:
+            if field.constant is not None:
+                found[field.name] = field.constant.value
+            elif place is None:
                 default_of(field, found, name)
-            elif row[place] or (field.type.scalar_kind in _TEXTS and (place in quoted or field.required)):
+            elif row[place] not in self._nulls or (
+                field.type.scalar_kind in _TEXTS and (place in quoted or (field.required and not row[place]))
+            ):
                 found[field.name] = parse(row[place])
             elif field.required:
-                raise UnfitError(f"{name}.{field.name}", "an empty cell in a required field")
+                raise UnfitError(f"{name}.{field.name}", f"{_null_cell(row[place])} in a required field")
             else:
                 default_of(field, found, name)
         if self._type.single:
@@ -271,6 +279,10 @@ class CsvDecoder:
         if self._type.root.kind is Kind.TUPLE:
             return tuple(found.values())
         return construct(self._type.root, found, name)
+
+
+def _null_cell(cell: str) -> str:
+    return f"the null text {short_repr(cell)}" if cell else "an empty cell"
 
 
 def _header_hint(header: Sequence[str], columns: Collection[str]) -> str:
@@ -290,9 +302,12 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
     return UnmatchedHeader(f"the header has {unknown}, which no field takes, and lacks {lacking}")
 
 
-def _cell_parser(value: ValueType, path: str) -> _CellParser:
+def cell_parser(value: ValueType, path: str, forms: CsvForms = STRICT) -> CellParser:
+    """A function from the text of a cell, which is not empty, to its value; else it raises an :class:`UnfitError`."""
     parse = parser(value, path)
     convert = _CONVERTERS.get(value.scalar_kind)
+    if forms != STRICT:
+        convert = forms.converter(value.scalar_kind, path) or convert
     if isinstance(value.time_format, EpochTime):
         convert = _number_of
     if value.kind in NESTED:

@@ -71,7 +71,7 @@ def _pattern_parser(given: DateFormat, value: ValueType) -> Callable[[object], o
 
 
 def format_writer(value: ValueType) -> Callable[[object], object]:
-    """Makes the writer of a type with a format; it is a ``ValueError`` if the value would not be read back as it was."""
+    """Makes the writer of a type with a format; a value that would not be read back as it was is a ``ValueError``."""
     given = value.time_format
     write = _epoch_writer(given) if isinstance(given, EpochTime) else _pattern_writer(value)
     parse = format_parser(value)

@@ -23,6 +23,7 @@ from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperati
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
 from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
+from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
 from windrow_runtime.codecs.json.encoder import JsonEncoder
@@ -352,12 +353,13 @@ class CsvRecords:
     encoding: str
     delimiter: str
     header: bool
+    forms: CsvForms = STRICT
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The same as for lines."""
         with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
-            rows = csv_rows(lines, self.delimiter)
+            rows = csv_rows(lines, self.delimiter, self.forms.nulls)
             decoder, found = self.begin(rows)
             yield from found
             if decoder is not None:
@@ -369,7 +371,7 @@ class CsvRecords:
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
         """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""
-        names = [column.column for column in self.kind.columns]
+        names = [column.column for column in self.kind.columns if column.constant is None]
         if self.header:
             first = next(rows, None)
             if first is None:
@@ -379,7 +381,7 @@ class CsvRecords:
                 # Nobody knows what the cells below it are.
                 return None, [(first.line, wrong)]
             names = first.cells
-        decoder = CsvDecoder(self.kind, names)
+        decoder = CsvDecoder(self.kind, names, self.forms)
         return decoder, [] if decoder.unmatched is None else [(1, decoder.unmatched)]
 
     def decoded(self, rows: Iterator[CsvRow], decoder: CsvDecoder) -> Iterator[tuple[int, object]]:
@@ -409,7 +411,16 @@ def text_records(source: FileSource[Any]) -> TextRecords | None:
             if not source.lines:
                 return DocumentRecords(kind, source.encoding)
             return LineRecords(kind, source.encoding, json=True)
-        return CsvRecords(kind, source.encoding, source.delimiter, source.header)
+        forms = CsvForms(
+            frozenset(source.nulls),
+            frozenset(text.lower() for text in source.true_values),
+            frozenset(text.lower() for text in source.false_values),
+            source.float_names,
+            source.integral_floats,
+            source.decimal,
+            source.thousands,
+        )
+        return CsvRecords(kind, source.encoding, source.delimiter, source.header, forms)
     return None
 
 

@@ -77,6 +77,8 @@ class Field:
     type: ValueType
     default: Callable[[], object] | None = dataclasses.field(default=None, compare=False)
     absent_allowed: bool = False  # a NotRequired key of a TypedDict: a null column means that the key is absent
+    # The value in all records of a file, whatever the file holds.
+    constant: Constant | None = dataclasses.field(default=None, compare=False)
 
     @property
     def required(self) -> bool:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Final
+from urllib.parse import unquote
 
 from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
-from windrow.errors import Location, SourceError, UnsupportedOperationError, warn
+from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
 from windrow.plan import Step
-from windrow.sources import FileSource
+from windrow.sources import FileSource, TextFileSource
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import open_bytes
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, source_of
+
+_LOOKED_AT: Final = 1 << 16
 
 
 def check_bounded(sources: Iterable[Step], message: str) -> None:
@@ -62,6 +68,7 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
         literal, pattern = split_pattern(path)
         if not pattern:
             _check_names(step, [literal])
+            _warn_of_folders(step, [literal])
             continue
         shown, folder = redact_address(f"{literal}{pattern}"), literal or "."
         if not os.path.isdir(folder):
@@ -75,6 +82,7 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
         with errors_at(step.where):
             found = list(matches(literal, pattern))
         _check_names(step, found)
+        _warn_of_folders(step, found)
         if not waits and not found:
             warn(
                 "no file matches the pattern of a source, so it gives nothing",
@@ -83,6 +91,46 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
                 hint="patterns know *, ?, [ab] and {x,y}; * matches no /",
                 location=step.node.location,
             )
+
+
+def _warn_of_folders(step: Step, paths: Iterable[str]) -> None:
+    """Warn of a field that the name of a folder could fill, and the first file below it lacks."""
+    source = source_of(step)
+    if not isinstance(source, FileSource) or isinstance(source, TextFileSource):
+        return
+    with errors_at(step.where):
+        kind = record_type(source.record_type)
+    columns = {} if kind.single else {field.column: field.name for field in kind.columns}
+    looked_at: set[str] = set()
+    for path in chain.from_iterable(map(visible_below, paths)):
+        names = {name.partition("=")[0] for name in os.path.dirname(path).split(os.sep) if "=" in name}
+        new = {unquote(name) for name in names} & columns.keys() - looked_at
+        if not new or not os.path.isfile(path):
+            continue
+        looked_at |= new
+        lacking = [name for name in new if columns[name] not in source.partitions and not _may_have(path, name)]
+        if lacking:
+            given = ", ".join(sorted(lacking))
+            warn(
+                "the names of folders have values for fields that the files lack, and they are not read",
+                given=f"{given} of {path}",
+                where=step.where,
+                hint=f"partitions=({', '.join(repr(columns[name]) for name in sorted(lacking))},) takes them",
+                location=step.node.location,
+            )
+
+
+def _may_have(file: str, column: str) -> bool:
+    """Returns whether the beginning of a file has the name of a column, or the end of one of Parquet."""
+    try:
+        with open(file, "rb") as opened, open_bytes(file, opened) as content:
+            data = content.read(_LOOKED_AT)
+            if data.startswith(b"PAR1"):
+                opened.seek(max(0, os.path.getsize(file) - _LOOKED_AT))
+                data = opened.read()
+    except WindrowError:
+        return True  # whoever reads the file says what is wrong
+    return column.encode() in data
 
 
 def _check_names(step: Step, paths: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
@@ -20,9 +20,11 @@ from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, a
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.folders import FolderFields, folder_fields
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
+    from windrow_runtime.inputs.text_blocks import TextRows
 
 P = TypeVar("P")
 
@@ -84,10 +86,17 @@ class TextReader:
     """Reads JSON lines, CSV and plain lines."""
 
     records: TextRecords
+    folders: FolderFields | None = None
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[SourceBatch]:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
         records = self.records
+        if self.folders is not None:
+            values = self.folders.values_of(file)
+            if isinstance(values, MalformedRecord):
+                yield SourceBatch(malformed=[as_malformed(values, file)] if part == 0 else [])
+                return
+            records = replace(records, kind=self.folders.kind_of(values))
         with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
             given = range_of(opened, file, part, parts if records.has_lines else 1)
             if given is None:
@@ -103,13 +112,30 @@ class ParquetReader:
 
     kind: RecordType
     only: frozenset[str] | None = None  # the columns that anybody asks for; None: all
+    folders: FolderFields | None = None
 
-    def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
+    def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows | TextRows]:
         """Reads a part of a file by its row groups; raises a ``SourceError`` if that fails."""
         # Arrow only where Parquet is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 
-        return read_parquet(file, self.kind, part, parts, self.only)
+        if self.folders is None:
+            yield from read_parquet(file, self.kind, part, parts, self.only)
+            return
+        values = self.folders.values_of(file)
+        if isinstance(values, MalformedRecord):
+            from windrow_runtime.codecs.arrow.text_blocks import no_rows
+            from windrow_runtime.inputs.text_blocks import TextRows
+
+            malformed = [as_malformed(values, file)] if part == 0 else []
+            yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])
+            return
+        only = None if self.only is None else self.only - {given.column for given in self.folders.fields}
+        from windrow_runtime.codecs.arrow.constant_columns import with_constants
+
+        for rows in read_parquet(file, self.folders.rest, part, parts, only):
+            full = with_constants(rows.rows, self.kind, self.folders.fields, values)
+            yield replace(rows, rows=full, kind=self.kind)
 
 
 FileReader = TextReader | ParquetReader
@@ -124,7 +150,8 @@ def file_reader(source: FileSource[Any]) -> FileReader:
     """Makes the reader of a source, if there is one for files of its format; Parquet needs pyarrow."""
     if isinstance(source, ParquetFileSource):
         check_parquet()
-        return ParquetReader(record_type(source.record_type).in_timezone(source.timezone))
+        kind = record_type(source.record_type).in_timezone(source.timezone)
+        return ParquetReader(kind, folders=folder_fields(source, kind))
     records = text_records(source)
     if records is None:
         raise UnsupportedOperationError(
@@ -133,7 +160,7 @@ def file_reader(source: FileSource[Any]) -> FileReader:
             expected="text, json, csv or parquet",
             hint="a CustomSource reads files of other formats",
         )
-    return TextReader(records)
+    return TextReader(records, folder_fields(source, records.kind))
 
 
 def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:

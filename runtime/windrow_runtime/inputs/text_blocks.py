@@ -157,6 +157,8 @@ class _Joined(io.RawIOBase):
 
 def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
     """The reader of a source whose files can be read as columns, or the reason why they are read row by row."""
+    if source.partitions:
+        return f"folders give {', '.join(source.partitions)}"
     records = text_records(source)
     if isinstance(records, LineRecords) and records.json:
         if not records.has_lines:

@@ -16,6 +16,7 @@ from windrow_runtime.codecs.arrow.csv_columns import CsvColumns, CsvRead, end_of
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, concatenated
 from windrow_runtime.codecs.arrow.text_scalars import TEXT_KINDS
 from windrow_runtime.codecs.csv import CsvDecoder, end_of_rows
+from windrow_runtime.codecs.csv_forms import STRICT
 from windrow_runtime.codecs.text_files import UTF_8, CsvRecords
 from windrow_runtime.codecs.value_type import RecordType
 
@@ -47,6 +48,8 @@ def row_by_row(records: CsvRecords) -> str | None:
         return f"the encoding is {records.encoding}"
     if not "\0" < records.delimiter < "\x80":
         return f"the delimiter {records.delimiter!r} is more than a byte"
+    if records.forms != STRICT:
+        return "the source has options for null texts, truth values or numbers"
     made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         return f"{kind.name} has a {made_by}"

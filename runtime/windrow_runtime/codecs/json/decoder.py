@@ -213,7 +213,9 @@ def _record_parser(value: ValueType, path: str) -> Parser:
         found: dict[str, object] = {}
         for field, name, column, parse_field in fields:
             cell = given.get(column, _MISSING)
-            if cell is not _MISSING:
+            if field.constant is not None:
+                found[name] = field.constant.value
+            elif cell is not _MISSING:
                 found[name] = parse_field(cell)
             else:
                 default_of(field, found, path)
@@ -330,7 +332,7 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
     root = record_type.root
     named_tuple = root.shape is RecordShape.NAMED_TUPLE and not root.nullable
     parts = [field.type for field in root.fields] if named_tuple else [root]
-    if not all(map(_read_alike, parts)):
+    if not all(map(_read_alike, parts)) or any(field.constant is not None for field in root.fields):
         return None
     try:
         import msgspec
@@ -369,7 +371,7 @@ def _read_alike(value: ValueType) -> bool:
     """Returns whether msgspec reads a type as the plain way does, but for what ``_check_for`` looks at afterwards."""
     if value.kind is Kind.DICT and value.arguments[0].kind is not Kind.STR:
         return False
-    if value.shape is RecordShape.NAMED_TUPLE:
+    if value.shape is RecordShape.NAMED_TUPLE or any(field.constant is not None for field in value.fields):
         return False
     if value.shape is RecordShape.STRUCT:
         config = getattr(value.python_type, "__struct_config__", None)

@@ -69,7 +69,7 @@ class JsonLines:
 
 def _column(value: ValueType, path: str) -> Texts:
     """Makes the function for the values of a column, ``None`` among them where the type allows it."""
-    make = _TEXTS.get(value.kind)
+    make = _TEXTS.get(value.kind) if value.time_format is None else None
     if make is None:
         write = json_writer(value, path)
         return lambda values: [dump(write(item)) for item in values]

@@ -80,6 +80,13 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
         kind = None if isinstance(reader, TextReader) else reader.kind
         return Scan(_names(context, stream, given, path), elements_of, files, kind)
+    if source.partitions:
+        raise UnsupportedOperationError(
+            "the names of folders fill fields in mounted file systems only",
+            given=source.describe(),
+            expected="a source without partitions=",
+            hint="read the files with spark.read, and give the DataFrame to from_dataframe",
+        )
     if isinstance(reader, ParquetReader):
         if reader.kind is not record_type(source.record_type):
             raise UnsupportedOperationError(

@@ -1,0 +1,95 @@
+"""The forms in which cells of CSV have null, truth values and numbers, as options of a source say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from windrow_runtime.codecs.malformed import UnfitError, short_repr
+from windrow_runtime.codecs.value_type import Kind
+
+_INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+_FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_NUMBER: Final = 64
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
+
+
+@dataclass(frozen=True, slots=True)
+class CsvForms:
+    """What a source takes for null, for truth values and for numbers; the defaults are strict."""
+
+    nulls: frozenset[str] = frozenset({""})
+    true_values: frozenset[str] = frozenset({"true"})  # in small letters
+    false_values: frozenset[str] = frozenset({"false"})
+    float_names: bool = False
+    integral_floats: bool = False
+    decimal: str = "."
+    thousands: str | None = None
+
+    def converter(self, kind: Kind, path: str) -> Callable[[str], object] | None:
+        """Makes what turns the text of a cell into what JSON has for it, for kinds with forms of their own here.
+
+        A text in no such form stays as it is, and the parser says what it expected; or it is an :class:`UnfitError`.
+        """
+        if kind is Kind.BOOL:
+            return self._bool
+        if kind is Kind.INT:
+            return lambda cell: self._int(cell, self._plain(cell))
+        if kind is Kind.FLOAT:
+            return lambda cell: self._float(cell, self._plain(cell))
+        if kind is Kind.DECIMAL and (self.decimal != "." or self.thousands is not None):
+            return lambda cell: self._decimal(cell, path)
+        return None
+
+    def _bool(self, cell: str) -> object:
+        lower = cell.lower()
+        return True if lower in self.true_values else False if lower in self.false_values else cell
+
+    def _plain(self, cell: str) -> str | None:
+        """The number as Python writes it; None: the text is no number of this form."""
+        if self.decimal == "." and self.thousands is None:
+            return cell
+        point, group = re.escape(self.decimal), re.escape(self.thousands or "")
+        grouped = rf"|\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}" if self.thousands is not None else ""
+        match = re.fullmatch(
+            rf"([+-]?)(\d+{grouped})?(?:{point}(\d*))?([eE][+-]?\d+)?", cell[:_LONGEST_NUMBER], re.ASCII
+        )
+        if match is None or len(cell) > _LONGEST_NUMBER or not (match[2] or match[3]):
+            return None
+        whole = (match[2] or "").replace(self.thousands or " ", "")
+        return f"{match[1]}{whole}{'' if match[3] is None else f'.{match[3]}'}{match[4] or ''}"
+
+    def _int(self, cell: str, number: str | None) -> object:
+        if number is None:
+            return cell
+        if _INTEGER.fullmatch(number):
+            return int(number)
+        if self.integral_floats and len(number) <= _LONGEST_NUMBER and _FLOAT.fullmatch(number):
+            value = Decimal(number)
+            if value.adjusted() < 20 and value == value.to_integral_value():
+                return int(value)
+        return cell
+
+    def _float(self, cell: str, number: str | None) -> object:
+        if self.float_names:
+            sign = cell[:1] if cell[:1] in "+-" else ""
+            name = _NOT_FINITE.get(cell[len(sign) :].lower())
+            if name is not None:
+                return f"-{name}" if sign == "-" and name == "Infinity" else name
+        if number is None or _FLOAT.fullmatch(number) is None:
+            return cell
+        found = float(number)
+        # An int beyond all floats: the parser says that it is out of range.
+        return 10**400 if found in (float("inf"), float("-inf")) else found
+
+    def _decimal(self, cell: str, path: str) -> object:
+        number = self._plain(cell)
+        if number is None:
+            raise UnfitError(path, f"{short_repr(cell)} is not a decimal number with {self.decimal!r}")
+        return number
+
+
+STRICT: Final = CsvForms()

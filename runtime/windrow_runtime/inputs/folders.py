@@ -1,0 +1,111 @@
+"""Fields of records that the names of folders give, such as ``day=2026-01-31``, as Spark and Hive name them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
+
+from windrow.errors import InvalidArgumentError
+from windrow.sources import FileSource
+from windrow_runtime.codecs.csv import cell_parser
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.value_type import NESTED, Constant, Field, Kind, RecordType
+
+# Any in this module: sources of every type.
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands in the name of a folder for null, and for an empty text."""
+
+
+def folder_values(file: str) -> dict[str, str]:
+    """The texts that the folders of a path give, by their names; the innermost folder of a name counts."""
+    segments = (part.partition("=") for part in os.path.dirname(file).split(os.sep) if "=" in part)
+    return {unquote(name): unquote(text, errors="strict") for name, _, text in segments}
+
+
+@dataclass(frozen=True)
+class FolderFields:
+    """The fields of a type that folders give, which files need not have; it is sent to workers."""
+
+    kind: RecordType
+    fields: tuple[Field, ...]
+
+    @cached_property
+    def rest(self) -> RecordType:
+        """The type of what the files hold."""
+        left = tuple(field for field in self.kind.columns if field not in self.fields)
+        return replace(self.kind, root=replace(self.kind.root, fields=left), columns=left)
+
+    def values_of(self, file: str) -> dict[str, object] | MalformedRecord:
+        """The values of a file by the names of fields; keys of a ``TypedDict`` may be absent."""
+        try:
+            texts = folder_values(file)
+        except UnicodeDecodeError:
+            return MalformedRecord(file, "the name of a folder is not UTF-8", self.kind.name)
+        alike = {name.lower(): text for name, text in texts.items()}
+        values: dict[str, object] = {}
+        for field in self.fields:
+            path = f"{self.kind.name}.{field.name}"
+            # Hive writes names in small letters.
+            text = texts.get(field.column, alike.get(field.column.lower()))
+            try:
+                _set_value(values, field, text, path)
+            except UnfitError as error:
+                raw = "no such folder" if text is None else f"{field.column}={text}"
+                return MalformedRecord(raw, f"{error.reason}, from the folders of the file", error.path)
+        return values
+
+    def kind_of(self, values: dict[str, object]) -> RecordType:
+        """The type for a file whose folders give some values, which are constants of it."""
+        given = [field for field in self.kind.columns if field not in self.fields or field.name in values]
+        columns = tuple(
+            replace(field, constant=Constant(values[field.name])) if field in self.fields else field for field in given
+        )
+        return replace(self.kind, root=replace(self.kind.root, fields=columns), columns=columns)
+
+
+def _set_value(values: dict[str, object], field: Field, text: str | None, path: str) -> None:
+    """Sets the value of a field, unless its key is absent."""
+    if text is None:
+        if field.required:
+            raise UnfitError(path, f"no folder {field.column}=...")
+        if field.default is not None:
+            values[field.name] = field.default()
+        elif not field.absent_allowed:
+            values[field.name] = None
+    elif text not in (NO_VALUE, ""):
+        values[field.name] = cell_parser(replace(field.type, time_format=None), path)(text)
+    elif field.type.nullable:
+        values[field.name] = None
+    elif field.type.kind is Kind.STR:
+        values[field.name] = ""
+    elif field.default is not None:
+        values[field.name] = field.default()
+    elif not field.absent_allowed:
+        raise UnfitError(path, "null in a required field")
+
+
+def folder_fields(source: FileSource[Any], kind: RecordType) -> FolderFields | None:
+    """The fields that the folders of a source give; an ``InvalidArgumentError`` for fields that they cannot give."""
+    if not source.partitions:
+        return None
+    by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}
+    for name in source.partitions:
+        field = by_name.get(name)
+        if kind.single or field is None or field.type.kind in NESTED or field.type.kind is Kind.NONE:
+            raise InvalidArgumentError(
+                "the name of a folder cannot fill this field",
+                given=f"{name}: {'no field of ' + kind.name if field is None else field.column_type}",
+                expected=f"fields of {kind.name} with values that a cell of CSV can hold",
+                hint=f"name fields of it: {', '.join(by_name)}" if by_name else "give the source a record type",
+            )
+    if len(source.partitions) == len(kind.columns):
+        raise InvalidArgumentError(
+            "all fields of a record come from the names of folders, and none from the files",
+            given=source.describe(),
+            expected="a field that is not in partitions",
+        )
+    return FolderFields(kind, tuple(by_name[name] for name in source.partitions))
