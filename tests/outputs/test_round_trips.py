@@ -167,3 +167,13 @@ def test_readers_find_files_in_folders_of_values(sink: Any, tmp_path: Path) -> N
 def test_a_datetime_is_the_same_moment_everywhere(out: Path) -> None:
     folder = out / "columns-parquet"
     assert pl.read_parquet(folder)["at"][0] == ds.dataset(folder).to_table()["at"][0].as_py() == AT
+
+
+@pytest.mark.parametrize("pattern", ["**/*.parquet", "**/part-*", "**/batch-*/*"])
+def test_patterns_of_readers_find_nothing_beside_the_files(out: Path, pattern: str) -> None:
+    folder = out / "flat-parquet"
+    found = [path for path in folder.glob(pattern) if path.is_file()]
+    assert found == (list(folder.glob("*.parquet")) if pattern == "**/*.parquet" else [])
+    beside = [path for name in ("_windrow", "_batches") for path in (folder / name).rglob("*") if path.is_file()]
+    assert beside
+    assert not any(path.stat().st_size for path in beside)  # Polars opens all that is not empty

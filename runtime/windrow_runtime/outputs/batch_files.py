@@ -5,9 +5,10 @@ gets its place. Whoever is killed in between leaves the list, and the next run o
 the batch is whole again, before it is replaced. The lists of batches that are done say which files to replace, and lie
 in a folder that readers pass over.
 
-A list is a folder with an empty file for each file of the batch, at the same place, as ``json-0`` for ``part-0.json``: a
-reader that looks for names by a pattern, or opens all that is not empty, as Polars does, finds nothing in it. One more
-empty file has a checksum of the others in its name. What a list names is touched only if it has the form that windrow gives to its files, and no link is on the way.
+A list is a folder with an empty file for each file of the batch, at the same place, as ``json-0`` for ``part-0.json``:
+a reader that looks for names by a pattern, or opens all that is not empty, as Polars does, finds nothing in it. One
+more empty file has a checksum of the others in its name. What a list names is touched only if it has the form that
+windrow gives to its files, and no link is on the way.
 """
 
 from __future__ import annotations
