@@ -27,6 +27,7 @@ from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.batch_files import batches_in, columns_in, old_batches_in, remove_batches
 from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
+from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.whole_files import check_no_link, read_whole
 
 # Any in this module: sinks of elements of every type.
@@ -65,7 +66,7 @@ def claim_folders(
     system has locks. Elsewhere :func:`check_owner` finds out that another run took a folder.
     """
     check_folders(sinks, run, begins=begins)
-    with ExitStack() as held:
+    with OwnStack() as held:
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,9 @@ class Partitions:
     def _values(self) -> Callable[[object], list[object]]:
         """Makes the function that gives the values of an element; an ``UnfitError`` if one is not of its type."""
         writers = [
-            (field.name, json_writer(field.column_type, f"{self.kind.name}.{field.name}")) for field in self.fields
+            # Folders have dates in ISO 8601, whatever the format is in the files.
+            (field.name, json_writer(replace(field.column_type, time_format=None), f"{self.kind.name}.{field.name}"))
+            for field in self.fields
         ]
         if self.kind.root.shape is RecordShape.TYPED_DICT:
             return lambda element: [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from operator import attrgetter, index
 from typing import Any, SupportsFloat, SupportsIndex
 
+from windrow_runtime.codecs.formatted_times import format_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import TEXT_FORMS
@@ -63,7 +64,7 @@ _ORDERED = frozenset({Kind.BOOL, Kind.INT, Kind.STR, *TEXT_FORMS})
 
 
 def _text_writer(value: ValueType, path: str) -> Writer:
-    text_of = TEXT_FORMS[value.kind].format
+    text_of = TEXT_FORMS[value.kind].format if value.time_format is None else format_writer(value)
 
     def write(given: object) -> object:
         try:

@@ -23,6 +23,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.worker import current_batch
 
@@ -120,6 +121,7 @@ class Checkpoint:
         self._spark = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self._spark)
         self.plan = StoredFile(path / "plan", Description)
+        self.streams = StoredFile(path / "streams", StoredStreams)  # which stream leads where in the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
         self.end_mark = EndMark(path / "end-of-stream-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
