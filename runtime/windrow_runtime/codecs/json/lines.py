@@ -70,7 +70,7 @@ class JsonLines:
 def _column(value: ValueType, path: str) -> Texts:
     """Makes the function for the values of a column, ``None`` among them where the type allows it."""
     make = _TEXTS.get(value.kind)
-    if make is None:
+    if make is None or value.time_format is not None:
         write = json_writer(value, path)
         return lambda values: [dump(write(item)) for item in values]
     accepted = {value.python_type}
