@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -183,7 +183,7 @@ def test_patterns_of_readers_find_nothing_beside_the_files(out: Path, pattern: s
 
 @dataclass(frozen=True)
 class Formatted:
-    millis: EpochMillis
+    millis: Annotated[datetime, EpochMillis]
     day: Annotated[date, DateFormat("%d.%m.%Y")]
     price: Decimal
 
