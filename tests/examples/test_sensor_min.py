@@ -57,7 +57,7 @@ def by_time(reading: sensor_min.Reading) -> tuple[str, datetime]:
 def read_back(output: Path, record_type: type[T]) -> list[T]:
     """The records in the files of a sink, whose folder has a folder for each batch."""
     sink = CollectSink[T]()
-    source = JsonFileSource(output / "*" / "*.json", record_type)
+    source = JsonFileSource(output / "*.json", record_type)
     return LocalRunner().run(Pipeline("read back", from_source(source).sink_to(sink))).collected(sink)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import duckdb
 import pandas as pd
@@ -18,6 +19,7 @@ import pytest
 
 from tests.outputs.every_type import AT, COLUMNS, FLATS, FORMATS, INNER, NESTED, RECORDS, Columns, pipeline_of
 from windrow import Pipeline, from_source
+from windrow.formats import DateFormat, EpochMillis
 from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
 from windrow_runtime.codecs.arrow.decoding import lines_of_rows
@@ -167,3 +169,29 @@ def test_readers_find_files_in_folders_of_values(sink: Any, tmp_path: Path) -> N
 def test_a_datetime_is_the_same_moment_everywhere(out: Path) -> None:
     folder = out / "columns-parquet"
     assert pl.read_parquet(folder)["at"][0] == ds.dataset(folder).to_table()["at"][0].as_py() == AT
+
+
+@pytest.mark.parametrize("pattern", ["**/*.parquet", "**/part-*", "**/batch-*/*"])
+def test_patterns_of_readers_find_nothing_beside_the_files(out: Path, pattern: str) -> None:
+    folder = out / "flat-parquet"
+    found = [path for path in folder.glob(pattern) if path.is_file()]
+    assert found == (list(folder.glob("*.parquet")) if pattern == "**/*.parquet" else [])
+    beside = [path for name in ("_windrow", "_batches") for path in (folder / name).rglob("*") if path.is_file()]
+    assert beside
+    assert not any(path.stat().st_size for path in beside)  # Polars opens all that is not empty
+
+
+@dataclass(frozen=True)
+class Formatted:
+    millis: Annotated[datetime, EpochMillis]
+    day: Annotated[date, DateFormat("%d.%m.%Y")]
+    price: Decimal
+
+
+def test_formats_of_times_hold_for_many_elements_as_for_one() -> None:
+    kind = record_type(Formatted)
+    elements = [Formatted(AT, AT.date(), Decimal("1.10")), Formatted(AT, date(2001, 1, 1), Decimal(2))]
+    encode = JsonEncoder(kind).encode
+    wanted = '{"millis":1772355600000,"day":"01.03.2026","price":"1.10"}\n'
+    assert JsonLines(kind).encode(elements[:1]) == f"{encode(elements[0])}\n" == wanted
+    assert JsonLines(kind).encode(elements) == "".join(f"{encode(element)}\n" for element in elements)

@@ -210,9 +210,10 @@ def test_nobody_is_refused_where_folders_have_no_locks(tmp_path: Path, monkeypat
         check_owner(sinks(tmp_path), "one")
 
 
-def write_list(folder: Path, batch: int, names: list[str]) -> None:
-    """Writes the list of a batch with its checksum, which anybody may compute."""
-    for name in [*names, f"checksum-{checksum(str(batch), chr(10).join(sorted(names)).encode())}"]:
+def write_list(folder: Path, batch: int, *names: str) -> None:
+    """Writes the list of a batch, an entry for each name, with its checksum, which anybody may compute."""
+    entries = [name.replace("part-0.json", "json-0") for name in names]
+    for name in [*entries, f"checksum-{checksum(str(batch), chr(10).join(sorted(names)).encode())}"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
 
@@ -225,13 +226,7 @@ HOSTILE = [
     "=a/part-0.json",
     "p=a/notes.txt",
 ]
-HOSTILE += [
-    "p/part-0.json",
-    "p=a/batch-0-part-0.json",
-    "p=a/part-0.json\n",
-    "p=/part-0.json",
-    "p=a/part-0.json/part-1.json",
-]
+HOSTILE += ["p/part-0.json", "p=a/batch-0-part-0.json", "p=/part-0.json", "p=a/batch-0", "p=a/part-0.sh", "p=a/x-0"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -239,7 +234,7 @@ HOSTILE += [
 def test_lists_name_files_of_the_sink_alone(tmp_path: Path, name: str, ending: str) -> None:
     (tmp_path / "p=a").mkdir()
     (tmp_path / "p=a" / "notes.txt").touch()
-    write_list(tmp_path / "_batches" / f"0{ending}", 0, [name])
+    write_list(tmp_path / "_batches" / f"0{ending}", 0, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(OSError, match=rf"list of the files of a batch is damaged.*_batches/0{ending}"):
         BatchFiles(tmp_path, 0, ("p",)).withdraw()
@@ -274,9 +269,9 @@ def test_a_list_with_another_checksum_is_refused(tmp_path: Path, change: str) ->
         put_batch(tmp_path, batch)
     place = tmp_path / "_batches" / "1.files"
     if change == "lost":
-        (place / "part-0.json").unlink()
+        (place / "json-0").unlink()
     elif change == "more":
-        (place / "part-1.json").touch()
+        (place / "json-1").touch()
     else:
         shutil.rmtree(place)
         shutil.copytree(tmp_path / "_batches" / "0.files", place)
@@ -296,7 +291,7 @@ def test_links_are_not_followed(tmp_path: Path, link: str) -> None:
     place = out / link
     elsewhere.mkdir()
     if link == "_batches/0.begun":
-        write_list(elsewhere / "target", 0, ["p=a/part-0.json"])
+        write_list(elsewhere / "target", 0, "p=a/part-0.json")
         place.symlink_to(elsewhere / "target")
     else:
         place.rename(elsewhere / "target")

@@ -5,9 +5,10 @@ gets its place. Whoever is killed in between leaves the list, and the next run o
 the batch is whole again, before it is replaced. The lists of batches that are done say which files to replace, and lie
 in a folder that readers pass over.
 
-A list is a folder with an empty file for each file of the batch, at the same place: a reader such as Polars, which
-opens all that is not empty, finds nothing in it. One more empty file has a checksum of the others in its name. What a
-list names is touched only if it has the form that windrow gives to its files, and no link is on the way.
+A list is a folder with an empty file for each file of the batch, at the same place, as ``json-0`` for ``part-0.json``:
+a reader that looks for names by a pattern, or opens all that is not empty, as Polars does, finds nothing in it. One
+more empty file has a checksum of the others in its name. What a list names is touched only if it has the form that
+windrow gives to its files, and no link is on the way.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _LISTS: Final = "_batches"
 _BEGUN: Final = ".begun"
 _DONE: Final = ".files"
 _CHECKSUM: Final = "checksum-"
-_PART: Final = r"part-[0-9a-f]+(-\d+)?\.(json|csv|txt|parquet)"
+_NUMBER: Final = r"[0-9a-f]+(-\d+)?"
+_FORMAT: Final = "json|csv|txt|parquet"
+_PART: Final = rf"part-{_NUMBER}\.({_FORMAT})"
+_IS_ENTRY: Final = re.compile(rf"(?P<format>{_FORMAT})-(?P<number>{_NUMBER})", re.ASCII)
 _IS_PART: Final = re.compile(_PART, re.ASCII)
 _IS_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-{_PART}", re.ASCII)
 _IS_FOLDER_NAME: Final = re.compile(r"(?P<column>[^=/\x00]+)=[^/\x00]+")
@@ -98,7 +102,7 @@ class BatchFiles:
         self._lists.mkdir(exist_ok=True)
         # What is aside is cleared with the rest of the batch, also where the process is killed here.
         unfinished = self.aside / "list"
-        for name in [*names, _checksum(self._batch, names)]:
+        for name in [*map(_entry_of, names), _checksum(self._batch, names)]:
             entry = unfinished / name
             entry.parent.mkdir(parents=True, exist_ok=True)
             entry.touch(exist_ok=False)
@@ -209,9 +213,9 @@ def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
         return []
     if file.is_symlink() or not file.is_dir() or file.suffix not in {_BEGUN, _DONE}:
         raise _damaged(file, "it is no folder, as lists are")
-    names = sorted(_entries(file))
-    checksums = [name for name in names if name.startswith(_CHECKSUM)]
-    names = [name for name in names if not name.startswith(_CHECKSUM)]
+    entries = sorted(_entries(file))
+    checksums = [name for name in entries if name.startswith(_CHECKSUM)]
+    names = sorted(_name_of(name) for name in entries if not name.startswith(_CHECKSUM))
     if checksums != [_checksum(int(file.stem), names)]:
         raise _damaged(file, "its checksum is another one")
     for name in names:
@@ -226,6 +230,20 @@ def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
 def _checksum(batch: int, names: Sequence[str]) -> str:
     """The name of the file that has the checksum of a list: of its batch, and of the names in it."""
     return f"{_CHECKSUM}{checksum(str(batch), os.fsencode(chr(10).join(sorted(names))))}"
+
+
+def _entry_of(name: str) -> str:
+    """The name in a list of a file of a batch."""
+    folder, slash, file = name.rpartition("/")
+    part, _, form = file.partition(".")
+    return f"{folder}{slash}{form}-{part.removeprefix('part-')}"
+
+
+def _name_of(entry: str) -> str:
+    """The name of a file of a batch, by that in a list; one that is not of that form stays as it is."""
+    folder, slash, last = entry.rpartition("/")
+    match = _IS_ENTRY.fullmatch(last)
+    return entry if match is None else f"{folder}{slash}part-{match['number']}.{match['format']}"
 
 
 def _entries(folder: Path) -> Iterator[str]:

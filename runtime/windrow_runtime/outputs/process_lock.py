@@ -95,7 +95,9 @@ class ProcessLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-            del _held[self._path]
+            # Where there are no locks, another run may have come.
+            if _held.get(self._path) is self:
+                del _held[self._path]
 
 
 class OwnStack(ExitStack):

@@ -5,15 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from windrow_runtime.codecs.value_type import (
-    COLLECTIONS,
-    DECIMAL_PRECISION,
-    DECIMAL_SCALE,
-    Field,
-    Kind,
-    RecordType,
-    ValueType,
-)
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 SPARK_KEY: Final = b"org.apache.spark.sql.parquet.row.metadata"
 """The key of the schema in the metadata of a file."""
@@ -26,7 +18,6 @@ _SCALARS: Final = {
     Kind.STR: "string",
     Kind.UUID: "string",
     Kind.BYTES: "binary",
-    Kind.DECIMAL: f"decimal({DECIMAL_PRECISION},{DECIMAL_SCALE})",
     Kind.DATETIME: "timestamp",
     Kind.DATE: "date",
     Kind.TIMEDELTA: "interval day to second",
@@ -52,4 +43,6 @@ def _type(value: ValueType) -> object:
         return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if kind in COLLECTIONS:
         return {"type": "array", "elementType": _type(value.arguments[0]), "containsNull": True}
+    if kind is Kind.DECIMAL:
+        return f"decimal({value.precision},{value.scale})"
     return _SCALARS[value.scalar_kind]
