@@ -20,9 +20,9 @@ from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
-from windrow_runtime.inputs.checks import check_bounded, check_source_files
+from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of
+from windrow_runtime.operators.topology import Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
@@ -312,7 +312,15 @@ class SparkRunner:
             opened.enter_context(claims)
             keeper = None
             if lowered.clock is not None:
-                keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)
+                sources = lowered.topology.sources
+                keeper = ClockKeeper(
+                    lowered.clock,
+                    lowered.steps.topology,
+                    self._clock,
+                    lowered.codec,
+                    ending={step.id for step in sources if ends_when_silent(source_of(step), drain=drain)},
+                    planned=checkpoint.last_planned(),
+                )
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()
