@@ -9,7 +9,8 @@ beyond waits for the end of the stream.
 Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
 behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
 as the interpreter does, stores it in a file, and the workers read it when the next one begins. A batch that is run
-again finds the same file.
+again finds the same file. So it is for a plan that waits for the clock, with keyed steps behind each other: Spark gives
+its watermark to the first stateful operator alone then.
 """
 
 from __future__ import annotations
