@@ -24,6 +24,7 @@ from windrow_runtime.testing import PushSource, StreamHarness
 # Any in this module: results of every type.
 
 MINUTE = 60_000
+START = 10**12
 
 
 def keyed(*times: int) -> KeyedStream[Event, str]:
@@ -137,7 +138,9 @@ def test_a_long_chain_before_the_end_is_none() -> None:
     # A watermark that jumps by a month fires all timers on its way; so does one a minute until then.
     days = 30 * 24 * 60 * MINUTE
     sink = CollectSink[int]()
-    pipeline = Pipeline("long", keyed(0, days).process(EachMinute(days - 1)).returns(int).sink_to(sink))
+    pipeline = Pipeline(
+        "long", keyed(START, START + days).process(EachMinute(START + days - 1)).returns(int).sink_to(sink)
+    )
     result = LocalRunner().run(pipeline)
     assert len(result.collected(sink)) == 30 * 24 * 60 + 1
     assert len(result.collected(sink)) > LONGEST_CHAIN
