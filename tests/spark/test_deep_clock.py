@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism, resume
 from windrow_runtime.spark.clock import ClockFiles
 from windrow_runtime.spark.lowering import time_of
@@ -100,9 +100,8 @@ def begun(folder: Path, topology: Topology, *, committed: bool) -> Checkpoint:
     for name, number in (("offsets", 4), ("commits", 4 if committed else 3)):
         (folder / "spark" / name).mkdir(parents=True)
         (folder / "spark" / name / str(number)).write_text("v1")
-    progress = {"batch": 4, "before": {}, "newest": {}, "watermark_before": 19, "watermark": 39}
-    file = type(checkpoint.plan)(checkpoint.progress_file, dict)
-    file.write(json.loads(json.dumps(progress)))
+    progress: dict[str, object] = {"batch": 4, "before": {}, "newest": {}, "watermark_before": 19, "watermark": 39}
+    StoredFile(checkpoint.progress_file, dict[str, object]).write(progress)
     return checkpoint
 
 
