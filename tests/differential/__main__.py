@@ -6,9 +6,9 @@ query. The interpreter is the reference. Its general operator and its faster for
 
 Every engine gets the same batches. Within a key the order of elements counts, wherever it is defined.
 
-Processing time is that of a clock which goes on by batches, the same for every engine. The clock of the machine is left
-out, since it depends on the moment at which a batch runs. Windows are staggered by the clock where one instance has all
-elements. Elsewhere engines shift them differently: the interpreter has one instance for all keys, and Spark has many.
+Processing time is that of a clock which goes on by batches, the same for every engine. Windows are staggered by the
+clock where one instance has all elements. Elsewhere engines shift them differently: the interpreter has one instance
+for all keys, and Spark has many.
 
 With ``--columns`` elements come from files of Parquet, JSON or CSV, a batch a file, so that on Spark steps get them as
 columns. Many cases then begin with a window step that has a declared aggregate, see :mod:`tests.differential.declared`,
@@ -17,6 +17,11 @@ and so runs on columns. The cases of a number are others than without.
 With ``--two-inputs`` each case begins with a step of two inputs, see :mod:`tests.differential.two_inputs`, which reads
 two sources. The cases of a number are others than without. With ``--columns`` besides, many joins are declared, and run
 on columns; no step has a declared aggregate then.
+
+With ``--live`` Spark runs as users run it: by the clock of the machine, over files that arrive while it runs, with
+``process_available``, a stop and another start in the middle, and a drain. Many cases have steps that use the clock, in
+front of others or beside them, see :mod:`tests.differential.live`. What depends on the moment is not compared: panes
+are, by the totals that a second step makes of them, and elements that wait for the clock, as none may be lost.
 
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
@@ -70,13 +75,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--two-inputs", action="store_true", help="cases begin with a join, a co-group, connected streams or rules"
     )
+    parser.add_argument(
+        "--live", action="store_true", help="by the machine's clock, over files that arrive, with a stop in the middle"
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
+    if options.live and (options.batch or options.columns or options.two_inputs):
+        parser.error("live cases are of one input, with columns, and in several batches")
     if options.against is not None or options.write is not None:
         for given, what in (
             (options.batch, "in several batches"),
             (options.columns, "without columns"),
             (options.two_inputs, "of one input"),
+            (options.live, "that do not run live"),
         ):
             if given:
                 parser.error(f"files of expected outputs are of cases {what}")
@@ -100,9 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         engines = dict(INTERPRETER)
         if not options.local:
-            engines["Spark"] = _spark(stack, batch=options.batch)
+            engines["Spark"] = _spark(stack, batch=options.batch, live=options.live)
         files = None
-        if options.columns:
+        if options.columns or options.live:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
         return run(
             seed,
@@ -113,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             one_batch=options.batch,
             files=files,
             two_inputs=options.two_inputs,
+            live=options.live,
         )
 
 
@@ -140,6 +152,7 @@ def run(
     one_batch: bool = False,
     files: Path | None = None,
     two_inputs: bool = False,
+    live: bool = False,
 ) -> int:
     """Check cases, group by group, and print how it went.
 
@@ -150,7 +163,7 @@ def run(
     failed: set[int] = set()
     for group in grouped(numbers):
         begin = time.monotonic()
-        prepared = Prepared(seed, group, one_batch=one_batch, files=files, two_inputs=two_inputs)
+        prepared = Prepared(seed, group, one_batch=one_batch, files=files, two_inputs=two_inputs, live=live)
         checked = check(prepared, engines, expected)
         reference |= checked.reference
         for failure in checked.failures:
@@ -172,12 +185,15 @@ def run(
 
 
 # The engine of a session that `stack` stops.
-def _spark(stack: ExitStack, *, batch: bool) -> Engine:
+def _spark(stack: ExitStack, *, batch: bool, live: bool) -> Engine:
+    from tests.differential.live import live_engine
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
 
     warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-"))
     spark = stack.enter_context(embedded_session(Path(warehouse)))
+    if live:
+        return live_engine(spark)
     if batch:
         return lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)
     return lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)

@@ -17,6 +17,7 @@ from tests.differential.branches import Branch
 from tests.differential.declared import DeclaredSteps
 from tests.differential.functions import Summary
 from tests.differential.inputs import random_input
+from tests.differential.live import add_clock, live_input
 from tests.differential.mutating import Loose, Noted
 from tests.differential.two_inputs import TwoInputs
 from tests.spark.comparison import Event, Outputs
@@ -65,6 +66,7 @@ class Prepared:
         files: A folder for files that elements come from, which have columns; None: they come from collections. With
             columns some steps have declared aggregates, or, of two inputs, some joins are declared.
         two_inputs: Whether cases begin with a step of two inputs, see :mod:`tests.differential.two_inputs`.
+        live: Whether cases are for runs by the machine's clock, see :mod:`tests.differential.live`; they need files.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Prepared:
         one_batch: bool = False,
         files: Path | None = None,
         two_inputs: bool = False,
+        live: bool = False,
     ) -> None:
         group = numbers[0] // _GROUP
         self.seed = seed
@@ -82,7 +85,10 @@ class Prepared:
         self.one_batch = one_batch
         self.files = files
         self.two_inputs = two_inputs
+        self.live = live
         self.input = random_input(random.Random(f"{seed}, input {group}"), two=two_inputs)
+        if live:
+            self.input = live_input(seed, group)
         if one_batch:
             self.input = self.input.in_one_batch()
         self._outputs = {number: Outputs() for number in numbers}
@@ -108,6 +114,10 @@ class Prepared:
                 panes=random.Random(f"{seed}, panes {number}"),
                 declared=declared,
             )
+            if stream is not None and live:
+                begin, is_keyed = add_clock(stream, f"{number}", outputs, random.Random(f"{seed}, clock {number}"))
+                branch.grow(begin, behind_keyed=is_keyed)
+                continue
             if stream is not None:
                 branch.grow(stream)
                 continue
@@ -123,7 +133,9 @@ class Prepared:
 
     def alone(self, number: int) -> Prepared:
         """One of the cases by itself."""
-        return Prepared(self.seed, [number], one_batch=self.one_batch, files=self.files, two_inputs=self.two_inputs)
+        return Prepared(
+            self.seed, [number], one_batch=self.one_batch, files=self.files, two_inputs=self.two_inputs, live=self.live
+        )
 
     def run(self, engine: Engine) -> dict[int, Found]:
         """What an engine gives, by case."""

@@ -126,7 +126,8 @@ def _report(prepared: Prepared, engine: str, lines: Sequence[str]) -> str:
     numbers = prepared.numbers
     named = f"case {numbers[0]}" if len(numbers) == 1 else f"cases {', '.join(map(str, numbers))}"
     again = " ".join(f"--case {number}" for number in numbers) + " --batch" * prepared.one_batch
-    again += " --columns" * (prepared.files is not None)
+    again += " --columns" * (prepared.files is not None and not prepared.live)
+    again += " --live" * prepared.live
     again += " --two-inputs" * prepared.two_inputs
     return "\n".join(
         [

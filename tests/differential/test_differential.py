@@ -18,6 +18,7 @@ import pytest
 from tests.differential.__main__ import INTERPRETER, main
 from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
+from tests.differential.live import Once, live_engine
 from tests.differential.mutating import tidied
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
@@ -76,6 +77,30 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     checked = check(cases, {**INTERPRETER, "Spark": on_spark})
     assert [failure.report for failure in checked.failures] == []
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
+
+
+def _live(folder: Path, numbers: range) -> Prepared:
+    return Prepared(22, numbers, files=folder, live=True)
+
+
+@pytest.mark.classic(reason="runs are counted in this process, and stopped in the middle")
+def test_random_pipelines_live_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    cases = _live(tmp_path, range(6))
+    topology = Topology(cases.pipeline.steps)
+    assert max(topology.levels.values()) > 1
+    assert any(getattr(step.node, "function", None).__class__ is Once for step in topology.keyed)
+    checked = check(cases, {**INTERPRETER, "Spark, live": live_engine(spark)})
+    assert [failure.report for failure in checked.failures] == []
+
+
+def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
+    steps = [step.id.rpartition(".")[2] for step in Topology(_live(tmp_path, range(20)).pipeline.steps).keyed]
+    assert {"once", "panes", "totals", "later", "by clock", "twice"} <= set(steps)
+
+
+def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--live", "--local", "--cases", "40"]) == 0
+    assert "40 equal, 0 different" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
@@ -376,7 +401,7 @@ def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "no file of expected outputs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["--batch", "--columns", "--two-inputs"])
+@pytest.mark.parametrize("kind", ["--batch", "--columns", "--two-inputs", "--live"])
 @pytest.mark.parametrize("use", ["--against", "--write"])
 def test_files_of_outputs_are_of_cases_of_one_kind(kind: str, use: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

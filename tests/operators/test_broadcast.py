@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import pytest
 
 from tests.operators.streams import Event, key_of, millis
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import (
     BroadcastContext,
@@ -209,7 +209,9 @@ def test_an_idle_stream_of_rules_holds_nothing_back() -> None:
         events.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
         .key_by(key_of)
         .connect(
-            from_collection([("a", 0)])
+            # Its source goes on, so it is silent, and not at its end.
+            batched([("a", 0), *[("other", 0)] * 3], 1)
+            .filter(lambda rule: rule[0] == "a")
             .assign_timestamps_and_watermarks(idle, timestamp=lambda rule: rule[1])
             .broadcast(LIMITS)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,14 +123,15 @@ def watermarked(spark: SparkSession, folder: Path, *more: Path) -> DataFrame:
     )
 
 
-def stateful(frame: DataFrame, name: str = "first") -> DataFrame:
+def stateful(frame: DataFrame, name: str = "first", mode: str = "EventTime") -> DataFrame:
     """Adds a probe."""
-    return frame.groupBy("group").transformWithState(Probe(name), COLUMNS, "Append", "EventTime")
+    return frame.groupBy("group").transformWithState(Probe(name), COLUMNS, "Append", mode)
 
 
-def run(frame: DataFrame, checkpoint: Path) -> Run:
-    """Runs a query over what is there."""
+def run(frame: DataFrame, checkpoint: Path, *, batches: int | None = None) -> Run:
+    """Runs a query over what is there, or stops it behind a number of batches."""
     result = Run()
+    enough = threading.Event()
 
     def take(batch: DataFrame, number: int) -> None:
         batch.persist()
@@ -137,6 +139,8 @@ def run(frame: DataFrame, checkpoint: Path) -> Run:
         batch.unpersist()
         assert first == again, "a persisted batch runs the stateful steps once"
         result.batches.append(first)
+        if len(result.batches) == batches:
+            enough.set()
 
     query = (
         frame.writeStream.foreachBatch(take)
@@ -144,8 +148,13 @@ def run(frame: DataFrame, checkpoint: Path) -> Run:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
-    return result
+    if batches is None:
+        query.awaitTermination()
+        return result
+    while not enough.wait(0.1) and not query.awaitTermination(0):
+        pass
+    query.stop()
+    return Run(result.batches[:batches])
 
 
 class Probe(StatefulProcessor):

@@ -21,6 +21,8 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, Report
 from windrow_runtime.storage.values import StateCodec
 
+SECOND = timedelta(seconds=1)
+
 
 class EverySecond(WatermarkGenerator[int]):
     """Emits the time of every second element: to see one twice shows."""
@@ -89,6 +91,50 @@ def test_a_batch_that_is_run_again_finds_its_time(tmp_path: Path) -> None:
     assert files.read(5).settled
     # The file of the last batch that Spark may have to run again is there, and so are those around it.
     assert [batch for batch in range(6) if files.exists(batch)] == [3, 4, 5]
+
+
+def two_sources() -> Topology:
+    streams = [
+        from_source(CollectionSource([1])).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element
+        )
+        for _ in range(2)
+    ]
+    windows = streams[0].union(streams[1]).key_by(lambda element: 1).window(TumblingEventTimeWindows.of(SECOND))
+    return Topology(Pipeline("two", windows.reduce(max).sink_to(CollectSink[int]())).steps)
+
+
+def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Path) -> None:
+    # batch        0     1     2  |  3     4       5
+    # busy         10    20    30 |  -     50      60
+    # short        5     -     -  |  -     -       55        more than there was in the run before
+    # watermark       4     19    |  29    29      49   54
+    plan = two_sources()
+    (busy, short), (first, second) = ([step.id for step in steps] for steps in (plan.sources, plan.timestamps))
+    (window,) = (step.id for step in plan.keyed)
+    files = ClockFiles(tmp_path)
+
+    def run(planned: int) -> ClockKeeper:
+        return ClockKeeper(files, plan, None, StateCodec(), ending={busy, short}, planned=planned)
+
+    def end(keeper: ClockKeeper, batch: int, *, busy_at: int | None, short_at: int | None) -> int:
+        times = ((busy, first, busy_at), (short, second, short_at))
+        reports = [Report(step, [time], [time]) for _, step, time in times if time is not None]
+        read = {source for source, _, time in times if time is not None}
+        keeper.end_batch(batch, reports, read=read, ended=False)
+        return files.read(batch + 1).watermarks[window]
+
+    begun = run(-1)
+    assert end(begun, 0, busy_at=10, short_at=5) == 4
+    assert end(begun, 1, busy_at=20, short_at=None) == 19
+    assert end(begun, 2, busy_at=30, short_at=None) == 29
+    again = run(3)
+    # The run before has planned this batch: it tells nothing of the busy source.
+    assert end(again, 3, busy_at=None, short_at=None) == 29
+    assert end(again, 4, busy_at=50, short_at=None) == 49
+    assert end(again, 5, busy_at=60, short_at=55) == 54
+    # All of them are at their end, and the stream is not.
+    assert end(again, 6, busy_at=None, short_at=None) == 54
 
 
 def test_what_failed_has_not_seen_elements(tmp_path: Path) -> None:

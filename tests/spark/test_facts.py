@@ -59,6 +59,19 @@ def test_steps_in_a_chain_see_the_same_watermark_in_the_same_batch(two_levels: R
     assert two_levels.watermarks("second") == two_levels.watermarks("first")
 
 
+def test_in_processing_time_a_step_behind_another_sees_no_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    # This is why windrow keeps the watermark of a plan with several levels that waits for the clock.
+    orders = [order(0, "a", watermark=1000)], [order(0, "b", watermark=2000)], [order(0, "c")]
+    for number, each in enumerate(orders):
+        write_batch(tmp_path / "in", number, *each)
+    steps = stateful(watermarked(spark, tmp_path / "in"), mode="ProcessingTime")
+    found = run(stateful(steps, "second", mode="ProcessingTime"), tmp_path / "checkpoint", batches=3)
+    assert found.watermarks() == [{0}, {1000}, {2000}]
+    seen = set[int]().union(*found.watermarks("second"))
+    assert seen
+    assert max(seen) <= 0
+
+
 def test_rows_behind_the_watermark_arrive(two_levels: Run) -> None:
     # "late" has no timestamp that Spark knows of, because the watermark column is dropped before the stateful step.
     assert (0, "late") in two_levels.rows()[1]

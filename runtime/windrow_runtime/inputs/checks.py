@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from windrow.addresses.paths import is_hidden, local_path
@@ -13,11 +13,13 @@ from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
 from windrow.plan import Step
-from windrow.sources import FileSource, TextFileSource
+from windrow.sources import CollectionSource, DataFrameSource, FileSource, Source, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import open_bytes
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, source_of
+
+# Any in this module: sources of elements of every type.
 
 _LOOKED_AT: Final = 1 << 16
 
@@ -33,6 +35,16 @@ def check_bounded(sources: Iterable[Step], message: str) -> None:
                 where=step.where,
                 hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading",
             )
+
+
+def ends_when_silent(source: Source[Any], *, drain: bool) -> bool:
+    """Returns whether a source has come to its end once a batch has read nothing from it.
+
+    A collection cannot grow, nor can the rows of a static DataFrame. Other bounded sources, such as a folder, may have
+    more in a later run, unless the run ends the stream when they are read.
+    """
+    cannot_grow = isinstance(source, (CollectionSource, DataFrameSource))
+    return source.is_bounded and (drain or cannot_grow)
 
 
 def path_missing(path: str) -> SourceError:

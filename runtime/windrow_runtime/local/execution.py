@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -282,12 +282,15 @@ class Execution:
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
 
-    def end_batch(self, now: int) -> dict[str, int]:
-        """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round."""
+    def end_batch(self, now: int, ended: Collection[str] = ()) -> dict[str, int]:
+        """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round.
+
+        ``ended`` are the ids of the sources that have come to their end.
+        """
         for tracker in self.trackers.values():
             tracker.end_batch(now)
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
-        self._watermarks = watermarks_of(self.topology, self.trackers, {**self._watermarks, **of_operators})
+        self._watermarks = watermarks_of(self.topology, self.trackers, {**self._watermarks, **of_operators}, ended)
         return self._watermarks
 
     def snapshot(self) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from itertools import zip_longest
 from typing import Any
@@ -17,7 +17,7 @@ from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.inputs.checks import check_bounded, check_source_files
+from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
@@ -157,16 +157,23 @@ class _Run:
 
     def batches(self, *, drain: bool) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
-        readers = [read_batches(source_of(step), step) for step in self._topology.sources]
+        sources = self._topology.sources
+        readers = [read_batches(source_of(step), step) for step in sources]
+        ending = [ends_when_silent(source_of(step), drain=drain) for step in sources]
+        ended: set[str] = set()
         scale = TimestampScale(self._topology)
         for batches in zip_longest(*readers):
-            watermark = self._round(self._inputs(batches), watermark)
+            ended = {
+                step.id for step, ends, batch in zip(sources, ending, batches, strict=True) if ends and batch is None
+            }
+            watermark = self._round(self._inputs(batches), watermark, ended)
             scale.check(watermark)
+        ended = {step.id for step, ends in zip(sources, ending, strict=True) if ends}
         # The watermark of the last batch still has to take effect, and what comes of it may make another.
-        while (following := self._round({}, watermark)) != watermark:
+        while (following := self._round({}, watermark, ended)) != watermark:
             watermark = following
         if drain:
-            self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP))
+            self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)
 
     def warn_of_unfired(self) -> None:
         """Warns of windows and timers that wait for the clock when the run is over: time does not pass any more."""
@@ -214,7 +221,9 @@ class _Run:
                 inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
         return inputs
 
-    def _round(self, inputs: dict[Port, Elements], watermark: Mapping[str, int]) -> dict[str, int]:
+    def _round(
+        self, inputs: dict[Port, Elements], watermark: Mapping[str, int], ended: Collection[str]
+    ) -> dict[str, int]:
         now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owner(self._topology.sinks, self._query)
@@ -228,4 +237,4 @@ class _Run:
             else:
                 self._outputs[step.id].write(self._batch, taken.values)
         self._batch += 1
-        return self.execution.end_batch(now)
+        return self.execution.end_batch(now, ended)

@@ -18,8 +18,8 @@ from windrow.panes import PaneInfo
 from windrow.plan import Step
 from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
-from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.errors import lifecycle_errors
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.operators.errors import call_description, lifecycle_errors
 from windrow_runtime.operators.recording import Witness
 from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.handles import StateStore
@@ -30,6 +30,9 @@ from windrow_runtime.operators.topology import uses_clock
 
 FIRINGS_AT_ONCE: Final = 1024
 """An advance pauses after this many timers, so that the engine can take what was emitted."""
+
+LONGEST_CHAIN: Final = 10_000
+"""How many timers may follow each other at the end of the stream, each set by the callback of the one before."""
 
 
 class Metrics:
@@ -194,13 +197,68 @@ class KeyedOperator(ABC):
         return self._firing(self.state.processing_timers, self.current_processing_time - 1, event_time=False)
 
     def _firing(self, timers: TimerQueue, until: int, *, event_time: bool) -> Iterator[None]:
+        is_last = event_time and self.current_watermark == MAX_TIMESTAMP
+        chains = _Chains(timers) if is_last else None
         for fired in count(1):
             due = timers.pop_due(until)
             if due is None:
                 return
             self.on_timer(*due, event_time)
+            if chains is not None and chains.grow(*due) > LONGEST_CHAIN:
+                raise self._endless(*due)
             if fired % FIRINGS_AT_ONCE == 0:
                 yield
+
+    def _endless(self, time: int, key: Hashable, namespace: Any) -> UnsupportedOperationError:
+        """The error for timers that follow each other when no time is left that could pass."""
+        step: Step | None = getattr(self, "step", None)  # a harness has no plan
+        window = NOTHING if namespace is None else namespace
+        cure = (
+            "set no other timer when the context's current_watermark is windrow.time.MAX_TIMESTAMP"
+            if namespace is None
+            else "give the windows an end, or end the trigger: or_finally(trigger, until)"
+        )
+        return UnsupportedOperationError(
+            "a timer sets its successor without end, and the stream is at its end",
+            given=f"{call_description(key, window=window)}: {LONGEST_CHAIN} timers in event time, one set by the "
+            f"other, the last of them for {time}",
+            expected=f"at most {LONGEST_CHAIN} timers that follow each other behind the last watermark",
+            where=None if step is None else step.where,
+            hint=f"{cure}; or leave the end of the stream open by run(pipeline, drain=False) or stop()",
+        )
+
+
+class _Chains:
+    """Measures, while timers fire at the end of the stream, how many of them each timer has before it.
+
+    Only timers that another one's callback has set have any. Those of a window that ends are not counted before its
+    end, where they cease.
+    """
+
+    __slots__ = ("_lengths", "_mark", "_timers")
+
+    def __init__(self, timers: TimerQueue) -> None:
+        self._timers = timers
+        self._lengths: dict[tuple[Hashable, Any, int], int] = {}
+        self._mark = timers.mark()
+
+    def grow(self, time: int, key: Hashable, namespace: Any) -> int:
+        """Note the timers that the callback of a timer has set; returns how many timers have led to these."""
+        length = self._lengths.pop((key, namespace, time), 0)
+        if time >= _end_of(namespace):
+            length += 1
+        longest = 0
+        for timer in self._timers.since(self._mark):
+            self._lengths[timer] = longest = length
+        self._mark = self._timers.mark()
+        return longest
+
+
+def _end_of(namespace: Any) -> int:
+    """The last timestamp of a window; the lowest one for what has no end, such as the timers of a key itself."""
+    last_of = getattr(namespace, "max_timestamp", None)
+    last: int = MAX_TIMESTAMP if last_of is None else last_of()
+    return MIN_TIMESTAMP if last == MAX_TIMESTAMP else last
 
 
 class TimeContext:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from windrow.errors import warn
@@ -122,7 +122,7 @@ class InputWatermark(Protocol):
 
 
 def watermarks_of(
-    topology: Topology, inputs: Mapping[str, InputWatermark], before: Mapping[str, int]
+    topology: Topology, inputs: Mapping[str, InputWatermark], before: Mapping[str, int], ended: Collection[str] = ()
 ) -> dict[str, int]:
     """The watermark of each keyed step, each sink and each union, by id.
 
@@ -130,21 +130,39 @@ def watermarks_of(
         topology: The steps.
         inputs: The watermarks from which those of the others follow: of timestamp-assigning steps, or of sources.
         before: The watermarks so far, by id; they never fall.
+        ended: The ids of the sources that have come to their end. As in Flink they are at the end of time, and hold
+            back none. When all have, the stream is over: whether time ends then is for the run to say, and each source
+            counts with its own watermark again.
     """
     found: dict[str, _Watermark | None] = {}
+    over = _all_behind(topology, ended)
 
     def reaching(step: Step) -> _Watermark | None:
         if step.id not in found:
             own = inputs.get(step.id)
-            if own is not None:
+            if step.id in over:
+                found[step.id] = _Watermark(MAX_TIMESTAMP, idle=False)
+            elif own is not None:
                 found[step.id] = _Watermark(own.current, own.idle)
             else:
-                upstream = [each for each in map(reaching, map(topology.step, step.inputs)) if each is not None]
+                going_on = [topology.step(source) for source in step.inputs if source not in over]
+                upstream = [each for each in map(reaching, going_on) if each is not None]
                 found[step.id] = _behind(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return found[step.id]
 
     steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, (SinkNode, UnionNode))]
     return {step.id: MIN_TIMESTAMP if (known := reaching(step)) is None else known.current for step in steps}
+
+
+def _all_behind(topology: Topology, ended: Collection[str]) -> set[str]:
+    """The ids of the steps to which no source gives elements any more, while others go on."""
+    over = {step.id for step in topology.sources if step.id in ended}
+    if len(over) == len(topology.sources):
+        return set()
+    for step in topology.steps:
+        if step.inputs and over.issuperset(step.inputs):
+            over.add(step.id)
+    return over
 
 
 class _Watermark(NamedTuple):

@@ -9,13 +9,14 @@ beyond waits for the end of the stream.
 Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
 behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
 as the interpreter does, stores it in a file, and the workers read it when the next one begins. A batch that is run
-again finds the same file.
+again finds the same file. So it is for a plan that waits for the clock, with keyed steps behind each other: Spark gives
+its watermark to the first stateful operator alone then.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -123,6 +124,7 @@ class BatchClock:
     now: StoredTime | None = None  # None: Spark's clock
     ended: bool = False  # whether the stream is at its end
     trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of the timestamp-assigning steps, by step id
+    ended_sources: Sequence[int] = ()  # the places, among all sources, of those that have come to their end
 
     @property
     def settled(self) -> bool:
@@ -237,16 +239,26 @@ class ClockKeeper:
     """Computes the time of the next batch when one has ended.
 
     A clock of the user's gives processing time in milliseconds; without one Spark's is used. The codec writes the
-    memory of watermark generators.
+    memory of watermark generators. The sources ``ending``, by step id, have come to their end once a batch has read
+    nothing from them. Batches up to ``planned`` say nothing of it: an earlier run has planned them.
     """
 
     def __init__(
-        self, files: ClockFiles, topology: Topology, clock: Callable[[], int] | None, codec: StateCodec
+        self,
+        files: ClockFiles,
+        topology: Topology,
+        clock: Callable[[], int] | None,
+        codec: StateCodec,
+        *,
+        ending: Collection[str] = (),
+        planned: int = -1,
     ) -> None:
         self._files = files
         self._codec = codec
         self._topology = topology
         self._clock = clock
+        self._ending = ending
+        self._planned = planned
         # The trackers behind the batches before one, with the number of that one.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
 
@@ -255,8 +267,11 @@ class ClockKeeper:
         if self._clock is not None and not self._files.exists(0):
             self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
-    def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
-        """Compute and store the time of the batch behind ``batch``, from the reports of its tasks, in order."""
+    def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool, read: Collection[str] = ()) -> None:
+        """Compute and store the time of the batch behind ``batch``, from the reports of its tasks, in order.
+
+        ``read`` are the ids of the sources that the batch has read something from.
+        """
         if self._files.exists(batch + 1):
             # The batch was run before, and perhaps the next one as well: the stored time stays.
             return
@@ -270,9 +285,15 @@ class ClockKeeper:
         for tracker in trackers.values():
             tracker.end_batch(now)
         ended = ended or stored.ended
+        places = [
+            place
+            for place, step in enumerate(self._topology.sources)
+            if step.id not in read and self._has_ended(step.id, batch, was_over=place in stored.ended_sources)
+        ]
+        over = {self._topology.sources[place].id for place in places}
         watermarks = {
             step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
-            for step, watermark in watermarks_of(self._topology, trackers, stored.watermarks).items()
+            for step, watermark in watermarks_of(self._topology, trackers, stored.watermarks, over).items()
         }
         self._files.write(
             batch + 1,
@@ -283,9 +304,14 @@ class ClockKeeper:
                 now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
+                ended_sources=places,
             ),
         )
         self._known = (batch + 1, trackers)
+
+    def _has_ended(self, source: str, batch: int, *, was_over: bool) -> bool:
+        """Returns whether a source of which a batch has read nothing has come to its end."""
+        return source in self._ending and (was_over or batch > self._planned)
 
     def _trackers_of(self, batch: int, stored: BatchClock) -> dict[str, WatermarkTracker]:
         known, trackers = self._known

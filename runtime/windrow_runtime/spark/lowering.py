@@ -25,7 +25,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, is_keyed, source_of, uses_clock
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
-from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
+from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.spark.exchange.picklable import check_picklable
@@ -122,15 +122,22 @@ def steps_by_clock(topology: Topology) -> list[Step]:
 
 
 def keeps_clock(topology: Topology, *, own_clock: bool) -> bool:
-    """Returns whether windrow keeps the time of each batch of a plan; the user's own clock asks for it."""
-    return bool(topology.keyed) and (own_clock or needs_keeper(topology))
+    """Returns whether windrow keeps the time of each batch of a plan; the user's own clock asks for it.
+
+    A query that waits for the clock runs in Spark's mode for processing time, in which Spark gives its watermark to the
+    first stateful operator alone. So does the end of the stream, which is a watermark, too.
+    """
+    is_deep = max(topology.levels.values(), default=0) > 1
+    return bool(topology.keyed) and (
+        own_clock or needs_keeper(topology) or (is_deep and bool(steps_by_clock(topology)))
+    )
 
 
 def time_of(topology: Topology, *, own_clock: bool) -> str:
-    """Names the kind of time by which a plan's query runs. Stored state depends on it, so it never changes."""
+    """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it."""
     if keeps_clock(topology, own_clock=own_clock):
-        return "a watermark or clock that windrow keeps"
-    return "processing time" if steps_by_clock(topology) else "event time"
+        return KEPT_TIME
+    return PROCESSING_TIME if steps_by_clock(topology) else EVENT_TIME
 
 
 class Lowered:

@@ -22,9 +22,9 @@ from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
-from windrow_runtime.inputs.checks import check_bounded, check_source_files
+from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of, topology_of
+from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
@@ -361,7 +361,15 @@ class SparkRunner:
             claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
             keeper = None
             if lowered.clock is not None:
-                keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)
+                sources = lowered.topology.sources
+                keeper = ClockKeeper(
+                    lowered.clock,
+                    lowered.steps.topology,
+                    self._clock,
+                    lowered.codec,
+                    ending={step.id for step in sources if ends_when_silent(source_of(step), drain=drain)},
+                    planned=checkpoint.last_planned(),
+                )
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()
@@ -426,7 +434,8 @@ class SparkRunner:
                 raise UnsupportedOperationError(
                     "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
                     given=sink_of(step).describe(),
-                    expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's",
+                    expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's, "
+                    "and no keyed step behind another one if one of them waits for the clock",
                     where=step.where,
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )

@@ -170,6 +170,17 @@ class TimerQueue:
         if len(self._heap) > 64 + 4 * len(self._active):
             self._fill_heap()
 
+    def mark(self) -> int:
+        """The number of the next timer that is set."""
+        return self._next
+
+    def since(self, mark: int) -> Iterator[tuple[Hashable, Any, int]]:
+        """Key, namespace and time of each timer that was set since a mark was taken, and is set still."""
+        for timer in reversed(self._active):
+            if self._active[timer] < mark:
+                return
+            yield timer
+
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
         """Take the earliest timer at or before ``time``: its time, key and namespace."""
         if time > self._horizon:

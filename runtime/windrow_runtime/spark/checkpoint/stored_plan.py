@@ -15,11 +15,17 @@ from windrow_runtime.columnar.forms.sink_form import PlanForm
 from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.spark.checkpoint.adopted_clock import adopt_clock
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, state_ids, step_changes, step_shape
 from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
+
+EVENT_TIME: Final = "event time"
+PROCESSING_TIME: Final = "processing time"
+KEPT_TIME: Final = "a watermark or clock that windrow keeps"
+"""The kinds of time by which a query runs."""
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
@@ -68,6 +74,8 @@ def resume(
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
     kind of time by which the query runs cannot change, nor the parallelism. Without forms no step runs on columns.
+    Windrow keeps the watermark from now on where earlier versions left it to Spark, which showed it to the first level
+    of keyed steps alone.
     ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
     """
     check_accepted(topology, accepted)
@@ -96,9 +104,11 @@ def resume(
                 hint=_HINT if changes else _MOVED_HINT,
             )
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
-        if steps != stored.steps:
+        if stored.time != time:
+            adopt_clock(checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.stampers(step)})
+        if steps != stored.steps or stored.time != time:
             # The next run has to read the state that this one stores.
-            stored = replace(stored, steps=steps)
+            stored = replace(stored, steps=steps, time=time)
             checkpoint.plan.write(stored)
     if checkpoint.streams.read() != streams:
         checkpoint.streams.write(streams)
@@ -166,7 +176,7 @@ def _changes(
         if name not in shapes:
             part = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
             yield f"{name.lstrip('#')} ({part}) is gone"
-    if stored.time != time:
+    if stored.time != time and not _is_adopted(stored.time, time, topology):
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
@@ -182,3 +192,8 @@ def _changes(
             yield f"{step.where}: its state lies in columns, and it would run without ({form})"
         elif isinstance(form, OnColumns) and form.state_text != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"
+
+
+def _is_adopted(before: str, now: str, topology: Topology) -> bool:
+    """Returns whether windrow takes over a watermark from Spark, which deeper levels of keyed steps never saw."""
+    return (before, now) == (PROCESSING_TIME, KEPT_TIME) and max(topology.levels.values(), default=0) > 1

@@ -21,6 +21,8 @@ OPEN_WINDOWS: Final = 4
 TIMERS: Final = 5
 STATE_BYTES: Final = 6
 WATERMARK: Final = 7
+ROWS_READ: Final = 8
+"""Of a source: what Spark gave its stage, files and ranges among them. A source without any had nothing to read."""
 
 
 def facts_of(step: str, found: Counter[int]) -> list[Count]:

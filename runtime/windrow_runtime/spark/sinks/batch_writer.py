@@ -22,7 +22,7 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.facts import Count
+from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
@@ -151,7 +151,8 @@ class BatchWriter:
         self._ended = RowKind.END in values
         if self.keeper is not None:
             reports = [Report(*report) for report in values[RowKind.REPORTS]]
-            self.keeper.end_batch(batch, reports, ended=self._ended)
+            read = {step for step, name, _ in self._facts if name == ROWS_READ}
+            self.keeper.end_batch(batch, reports, read=read, ended=self._ended)
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:

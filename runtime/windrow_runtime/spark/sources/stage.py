@@ -15,7 +15,7 @@ from windrow_runtime.inputs.text_blocks import without_elements
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, RECORDS_OUT, ROWS_READ, WATERMARK, Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, notes_number, packed_batch
 from windrow_runtime.spark.faults import failures_marked
@@ -81,7 +81,8 @@ class SourceStage:
             if self.note is not None and (number := current_batch()) is not None:
                 self.note.note(number)
             with closing(_Task(self)) as task:
-                yield from task.run(given if self.open is None else self.open(given))
+                rows = task.counted(given)
+                yield from task.run(rows if self.open is None else self.open(rows))
 
 
 class _Task:
@@ -121,12 +122,19 @@ class _Task:
             )
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
+        self._rows_read = 0
 
     def close(self) -> None:
         with ExitStack() as stack:
             for part in (self._writer, self._aside, self._fragment):
                 if part is not None:
                     stack.callback(part.close)
+
+    def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Counts the rows of Spark's batches, which are records or name files and ranges."""
+        for batch in batches:
+            self._rows_read += batch.num_rows
+            yield batch
 
     def run(self, batches: Iterator[Any]) -> Iterator[Any]:
         fragment, packer, scan = self._fragment, self._packer, self._scan
@@ -210,6 +218,8 @@ class _Task:
             counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - self._malformed))
         if self._malformed:
             counts.append((step, "records_malformed", self._malformed))
+        if self._rows_read:
+            counts.append((step, ROWS_READ, self._rows_read))
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts

@@ -1,0 +1,170 @@
+"""Timers that set their successors have to come to an end when the stream does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.spark.comparison import Event
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import UnsupportedOperationError
+from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.time import MAX_TIMESTAMP
+from windrow.triggers import ContinuousEventTimeTrigger, Trigger, TriggerContext, TriggerResult
+from windrow.windows import GlobalWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.operator import LONGEST_CHAIN
+from windrow_runtime.testing import PushSource, StreamHarness
+
+# Any in this module: results of every type.
+
+MINUTE = 60_000
+START = 10**12
+
+
+def keyed(*times: int) -> KeyedStream[Event, str]:
+    events = [Event("a", at, number) for number, at in enumerate(times)]
+    return (
+        from_source(CollectionSource(events, batch_size=1))
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at)
+        .key_by(lambda event: event.key)
+    )
+
+
+class EachMinute(KeyedProcessFunction[str, Event, int]):
+    """Emits the time once a minute, for ever or until a time."""
+
+    def __init__(self, until: int = MAX_TIMESTAMP) -> None:
+        self.until = until
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> None:
+        context.timer_service.register_event_time_timer(value.at + MINUTE)
+
+    def on_timer(self, timestamp: int, context: KeyedProcessContext[str]) -> Iterator[int]:
+        if timestamp < self.until:
+            context.timer_service.register_event_time_timer(timestamp + MINUTE)
+        yield timestamp
+
+
+class Both(KeyedCoProcessFunction[str, Event, Event, int]):
+    def process_element1(self, value: Event, context: Any) -> None:
+        context.timer_service.register_event_time_timer(value.at + MINUTE)
+
+    def process_element2(self, value: Event, context: Any) -> None:
+        """Sets no timer."""
+
+    def on_timer(self, timestamp: int, context: Any) -> Iterator[int]:
+        context.timer_service.register_event_time_timer(timestamp + MINUTE)
+        yield timestamp
+
+
+class Sloppy(Trigger[Event, Any]):
+    """Sets timers behind the end of its window."""
+
+    def on_element(self, element: Event, timestamp: int, window: Any, context: TriggerContext) -> TriggerResult:
+        context.register_event_time_timer(timestamp + MINUTE)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, context: TriggerContext) -> TriggerResult:
+        context.register_event_time_timer(time + MINUTE)
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time: int, window: Any, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Any, context: TriggerContext) -> None:
+        """Leaves its timers behind."""
+
+
+def _count(key: str, window: Any, elements: Iterable[Event]) -> Sequence[int]:
+    return [sum(1 for _ in elements)]
+
+
+def process() -> DataStream[Any]:
+    return keyed(0).process(EachMinute(), name="minutes")
+
+
+def connected() -> DataStream[Any]:
+    return keyed(0).connect(keyed(0)).process(Both(), name="minutes")
+
+
+def in_all_time() -> DataStream[Any]:
+    return keyed(0).window(GlobalWindows.create()).trigger(Sloppy()).apply(_count, name="minutes")
+
+
+def sloppy() -> DataStream[Any]:
+    windows = keyed(0).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
+    return windows.trigger(Sloppy()).apply(_count, name="minutes")
+
+
+@pytest.mark.parametrize("stream", [process, connected, in_all_time, sloppy])
+def test_a_chain_of_timers_without_end_is_an_error(stream: Callable[[], DataStream[Any]]) -> None:
+    sink = CollectSink[Any]()
+    pipeline = Pipeline("endless", stream().returns(int).sink_to(sink))
+    with pytest.raises(UnsupportedOperationError, match="sets its successor without end") as caught:
+        LocalRunner().run(pipeline)
+    text = str(caught.value)
+    assert "minutes" in str(caught.value.where)
+    assert "test_endless_timers.py:" in str(caught.value.where)
+    assert "key 'a'" in text
+    assert "drain=False" in text
+    LocalRunner().run(pipeline, drain=False)
+
+
+def test_a_chain_without_end_is_an_error_in_a_harness() -> None:
+    source = PushSource(Event)
+    minutes = from_source(source).key_by(lambda event: event.key).process(EachMinute(), name="minutes")
+    with StreamHarness(minutes, source) as harness:
+        harness.process_element(Event("a", 0, 0), timestamp=0)
+        harness.process_watermark(100 * MINUTE)
+        assert len(harness.take_output()) == 100
+        with pytest.raises(UnsupportedOperationError, match="without end"):
+            harness.process_watermark(MAX_TIMESTAMP)
+
+
+def test_a_continuous_trigger_fires_the_window_of_all_time_once_at_the_end() -> None:
+    trigger = ContinuousEventTimeTrigger.of(timedelta(minutes=1))
+    sink = CollectSink[int]()
+    fired = keyed(0, 1).window(GlobalWindows.create()).trigger(trigger).apply(_count).returns(int)
+    assert LocalRunner().run(Pipeline("once", fired.sink_to(sink))).collected(sink) == [2]
+
+
+def test_a_long_chain_before_the_end_is_none() -> None:
+    # A watermark that jumps by a month fires all timers on its way; so does one a minute until then.
+    days = 30 * 24 * 60 * MINUTE
+    sink = CollectSink[int]()
+    pipeline = Pipeline(
+        "long", keyed(START, START + days).process(EachMinute(START + days - 1)).returns(int).sink_to(sink)
+    )
+    result = LocalRunner().run(pipeline)
+    assert len(result.collected(sink)) == 30 * 24 * 60 + 1
+    assert len(result.collected(sink)) > LONGEST_CHAIN
+
+
+def test_a_chain_that_ends_with_its_window_is_none() -> None:
+    # One pane each second of a window of a day, all of them at the end of the stream.
+    windows = keyed(0).window(TumblingEventTimeWindows.of(timedelta(days=1)))
+    sink = CollectSink[int]()
+    fired = windows.trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1))).apply(_count).returns(int)
+    assert len(LocalRunner().run(Pipeline("day", fired.sink_to(sink))).collected(sink)) == 24 * 60 * 60
+
+
+class Fan(EachMinute):
+    """Sets many timers at once, which have no successors."""
+
+    def on_timer(self, timestamp: int, context: KeyedProcessContext[str]) -> Iterator[int]:
+        if timestamp == MINUTE:
+            for number in range(2 * LONGEST_CHAIN):
+                context.timer_service.register_event_time_timer(MINUTE + 1 + number)
+        yield timestamp
+
+
+def test_many_timers_of_one_callback_are_no_chain() -> None:
+    sink = CollectSink[int]()
+    result = LocalRunner().run(Pipeline("fan", keyed(0).process(Fan()).returns(int).sink_to(sink)))
+    assert len(result.collected(sink)) == 2 * LONGEST_CHAIN + 1
