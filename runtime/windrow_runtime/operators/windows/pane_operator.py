@@ -94,6 +94,10 @@ class PaneOperator(WindowOperator):
             self.witness.merges(key, merge.sources, merge.into)
         for source, other in before:
             panes.absorb(other, same_window=source == merge.into)
+        context = self._trigger_context.at(key, merge.into, entry)
+        if panes.fresh and self._whole.is_finished(context):
+            # The elements that wait in one of the windows would wait for ever.
+            self._whole.begin_anew(merge.into, context)
         if self._combine is not None:
             stamps = [other.stamp for _, other in before if other.stamp is not None]
             panes.stamp = self._combine(stamps, default=None)
