@@ -17,6 +17,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windowed import MergingWindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow
 from windrow_runtime.operators.windows.merging import add_session, add_window
+from windrow_runtime.operators.windows.session_order import SessionOrder
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Key, window, values.
@@ -145,9 +146,10 @@ def test_a_watermark_that_holds_changes_nothing(events: list[Event], gap: int, a
 @given(st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), max_size=20))
 def test_a_session_is_added_as_any_merging_window_is(spans: list[tuple[int, int]]) -> None:
     live: list[TimeWindow] = []
+    order = SessionOrder(1)
     reference: list[TimeWindow] = []
     for start, length in spans:
         window = TimeWindow(start, start + length)
         gap = EventTimeSessionWindows.with_gap(timedelta(milliseconds=1))
-        assert add_session(live, window) == add_window(reference, window, gap)
+        assert add_session(live, window, "key", order) == add_window(reference, window, gap)
         assert live == reference

@@ -31,6 +31,7 @@ from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
+from windrow_runtime.operators.windows.session_order import SessionOrder
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
 # Any in this module: windows, elements and results of every type pass through.
@@ -73,6 +74,8 @@ class WindowOperator(KeyedOperator):
             isinstance(self.assigner, SessionWindows)
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
+        if self.merging is not None:
+            self.live_order = SessionOrder(1)
         self.contents = contents_for(node.function, evicting=node.evictor is not None, merging=self.merging is not None)
         if node.may_leave_unfired:
             self.counts_unfired = True
@@ -88,6 +91,8 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
+        if self.merging is not None:
+            self.live_order.clear()
         if (state.tables or state.sessions) and not self.keeps_tables:
             self._take_from_tables()
         if self._staggered is not None:
@@ -163,7 +168,7 @@ class WindowOperator(KeyedOperator):
                         window = self._add_to_live(key, key_state, assigned, value)
                     if is_event_time and window.max_timestamp() + lateness <= watermark:
                         if merging is not None:
-                            key_state.live.remove(window)
+                            self._not_live(key, key_state, window)
                         continue
                     skipped = False
                     try:
@@ -247,7 +252,7 @@ class WindowOperator(KeyedOperator):
         if not self._are_sessions:
             result, merges = add_window(live, window, self.merging)
         elif live:
-            result, merges = add_session(live, window)
+            result, merges = add_session(live, window, key, self.live_order)
         else:
             live.append(window)
             return window
@@ -340,6 +345,11 @@ class WindowOperator(KeyedOperator):
             expected="a merged window whose last timestamp is after the processing time",
         )
 
+    def _not_live(self, key: Hashable, key_state: KeyState, window: Any) -> None:
+        place = key_state.live.index(window)
+        del key_state.live[place]
+        self.live_order.gone(key, place)
+
     # Timers
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
@@ -358,7 +368,9 @@ class WindowOperator(KeyedOperator):
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
-        if self.merging is not None and (key_state is None or window not in key_state.live):
+        if self.merging is not None and (
+            key_state is None or (window not in key_state.windows and window not in key_state.live)
+        ):
             # A timer that the trigger left behind when its window merged away or was cleaned up.
             return
         if key_state is None:
@@ -407,7 +419,7 @@ class WindowOperator(KeyedOperator):
         entry.window_state = None
         entry.trigger_state = None
         if self.merging is not None:
-            key_state.live.remove(window)
+            self._not_live(key, key_state, window)
 
     # Firing
 
