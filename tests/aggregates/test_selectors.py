@@ -230,6 +230,22 @@ class Clamped:
         self._a = min(value, 100)
 
 
+FORMAT, STATIC = "%d", "no directive"
+FORMATS = {"static": "no directive"}
+
+
+def formatted(value: Any, text: str = STATIC) -> Any:
+    return text % value  # Python raises
+
+
+def formatted_as(text: str, value: Any) -> Any:
+    return text % value
+
+
+def joined() -> str:
+    return STATIC + FORMAT
+
+
 CALLS: dict[str, Callable[..., Any]] = {"inc": lambda value: value, "next": iter(range(9)).__next__}
 SEEN: dict[str, list[Any]] = {"seen": []}
 
@@ -240,6 +256,13 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: 1 if r.a is None else 2, "asks `is`"),
     (lambda r: r.a % r.b == "x", "may format a text"),
     (lambda r: "static" % r.tags, "may format a text"),  # noqa: F507, UP031  what is tested
+    (lambda r: FORMAT % r.a, "may format a text"),
+    (lambda r: STATIC % r.a, "may format a text"),
+    (lambda r: FORMATS["static"] % r.a, "may format a text"),
+    (lambda r, text=STATIC: text % r.a, "takes other arguments than an element"),
+    (lambda r: formatted(r.a), "may format a text"),
+    (lambda r: formatted_as(STATIC, r.a), "may format a text"),
+    (lambda r: joined() % r.a, "may format a text"),
     (lambda r: f"{r.a}", "makes a text"),
     (lambda r: [r.a], "computes with a constant of type list"),
     (lambda r: {r.a}, "makes a collection"),
@@ -320,12 +343,12 @@ TEXTS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: r.a.split("/")[2], ".a.split('/')[2]"),
     (lambda r: "x" in r.a, "'x' in .a"),
     (lambda r: r.a in {3, 4}, ".a in {3, 4}"),
-    (lambda r: PLACES.get(r.a, "none"), "{1: 'here', 2: 'there'}.get(.a, 'none')"),
+    (lambda r: PLACES.get(r.a, "none"), "PLACES.get(.a, 'none')"),
     (lambda r: (r.a,), "(.a,)"),
     (lambda r: Point(r.a, y=2.5), "Point(x=.a, y=2.5)"),
     (lambda r: Point(*(r.a, r.b)), "Point(x=.a, y=.b)"),
     (lambda r: Point(x=r.a), "Point(x=.a, y=None)"),
-    (lambda r: abs(r.a) * factor, "abs(.a) * 3"),
+    (lambda r: abs(r.a) * factor, "abs(.a) * factor"),
     (lambda r: datetime.fromtimestamp(r.a // 1000, UTC).strftime("%H"), "utc(.a // 1000).strftime('%H')"),
     (lambda r: datetime.fromtimestamp(r.a, UTC).strftime("%H"), "utc(.a).strftime('%H')"),
 ]

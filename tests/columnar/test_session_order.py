@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar.windows.sessions import _contents_in_order
 from windrow_runtime.operators.windows.merging import add_session
-from windrow_runtime.operators.windows.session_order import SessionOrder
 
 
 def as_the_general_operator(windows: list[tuple[int, int]]) -> list[int]:
     """Rows in the order in which sessions hold them, which stand in the order of their births."""
     live: list[TimeWindow] = []
-    order = SessionOrder(1)
     held: dict[TimeWindow, list[int]] = {}
     for row, (start, end) in enumerate(windows):
-        into, merges = add_session(live, TimeWindow(start, end), "key", order)
+        into, merges = add_session(live, TimeWindow(start, end))
         for merge in merges:
             held[merge.into] = [member for source in merge.sources for member in held.pop(source)]
         held.setdefault(into, []).append(row)

@@ -12,12 +12,17 @@ import dataclasses
 import datetime
 import dis
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
-from types import CellType, CodeType, FunctionType, MemberDescriptorType
+from functools import partial
+from itertools import pairwise
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
-from windrow.expressions.recorder import SCALARS, Made, Members, Recorder, RefusedError, Table, call, result_of
+from windrow.expressions.recorder import SCALARS, Made, Members, RefusedError, Table, call, is_recorder, result_of
+from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Expression, Record
+from windrow.plan.records import hook_of
 
 __all__ = ["callable_with_proxies"]
 
@@ -87,6 +92,12 @@ _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSI
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _AS_THEY_ARE: Final = (abs, min, max, datetime.UTC)  # they ask the proxies themselves
 
+_TEXT_MAKERS: Final = frozenset({"hex", "to_bytes", "tzname"})
+_MAKES_TUPLES: Final = frozenset(
+    {"BUILD_LIST", "BUILD_TUPLE", "INTRINSIC_LIST_TO_TUPLE", "LIST_EXTEND", "LIST_TO_TUPLE"}
+)
+_LONGEST: Final = 200_000  # bytes of code that are looked at
+
 _CALLS: Final[Mapping[object, Callable[[object], object]]] = {
     int: lambda value: call("int", value, int),
     float: lambda value: call("float", value, float),
@@ -94,37 +105,102 @@ _CALLS: Final[Mapping[object, Callable[[object], object]]] = {
 }
 
 
-def callable_with_proxies(function: FunctionType) -> Callable[[object], object]:
+def callable_with_proxies(function: FunctionType, around: Surroundings) -> Callable[[object], object]:
     """Makes the copy of a function of one argument; refuses one that does more than an expression."""
     code = function.__code__
     if code.co_argcount != 1 or code.co_kwonlyargcount or code.co_flags & _VARIADIC:
         raise RefusedError("takes other arguments than an element")
-    return _copied(function, ())
+    return _Copies(function, around).copied(function)
 
 
-def _copied(function: FunctionType, outer: tuple[FunctionType, ...]) -> FunctionType:
-    if function in outer:
-        raise RefusedError(f"calls {function.__name__}, which calls itself")
-    code = function.__code__
-    _check(code)
-    names = _names(code)
-    around = (*outer, function)
-    known = {name: _stand_in(name, _global(function, name), around) for name in names}
-    cells: tuple[CellType, ...] | None = None
-    if function.__closure__ is not None:
-        pairs = zip(code.co_freevars, function.__closure__, strict=True)
-        cells = tuple([CellType(_stand_in(name, _content(name, cell), around)) for name, cell in pairs])
-    constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
-    # Without built-in functions of its own, a function that is called finds none but those above.
-    copy = FunctionType(
-        code.replace(co_consts=constants), {**known, "__builtins__": {}}, function.__name__, None, cells
-    )
-    defaults = function.__defaults__ or ()
-    copy.__defaults__ = tuple([_stand_in("a default", each, around) for each in defaults])
-    copy.__kwdefaults__ = {
-        name: _stand_in(name, each, around) for name, each in (function.__kwdefaults__ or {}).items()
-    }
-    return copy
+class _Copies:
+    """Copies a function and the functions that it calls, each once."""
+
+    def __init__(self, root: FunctionType, around: Surroundings) -> None:
+        self._root = root
+        self._around = around
+        self._made: dict[FunctionType, Callable[..., object]] = {}
+        self._begun: set[FunctionType] = set()
+
+    def copied(self, function: FunctionType) -> Callable[..., object]:
+        made = self._made.get(function)
+        if made is None:
+            if function in self._begun:
+                raise RefusedError(f"calls {function.__name__}, which calls itself")
+            self._begun.add(function)
+            made = self._made[function] = self._copy(function)
+        return made
+
+    def _copy(self, function: FunctionType) -> Callable[..., object]:
+        around = self._around
+        code: CodeType = around.read(function, lambda owner: owner.__code__)
+        instructions = _instructions(code)
+        _check(code, instructions)
+        names = {each.argval: None for each in instructions if each.opname == "LOAD_GLOBAL"}
+        values = {name: around.read(function, partial(_global, name=name)) for name in names}
+        contents = {}
+        for place, name in enumerate(code.co_freevars if function.__closure__ is not None else ()):
+            contents[name] = around.read(function, partial(_content, place=place))
+            if contents[name] is Ellipsis:
+                raise RefusedError(f"uses {name}, which has no value yet")
+        around.add_code(_constants(instructions))
+        formats, has_texts = _formats(instructions, {**values, **contents}), _has_texts(code, instructions)
+        if formats and has_texts:
+            raise RefusedError("may format a text")
+        around.formats, around.has_texts = around.formats or formats, around.has_texts or has_texts
+        around.has_tuples = around.has_tuples or _has_tuples(code, instructions, is_helper=function is not self._root)
+        known = {name: self._stand_in(name, value) for name, value in values.items()}
+        cells = tuple([CellType(self._stand_in(name, value)) for name, value in contents.items()])
+        constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
+        # Without built-in functions of its own, a function that is called finds none but those above.
+        copy = FunctionType(
+            code.replace(co_consts=constants),
+            {**known, "__builtins__": {}},
+            function.__name__,
+            None,
+            None if function.__closure__ is None else cells,
+        )
+        positional = code.co_varnames[: code.co_argcount]
+        defaults: tuple[object, ...] = around.read(function, lambda owner: owner.__defaults__) or ()
+        named = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+        copy.__defaults__ = tuple([self._stand_in(name, each, "a default") for name, each in named])
+        by_name: dict[str, object] = around.read(function, lambda owner: owner.__kwdefaults__) or {}
+        copy.__kwdefaults__ = {name: self._stand_in(name, each) for name, each in by_name.items()}
+        if function is self._root:
+            return copy
+
+        def counted(*args: object, **kwargs: object) -> object:
+            around.budget.spend()
+            return copy(*args, **kwargs)
+
+        return counted
+
+    def _stand_in(self, name: str, value: Any, what: str | None = None) -> object:
+        """Returns what a function gets in place of the value of a variable around it; refuses other values."""
+        around, kind = self._around, type(value)
+        if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
+            around.name(value, name)
+            return value
+        if kind in (set, frozenset):
+            return Members(value, name, around.note)
+        if kind is dict and around.read(self._root, lambda _: {*map(type, value.values())} <= SCALARS):
+            # A constant key gives the value itself, which must not do anything when it is used.
+            around.has_texts = around.has_texts or str in {*map(type, value.values())}
+            return Table(value, name, around.note)
+        if kind is FunctionType:
+            return self.copied(value)
+        if isinstance(value, type):
+            if value in _CALLS:
+                return _CALLS[value]
+            if value is datetime.datetime:
+                return _DatetimeClass()
+            if value is datetime.timezone:
+                return _TimezoneClass()
+            if hook_of(value) is None and _takes_fields(value):
+                return _maker(value)
+        elif value is len:
+            return _CALLS[len]
+        raise RefusedError(f"uses {what or name}")
 
 
 def _global(function: FunctionType, name: str) -> object:
@@ -132,41 +208,20 @@ def _global(function: FunctionType, name: str) -> object:
     return getattr(builtins, name, Ellipsis) if found is Ellipsis else found
 
 
-def _content(name: str, cell: CellType) -> object:
+def _content(function: FunctionType, place: int) -> object:
+    """The value of a variable of a function around; an ellipsis if it has none yet."""
+    assert function.__closure__ is not None, "the caller asked"
     try:
-        return cell.cell_contents
+        return function.__closure__[place].cell_contents
     except ValueError:
-        raise RefusedError(f"uses {name}, which has no value yet") from None
+        return Ellipsis
 
 
-def _names(code: CodeType) -> list[str]:
-    return [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
-
-
-def _stand_in(name: str, value: Any, around: tuple[FunctionType, ...]) -> object:
-    """Returns what a function gets in place of the value of a variable around it; refuses other values."""
-    kind = type(value)
-    if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
-        return value
-    if kind in (set, frozenset):
-        return Members(value)
-    if kind is dict and {*map(type, value.values())} <= SCALARS:
-        # A constant key gives the value itself, which must not do anything when it is used.
-        return Table(value)
-    if kind is FunctionType:
-        return _copied(value, around)
-    if isinstance(value, type):
-        if value in _CALLS:
-            return _CALLS[value]
-        if value is datetime.datetime:
-            return _DatetimeClass()
-        if value is datetime.timezone:
-            return _TimezoneClass()
-        if _only_sets_fields(value):
-            return _maker(value)
-    elif value is len:
-        return _CALLS[len]
-    raise RefusedError(f"uses {name}")
+def _instructions(code: CodeType) -> list[dis.Instruction]:
+    """The instructions of a code, without those that stand for room between others."""
+    if len(code.co_code) > _LONGEST:
+        raise RefusedError(f"has more than {_LONGEST} bytes of code")
+    return [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "NOP")]
 
 
 class _DatetimeClass:
@@ -176,7 +231,7 @@ class _DatetimeClass:
 
     def fromtimestamp(self, seconds: object, tz: object = None) -> object:
         """Records the call."""
-        if type(seconds) is not Recorder or tz is not datetime.UTC:
+        if not is_recorder(seconds) or tz is not datetime.UTC:
             raise RefusedError("calls fromtimestamp for another time zone than UTC")
         return call("utc", seconds, None)
 
@@ -188,36 +243,9 @@ class _TimezoneClass:
     utc = datetime.UTC
 
 
-def _only_sets_fields(kind: type[Any]) -> bool:
-    """Whether calling a class does nothing but to make a record of its arguments."""
-    if type(kind).__call__ is not type.__call__ or hasattr(kind, "__post_init__"):
-        return False
-    if issubclass(kind, tuple):
-        is_own = kind.__getattribute__ is not tuple.__getattribute__
-        return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not is_own
-    if _replaces(kind, "__getattribute__"):
-        return False
-    parameters = getattr(kind, "__dataclass_params__", None)
-    if parameters is None or _replaces(kind, "__new__"):
-        return False
-    # The decorator leaves no mark on a method that it made, but it compiles from a text.
-    code = getattr(kind.__init__, "__code__", None)
-    is_generated = code is not None and code.co_filename == "<string>" and "__create_fn__" in code.co_qualname
-    fields_stay = all(field.init and _only_stores(kind, field.name) for field in dataclasses.fields(kind))
-    return is_generated and fields_stay and (parameters.frozen or not _replaces(kind, "__setattr__"))
-
-
-def _only_stores(kind: type[Any], name: str) -> bool:
-    """Whether an attribute keeps what it is given: a property or another descriptor may do anything."""
-    found = inspect.getattr_static(kind, name, None)
-    return isinstance(found, MemberDescriptorType) or not (
-        hasattr(type(found), "__set__") or hasattr(type(found), "__get__")
-    )
-
-
-def _replaces(kind: type[Any], method: str) -> bool:
-    """Whether a class has another method than that of all objects."""
-    return getattr(kind, method) is not getattr(object, method)
+def _takes_fields(kind: type[Any]) -> bool:
+    """Whether a class is one of those whose records a function may make of columns."""
+    return kind is not tuple and (issubclass(kind, tuple) or dataclasses.is_dataclass(kind))
 
 
 def _maker(kind: type[Any]) -> Callable[..., Made]:
@@ -240,28 +268,63 @@ def _maker(kind: type[Any]) -> Callable[..., Made]:
     return make
 
 
-def _check(code: CodeType) -> None:
+def _check(code: CodeType, instructions: Sequence[dis.Instruction]) -> None:
     """Refuses code that is more than expressions and decisions."""
     if code.co_exceptiontable:
         raise RefusedError("handles errors")
-    formats = has_text = False
-    before: object = None
-    for instruction in dis.get_instructions(code):
+    for instruction in instructions:
         name, argument = instruction.opname, instruction.argval
         if name not in _PLAIN and not (name == "CALL_INTRINSIC_1" and instruction.argrepr in _INTRINSICS):
             raise RefusedError(_reason(name, argument))
         if name in ("LOAD_ATTR", "LOAD_METHOD") and argument.startswith("__"):
             raise RefusedError(f"reads {argument}")
-        if name == "BINARY_OP" and instruction.argrepr.startswith("%"):
-            # A number on the right asks nothing of a proxy.
-            formats = formats or type(before) not in (int, float)
-        if name != "EXTENDED_ARG":
-            before = argument if "CONST" in name or name == "LOAD_SMALL_INT" else None
-        # A docstring is among the code's constants too, and nobody loads it.
-        has_text = has_text or ("CONST" in name and isinstance(argument, (str, bytes, tuple)))
-    # A text does its own formatting, and never asks the proxy on its right.
-    if formats and has_text:
-        raise RefusedError("may format a text")
+
+
+def _constants(instructions: Sequence[dis.Instruction]) -> list[object]:
+    """The constants that a code loads; a docstring is among those it has, and nobody loads it."""
+    return [each.argval for each in instructions if _is_constant(each)]
+
+
+def _is_constant(instruction: dis.Instruction) -> bool:
+    return instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
+
+
+def _has_texts(code: CodeType, instructions: Sequence[dis.Instruction]) -> bool:
+    """Whether a code has texts among its constants, or makes some of numbers or time zones."""
+    if any(isinstance(each, (str, bytes, tuple)) for each in _constants(instructions)):
+        return True
+    return not _TEXT_MAKERS.isdisjoint(code.co_names)
+
+
+def _formats(instructions: Sequence[dis.Instruction], variables: Mapping[str, object]) -> bool:
+    """Whether a code may format: a text does so itself, and need not ask the proxy on its right."""
+    before: object = None
+    for instruction in instructions:
+        # A number on the right asks nothing of a proxy.
+        if instruction.opname == "BINARY_OP" and instruction.argrepr.startswith("%"):
+            if type(before) not in (int, float):
+                return True
+        elif instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            before = variables.get(instruction.argval)
+            continue
+        before = instruction.argval if _is_constant(instruction) else None
+    return False
+
+
+def _has_tuples(code: CodeType, instructions: Sequence[dis.Instruction], *, is_helper: bool) -> bool:
+    """Whether a code makes tuples or lists that may be compared, or looked into."""
+    if code.co_flags & inspect.CO_VARARGS or any(_holds_nan(each) for each in _constants(instructions)):
+        return True
+    taken = {"UNPACK_SEQUENCE", "CALL_FUNCTION_EX"}
+    if not is_helper:
+        taken.add("RETURN_VALUE")
+    steps = [each.argrepr if each.opname == "CALL_INTRINSIC_1" else each.opname for each in instructions]
+    return any(name in _MAKES_TUPLES and behind not in taken for name, behind in pairwise(steps))
+
+
+def _holds_nan(constant: object) -> bool:
+    is_nan = isinstance(constant, float) and math.isnan(constant)
+    return is_nan or (isinstance(constant, tuple) and any(map(_holds_nan, constant)))
 
 
 def _reason(name: str, argument: object) -> str:

@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Final
 
 from windrow.plan.closures import closure_of
+from windrow.plan.records import is_users_method
 
 __all__ = ["constructed_type"]
 
@@ -49,12 +50,12 @@ def _loaded(function: FunctionType, instruction: dis.Instruction) -> object:
 def _gives_instances(kind: type) -> bool:
     """Whether calling a class gives nothing but its instances."""
     if type(kind) is enum.EnumType:
-        return "_missing_" not in vars(kind)
-    made_by_class = type(kind).__call__ is type.__call__
+        return not is_users_method(kind, "_missing_")
+    made_by_class = not is_users_method(type(kind), "__call__")
     # A class derived from a named tuple may replace what makes it.
     is_named_tuple = kind.__bases__[0] is tuple and hasattr(kind, "_fields")
     is_record = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__struct_fields__")
-    return made_by_class and (is_named_tuple or (is_record and "__new__" not in vars(kind)))
+    return made_by_class and (is_named_tuple or (is_record and not is_users_method(kind, "__new__")))
 
 
 def _is_called_last(code: list[dis.Instruction], end: int) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeAlias
 
 from windrow.expressions.tree import (
+    COMPARISONS,
     Binary,
     Call,
     Conditional,
@@ -20,11 +21,15 @@ from windrow.expressions.tree import (
     Method,
     Record,
     Unary,
+    ordered,
+    shortened_text,
 )
 
 __all__ = [
     "SCALARS",
+    "Budget",
     "Decisions",
+    "ItemRecorder",
     "Made",
     "Members",
     "Recorder",
@@ -33,6 +38,7 @@ __all__ = [
     "call",
     "chosen",
     "expression_of",
+    "is_recorder",
     "result_of",
 ]
 
@@ -48,9 +54,26 @@ _METHODS: Final = frozenset(
 
 _MOST_DECISIONS: Final = 16
 
+Note: TypeAlias = Callable[[Callable[[], object], object, "str | None"], None]
+"""Notes how a value of a variable is read, the value, and the text for it in plans and errors; None: there is none."""
+
 
 class RefusedError(Exception):
     """A function asked a proxy for what no expression can answer."""
+
+
+class Budget:
+    """Counts what a function computes while it is tried, on all ways through its decisions."""
+
+    def __init__(self, values: int) -> None:
+        self._values = values
+        self._left = values
+
+    def spend(self) -> None:
+        """Counts one value more, or one call more of another function; refuses the function that goes beyond."""
+        self._left -= 1
+        if self._left < 0:
+            raise RefusedError(f"computes more than {self._values} values when it is tried")
 
 
 class Decisions:
@@ -60,11 +83,14 @@ class Decisions:
     gets the same answer.
     """
 
-    def __init__(self, wanted: tuple[bool, ...] = ()) -> None:
+    def __init__(self, budget: Budget, wanted: tuple[bool, ...] = (), *, has_tuples: bool = False) -> None:
+        self.budget = budget
+        self.has_tuples = has_tuples  # whether comparisons may be those of tuples or lists
         self._wanted = wanted
         self.made: list[tuple[Expression, bool]] = []
-        self._computed: list[Expression] = []
+        self._computed: dict[Expression, int] = {}
         self._known: dict[Expression, bool] = {}
+        self._recorders: dict[Expression, Recorder] = {}
 
     def decide(self, test: Expression) -> bool:
         """Returns whether the function is to find ``test`` true."""
@@ -79,27 +105,45 @@ class Decisions:
         self._known[test] = answer
         return answer
 
-    def compute(self, expression: Expression) -> None:
-        """Notes that the function computes a value, which may fail."""
-        self._computed.append(expression)
+    def recorder(self, kind: type[Recorder], expression: Expression) -> Recorder:
+        """The proxy for a value that the function computes, which may fail.
+
+        Python gives the same object each time that a field is read, which tuples take for equal to itself; so this
+        gives the same proxy.
+        """
+        self.budget.spend()
+        if not isinstance(expression, Field) or not isinstance(expression.of, Element):
+            # A field of the element is there.
+            self._computed[expression] = self._computed.get(expression, 0) + 1
+        if not expression.reads_same:
+            return kind(expression, self)
+        recorder = self._recorders.get(expression)
+        if recorder is None:
+            recorder = self._recorders[expression] = kind(expression, self)
+        return recorder
 
     def forget(self, expression: Expression) -> None:
         """Takes a value back that was no value, but a method to be called."""
-        if expression in self._computed:
-            self._computed.remove(expression)
+        times = self._computed.pop(expression, 0)
+        if times > 1:
+            self._computed[expression] = times - 1
 
     def check_used(self, result: Expression) -> None:
         """Refuses a function that computes what neither its result nor a decision depends on.
 
         An engine would not compute it, and would not fail where the function fails.
         """
-        used = set(result.parts()).union(*(test.parts() for test, _ in self.made))
-        if not used.issuperset(self._computed):
+        used = ordered([result, *(test for test, _ in self.made)], lambda node: node.children)
+        if not set(used).issuperset(self._computed):
             raise RefusedError("computes something that it does not use")
 
 
 class Recorder:
-    """A proxy for a value of the element."""
+    """A proxy for a value of the element, without items.
+
+    A text that is formatted takes a value with items for a dict, of which it may use nothing: then it asks the proxy
+    nothing. This one it refuses.
+    """
 
     __slots__ = ("decisions", "expression")
     __hash__ = None  # type: ignore[assignment]  # refuses to be a key, whose hash would be recorded nowhere
@@ -112,11 +156,6 @@ class Recorder:
         if name.startswith("__") and name.endswith("__"):
             raise RefusedError(f"reads {name}")
         return _with(self, Field(_own(self), name))
-
-    def __getitem__(self, key: object) -> Recorder:
-        if type(key) is int or type(key) is str:
-            return _with(self, Item(_own(self), key))
-        raise RefusedError("asks for an item by something else than a number or a text")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise RefusedError("changes the element")
@@ -218,6 +257,17 @@ class Recorder:
         return _binary(">=", self, other, self)
 
 
+class ItemRecorder(Recorder):
+    """A proxy for a value of the element, which may have items."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: object) -> Recorder:
+        if type(key) is int or type(key) is str:
+            return _with(self, Item(_own(self), key))
+        raise RefusedError("asks for an item by something else than a number or a text")
+
+
 class Made:
     """Stands for a record that a function makes of values: its fields can be read, and nothing else."""
 
@@ -247,15 +297,23 @@ class Made:
 class Members:
     """Stands for a set: the function may ask whether a value is in it, and nothing else."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_name", "_note", "_values")
 
-    def __init__(self, values: frozenset[Any] | set[Any] | Mapping[Any, Any]) -> None:
+    def __init__(
+        self, values: frozenset[Any] | set[Any] | Mapping[Any, Any], name: str | None = None, note: Note | None = None
+    ) -> None:
         self._values = values
+        self._name = name  # of its variable; None: it stands in the code
+        self._note = note
 
     def __contains__(self, item: object) -> bool:
-        if type(item) is Recorder:
-            return _decisions(item).decide(Member(_own(item), self._values))
-        return item in self._values
+        if is_recorder(item):
+            return _decisions(item).decide(Member(_own(item), self._values, self._name))
+        values = self._values
+        is_in = item in values
+        if self._note is not None:
+            self._note(lambda: item in values, is_in, None)
+        return is_in
 
     def _refuse(self, *args: object) -> NoReturn:
         raise RefusedError("does more with a set or a dict than to look something up")
@@ -270,31 +328,41 @@ class Table(Members):
 
     __slots__ = ("_table",)
 
-    def __init__(self, table: Mapping[Any, Any]) -> None:
-        super().__init__(table)
+    def __init__(self, table: Mapping[Any, Any], name: str | None = None, note: Note | None = None) -> None:
+        super().__init__(table, name, note)
         self._table = table
 
     def __getitem__(self, key: object) -> object:
-        if type(key) is Recorder:
-            return _with(key, Lookup(self._table, _own(key)))
-        return self._table[key]
+        if is_recorder(key):
+            return _with(key, Lookup(self._table, _own(key), shown=self._name))
+        value = self._table[key]
+        self._noted(key, value)
+        return value
 
     def get(self, key: object, default: object = None) -> object:
         """Records or makes a lookup."""
-        if type(key) is Recorder:
-            return _with(key, Lookup(self._table, _own(key), expression_of(default)))
-        return self._table.get(key, default)
+        if is_recorder(key):
+            return _with(key, Lookup(self._table, _own(key), expression_of(default), self._name))
+        if key in self:
+            return self[key]
+        return default
+
+    def _noted(self, key: object, value: object) -> None:
+        table, kind = self._table, type(key)
+        if self._note is not None:
+            text = shortened_text(repr(key), 40) if kind in SCALARS else "..."
+            self._note(lambda: table.get(key, Ellipsis), value, f"{self._name}[{text}]")
 
 
 def call(function: str, value: object, otherwise: Any) -> object:
     """Records a call of a built-in function with a value of the element; other values are given to ``otherwise``."""
-    return _with(value, Call(function, _own(value))) if type(value) is Recorder else otherwise(value)
+    return _with(value, Call(function, _own(value))) if is_recorder(value) else otherwise(value)
 
 
 def expression_of(value: object) -> Expression:
     """The expression of what a function gives, or computes with."""
     kind = type(value)
-    if kind is Recorder:
+    if is_recorder(value):
         return _own(value)
     if kind in SCALARS:
         # Any: one of the scalars.
@@ -343,13 +411,15 @@ def _decisions(recorder: Any) -> Decisions:
     return decisions
 
 
+def is_recorder(value: object) -> bool:
+    """Returns whether a value is a proxy; ``isinstance`` would ask it for its class."""
+    return issubclass(type(value), Recorder)
+
+
 def _with(recorder: Any, expression: Expression) -> Recorder:
-    decisions = _decisions(recorder)
-    if not isinstance(expression, Field) or not isinstance(expression.of, Element):
-        # A field of the element is there.
-        decisions.compute(expression)
-    return Recorder(expression, decisions)
+    return _decisions(recorder).recorder(type(recorder), expression)
 
 
 def _binary(symbol: str, left: object, right: object, recorder: Recorder) -> Recorder:
-    return _with(recorder, Binary(symbol, expression_of(left), expression_of(right)))
+    may_be_same = symbol in COMPARISONS and _decisions(recorder).has_tuples
+    return _with(recorder, Binary(symbol, expression_of(left), expression_of(right), may_be_same))

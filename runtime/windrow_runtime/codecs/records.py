@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
-from types import MemberDescriptorType
 from typing import Any, Final, TypeVar
 
+from windrow.plan.records import hook_of
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
 
@@ -106,35 +106,6 @@ def is_plain_named_tuple(kind: type[Any]) -> bool:
     )
 
 
-def has_generated(record: type, method: str) -> bool:
-    """Returns whether a dataclass's method is the one that the decorator wrote."""
-    # The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
-    code = getattr(getattr(record, method, None), "__code__", None)
-    if not inspect.iscode(code) or code.co_filename != "<string>":
-        return False
-    qualified: str = getattr(code, "co_qualname", "__create_fn__")
-    return qualified.startswith("__create_fn__")
-
-
-def own_constructor(kind: type) -> str | None:
-    """The code of the user's that runs when a record of a class is made; None: there is none."""
-    if hasattr(kind, "__post_init__"):
-        return "__post_init__"
-    generated = not is_dataclass(kind) or has_generated(kind, "__init__")
-    derived = issubclass(kind, tuple) and kind is not tuple and kind.__bases__[0] is not tuple
-    if not generated or derived:
-        return "constructor of its own"
-    if is_dataclass(kind) and any(_acts(inspect.getattr_static(kind, field.name, None)) for field in fields(kind)):
-        return "property in the place of a field"
-    return None
-
-
-def _acts(attribute: object) -> bool:
-    """Returns whether an attribute of a class does something with what it is given; a slot keeps it."""
-    kind = type(attribute)
-    return not isinstance(attribute, MemberDescriptorType) and (hasattr(kind, "__set__") or hasattr(kind, "__get__"))
-
-
 @per_class
 def record_fields(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a record class, in the order of its constructor; empty if that does more than set them."""
@@ -144,12 +115,11 @@ def record_fields(kind: type[Any]) -> tuple[str, ...]:
         names = getattr(kind, "_fields", ()) if kind.__bases__[0] is tuple else ()
     elif is_dataclass(kind):
         names = tuple(field.name for field in fields(kind))
-        is_reduced = kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
-        if is_reduced or not has_generated(kind, "__init__"):
+        if kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__:
             return ()
     else:
         names = getattr(kind, "__struct_fields__", ())
-    if not names or hasattr(kind, "__post_init__"):
+    if not names or hook_of(kind) is not None:
         return ()
     parameters = inspect.signature(kind).parameters
     plain = all(parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values())

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from windrow.errors import InvalidArgumentError
+from windrow.plan.records import has_generated
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.codecs.record_type import type_name
-from windrow_runtime.codecs.records import has_generated
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
 from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
+from windrow.plan.records import hook_of
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.rows.columns import element_values, python_values
@@ -167,7 +167,7 @@ def record_columns(
     The columns go by position if the names are empty.
     """
     plain = kind.root.kind is Kind.RECORD and kind.root.python_type is target
-    if not plain or kind.root.nullable or own_constructor(kind.root.python_type) is not None:
+    if not plain or kind.root.nullable or hook_of(kind.root.python_type) is not None:
         return None
     if names[0]:
         by_name = [field.name for field in kind.columns]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, SupportsFloat
+from itertools import count
+from typing import Any, Final, SupportsFloat
 
 import sqlalchemy as sa
+from psycopg import OperationalError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from windrow.errors import SinkError
@@ -22,9 +25,8 @@ from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueTyp
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
+from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, may_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
-
-Row = tuple[object, ...]
 
 _dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _MICROSECOND = timedelta(microseconds=1)
@@ -44,26 +46,34 @@ class RowEncoder:
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
-        rows: list[Row] = []
-        for value in values:
-            try:
-                cells = self._cells(value)
-                rows.append(tuple(write(cell) for write, cell in zip(self._writers, cells, strict=True)))
-            except UnfitError as error:
-                raise misfit(value, error) from error
-        return rows
+        try:
+            return self._rows(values)
+        except UnfitError:
+            for value in values:
+                try:
+                    self._rows([value])
+                except UnfitError as error:
+                    raise misfit(value, error) from error
+            raise
 
-    def _cells(self, value: object) -> Sequence[object]:
+    def _rows(self, values: Sequence[object]) -> list[Row]:
+        """The rows of elements, made column by column; ``UnfitError`` if a part of any does not fit."""
+        columns = zip(self._writers, self._columns(values), strict=True)
+        return list(zip(*[map(write, column) for write, column in columns], strict=True))
+
+    def _columns(self, values: Sequence[object]) -> Sequence[Sequence[object]]:
         root, name = self._kind.root, self._kind.name
         if self._kind.single:
-            return (value,)
-        if type(value) is not root.python_type and not root.admits(type(value)):
-            raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
+            return (values,)
+        for value in values:
+            if type(value) is not root.python_type and not root.admits(type(value)):
+                raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
         if root.kind is Kind.RECORD:
-            return [column[0] for column in record_columns([value], root, name)]
-        if not isinstance(value, tuple) or len(value) != len(root.arguments):
-            raise UnfitError(name, f"{short_repr(value)} is no tuple of {len(root.arguments)}", str(root))
-        return value
+            return record_columns(values, root, name)
+        tuples = [value for value in values if isinstance(value, tuple) and len(value) == len(root.arguments)]
+        if len(tuples) != len(values):
+            raise UnfitError(name, f"{short_repr(values[0])} is no tuple of {len(root.arguments)}", str(root))
+        return list(zip(*tuples, strict=True))
 
 
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
@@ -99,7 +109,8 @@ def _limited(write: Writer, path: str, limit: int) -> Writer:
 
 
 def _float(given: object) -> float:
-    return float(given) if isinstance(given, SupportsFloat) else math.nan
+    # A check of a protocol takes microseconds.
+    return given if type(given) is float else float(given) if isinstance(given, SupportsFloat) else math.nan
 
 
 def _number(given: object) -> float:
@@ -152,6 +163,8 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 
 
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
+_ATTEMPTS: Final = 5
+_FIRST_PAUSE_SECONDS: Final = 0.5  # before the second attempt; each pause is twice the one before
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
 
 
@@ -185,6 +198,10 @@ class DatabaseOutput(TableOutput):
         self._delete = sa.delete(self._table).where(
             *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
         )
+        self._may_copy = False  # known when the table is ready
+        key_names = [self._names[place] for place in self._key_places]
+        self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
+        self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
 
     def clean(self, text: str) -> str:
         return self._sink.url.scrub(text)
@@ -209,6 +226,7 @@ class DatabaseOutput(TableOutput):
             with self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                self._may_copy = self._sink.url.backend == "postgresql" and may_copy(connection)
 
     def _check_table(self, connection: sa.Connection) -> None:
         """Refuses a table that would not give back every record as it was."""
@@ -230,19 +248,46 @@ class DatabaseOutput(TableOutput):
             last = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
             rows = [row for row, is_withdrawn in last.values() if not is_withdrawn]
             deleted = [key for key, (_, is_withdrawn) in last.items() if is_withdrawn]
-        with self.failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
+        with self.failures("the database refused a batch", batch, len(values)):
+            for attempt in count(1):
+                try:
+                    self._write_rows(batch, rows, deleted)
+                    return
+                except Exception as error:  # of SQLAlchemy, or of the driver
+                    if attempt == _ATTEMPTS or not _is_lost(error):
+                        raise
+                # Whether the last attempt was committed is not known; the number of the batch tells the next one.
+                time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+
+    def _write_rows(self, batch: int, rows: Sequence[Row], deleted: Sequence[Row]) -> None:
+        """Write a batch, and delete the rows of some keys, in one transaction, unless it was written before."""
+        with self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
-            for start in range(0, len(deleted), _ROWS_AT_ONCE):
+            if self._may_copy and len(deleted) >= FEWEST_ROWS:
+                self._staged_keys.fill(connection, deleted)
+                staged = self._staged_keys
+                same_key = [self._table.c[name] == staged.table.c[name] for name in staged.columns]
+                connection.execute(sa.delete(self._table).where(*same_key))
+            else:
                 names = [f"key{place}" for place in self._key_places]
-                part = deleted[start : start + _ROWS_AT_ONCE]
-                connection.execute(self._delete, [dict(zip(names, key, strict=True)) for key in part])
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                part = rows[start : start + _ROWS_AT_ONCE]
-                connection.execute(self._upsert, [dict(zip(self._names, row, strict=True)) for row in part])
+                self._execute_many(connection, self._delete, names, deleted)
+            if self._may_copy and len(rows) >= FEWEST_ROWS:
+                self._staged_rows.fill(connection, rows)
+                connection.execute(self._upsert_statement(self._staged_rows.select()))
+            else:
+                self._execute_many(connection, self._upsert, self._names, rows)
+
+    @staticmethod
+    def _execute_many(
+        connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
+    ) -> None:
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[start : start + _ROWS_AT_ONCE]
+            connection.execute(statement, [dict(zip(names, row, strict=True)) for row in part])
 
     def _claim_statement(self) -> sa.Executable:
         batches = self._batches
@@ -256,8 +301,12 @@ class DatabaseOutput(TableOutput):
             where=batches.c.batch < insert.excluded.batch,
         )
 
-    def _upsert_statement(self) -> sa.Executable:
+    # Any: rows of the sink's columns.
+    def _upsert_statement(self, staged: sa.Select[Any] | None = None) -> sa.Executable:
+        """The statement that inserts or replaces rows: those of its parameters, or those of a query."""
         insert = self._insert(self._table)
+        if staged is not None:
+            insert = insert.from_select(self._names, staged)
         key = [self._names[place] for place in self._key_places]
         if not key:
             return insert
@@ -268,6 +317,20 @@ class DatabaseOutput(TableOutput):
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
+
+
+# What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its
+# codes, a server that goes down or is not up yet, a serialization failure and a deadlock.
+_LOST_STATES: Final = ("08", "57P01", "57P02", "57P03", "40001", "40P01")
+
+
+def _is_lost(error: Exception) -> bool:
+    """Returns whether an attempt may succeed when it is made again: the connection was lost, or others came first."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if not isinstance(cause, OperationalError):
+        return False
+    # The driver gives no code where the server could not say anything any more.
+    return cause.sqlstate is None or cause.sqlstate.startswith(_LOST_STATES)
 
 
 # Any: elements of every type.

@@ -17,9 +17,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, EnumMeta, Flag, auto
 from fractions import Fraction
-from inspect import getattr_static
 from itertools import repeat
-from types import MemberDescriptorType
 from typing import Any, Final
 from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
@@ -31,18 +29,18 @@ from windrow.errors import IncompatibleStateError
 from windrow.functions.marked import Tagged
 from windrow.kafka import KafkaRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
+from windrow.plan.records import reading_hook
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
 from windrow_runtime.codecs.records import (
     UserClass,
     construct,
-    has_generated,
     is_plain_named_tuple,
     per_class,
     record_fields,
     struct_fields,
 )
-from windrow_runtime.operators.class_facts import is_frozen, is_of_windrow
+from windrow_runtime.operators.class_facts import is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.windows.pane_state import PaneState
 
@@ -220,7 +218,7 @@ def _is_record(kind: type[Any]) -> bool:
         return True
     if issubclass(kind, tuple):
         return kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
-    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)):
+    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)) or reading_hook(kind) is not None:
         return False
     try:
         _twin(kind)
@@ -285,22 +283,7 @@ def _only_sets_fields(kind: type[Any]) -> bool:
         return is_plain_named_tuple(kind)
     if issubclass(kind, msgspec.Struct):
         return _has_plain_metaclass(kind)
-    own: Any = kind  # its methods may have any type
-    return not (
-        type(own).__call__ is not type.__call__
-        or own.__new__ is not object.__new__
-        # The constructor of a frozen dataclass sets its fields past a method of the class.
-        or (own.__setattr__ is not object.__setattr__ and not is_frozen(kind))
-        or not has_generated(kind, "__init__")
-        or any(_calls_code_when_set(kind, name) for name in names)
-    )
-
-
-def _calls_code_when_set(kind: type[Any], name: str) -> bool:
-    held = getattr_static(kind, name, None)
-    if isinstance(held, MemberDescriptorType) or is_of_windrow(type(held).__module__):
-        return False
-    return hasattr(type(held), "__set__")
+    return True
 
 
 def _has_plain_metaclass(kind: type[Any]) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from windrow.plan.records import hook_of
 from windrow_runtime.codecs.arrow.csv_columns import CsvColumns, CsvRead, end_of_regular_rows
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, concatenated
 from windrow_runtime.codecs.arrow.text_scalars import TEXT_KINDS
 from windrow_runtime.codecs.csv import CsvDecoder, end_of_rows
-from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.text_files import UTF_8, CsvRecords
 from windrow_runtime.codecs.value_type import RecordType
 
@@ -47,12 +47,14 @@ def row_by_row(records: CsvRecords) -> str | None:
         return f"the encoding is {records.encoding}"
     if not "\0" < records.delimiter < "\x80":
         return f"the delimiter {records.delimiter!r} is more than a byte"
-    made_by = None if kind.single else own_constructor(kind.root.python_type)
+    made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         return f"{kind.name} has a {made_by}"
     for field in kind.columns:
         if field.type.kind not in TEXT_KINDS or field.absent_allowed:
             return f"{kind.prefix}{field.name} {'may be absent' if field.absent_allowed else f'is a {field.type}'}"
+        if field.type.time_format is not None:
+            return f"{kind.prefix}{field.name} is {field.type.time_format}"
     return None
 
 

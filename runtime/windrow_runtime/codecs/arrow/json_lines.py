@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from windrow.plan.records import hook_of
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.arrow.json_alike import alike_columns
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, plain_rows, read_lines
-from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType
 
@@ -49,7 +49,9 @@ _DAY: Final = (
     r"^(?:000[2-9]|00[1-9]\d|0[1-9]\d\d|[1-8]\d{3}|9[0-8]\d\d|99[0-8]\d|999[0-8])"
     r"-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
 )
-_MOMENT: Final = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$"
+_MOMENT: Final = (
+    rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)$"
+)
 _LEAP_DAY: Final = "-02-29"
 
 
@@ -60,12 +62,14 @@ def line_by_line(kind: RecordType) -> str | None:
         return f"{kind.name} is no record"
     if root.shape is RecordShape.TYPED_DICT:
         return f"the keys of {kind.name} keep the order of the text"
-    made_by = own_constructor(root.python_type)
+    made_by = hook_of(root.python_type)
     if made_by is not None:
         return f"{kind.name} has a {made_by}"
     for field in kind.columns:
         if field.type.kind not in _KINDS:
             return f"{kind.name}.{field.name} is a {field.type}"
+        if field.type.time_format is not None:
+            return f"{kind.name}.{field.name} is {field.type.time_format}"
     return None
 
 

@@ -6,8 +6,8 @@ text that is not there), :class:`NotInColumnsError` is raised, and the caller co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from windrow.aggregates import (
     Record,
     Unary,
 )
+from windrow.expressions.tree import Texts, ordered
 from windrow_runtime.columnar import Mask
 
 # Any in this module: pyarrow has no types.
@@ -56,37 +57,52 @@ class NotInColumnsError(Exception):
     """Arrow cannot compute an expression for a batch as Python does."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Among(Expression):
     """Whether a value is among those of a set, or the keys of a dict, as they were when the plan was lowered."""
 
     of: Expression
-    values: Any
-    text: str  # of the set or the dict; equal ones have the same
+    values: Any = field(compare=False)
+    digest: str  # of the set or the dict; equal ones have the same
+    shown: str = field(compare=False)  # their text in plans and errors
 
-    def __str__(self) -> str:
-        return f"{self.of.operand()} in {self.text}"
+    def _text(self, texts: Texts) -> str:
+        return f"{self.of._operand(texts)} in {self.shown}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Found(Expression):
-    """The value that a dict had for a key when the plan was lowered."""
+    """The value that a dict had for a key when the plan was lowered.
+
+    Attributes:
+        key: The key.
+        default: What is given for a key that is not in the dict; None: there is nothing, and Python raises KeyError.
+        keys: The keys of the dict.
+        values: Its values.
+        digest: Its digest; equal dicts have the same.
+        shown: Its text in plans and errors.
+    """
 
     key: Expression
-    keys: Any
-    values: Any
-    text: str  # of the dict
+    default: Expression | None
+    keys: Any = field(compare=False)
+    values: Any = field(compare=False)
+    digest: str
+    shown: str = field(compare=False)
 
-    def __str__(self) -> str:
-        return f"{self.text}[{self.key}]"
+    def _text(self, texts: Texts) -> str:
+        key = texts[self.key]
+        return f"{self.shown}[{key}]" if self.default is None else f"{self.shown}.get({key}, {texts[self.default]})"
 
 
 class Evaluation:
     """Computes expressions over the columns of a batch; what several expressions share is computed once."""
 
-    def __init__(self, columns: Mapping[str, Any]) -> None:
+    def __init__(self, columns: Mapping[str, Any], whole: Evaluation | None = None, chosen: Any = None) -> None:
         self._columns = columns
+        self._whole_batch, self._chosen = whole, chosen  # where these are the columns of chosen elements
         self._found: dict[Expression, Any] = {}
+        self._sides: dict[Expression, tuple[Evaluation, Evaluation]] = {}
 
     def array(self, expression: Expression, kind: Any) -> Any:
         """Returns the value of an expression for each element, as an array of an Arrow type."""
@@ -109,11 +125,30 @@ class Evaluation:
                 return pa.scalar(expression.value)
         found = self._found.get(expression)
         if found is None:
-            try:
-                found = self._found[expression] = self._computed(expression)
-            except pa.ArrowException as error:
-                raise NotInColumnsError(str(error)) from None
+            for each in ordered([expression], self._not_found):
+                if each not in self._found and not isinstance(each, _LEAVES):
+                    self._found[each] = self._found_before(each)
+            found = self._found[expression]
         return found
+
+    def _not_found(self, expression: Expression) -> Collection[Expression]:
+        """What has to be computed before an expression."""
+        if expression in self._found or isinstance(expression, _LEAVES):
+            return ()
+        return [] if self._of_whole(expression) is not None else _computed_first(expression)
+
+    def _of_whole(self, expression: Expression) -> Any:
+        """What was found for the elements of which these are chosen; None: nothing was, or they are not chosen."""
+        return None if self._whole_batch is None else self._whole_batch._found.get(expression)
+
+    def _found_before(self, expression: Expression) -> Any:
+        known = self._of_whole(expression)
+        if known is not None:
+            return known.filter(self._chosen)
+        try:
+            return self._computed(expression)
+        except pa.ArrowException as error:
+            raise NotInColumnsError(str(error)) from None
 
     def _computed(self, expression: Expression) -> Any:
         match expression:
@@ -139,7 +174,13 @@ class Evaluation:
                 names = [name for name, _ in expression.fields]
                 return pa.StructArray.from_arrays([self._whole(self._value(of)) for _, of in expression.fields], names)
         assert isinstance(expression, Found), "there are no other ones over columns"
-        places = pc.index_in(self._value(expression.key), value_set=expression.keys)
+        places = pc.index_in(self._whole(self._value(expression.key)), value_set=expression.keys)
+        if expression.default is not None:
+            default = self._value(expression.default)
+            taken = expression.values.take(places)
+            if default.type != taken.type:
+                default = pa.scalar(None, taken.type)  # None has no type of its own
+            return pc.if_else(places.is_valid(), taken, default) if places.null_count else taken
         if places.null_count:
             raise NotInColumnsError("a key is not in the dict")
         return expression.values.take(places)
@@ -180,8 +221,13 @@ class Evaluation:
         if not mask.any():
             return self._whole(self._value(expression.no))
         # Python computes the one or the other, which may fail where it is not asked for.
-        branches = (expression.yes, test), (expression.no, pc.invert(test))
-        found = [Evaluation(_Chosen(self._columns, chosen))._value(branch) for branch, chosen in branches]
+        sides = self._sides.get(expression.test)
+        if sides is None:
+            of_yes, of_no = [
+                Evaluation(_Chosen(self._columns, chosen), self, chosen) for chosen in (test, pc.invert(test))
+            ]
+            sides = self._sides[expression.test] = of_yes, of_no
+        found = [side._value(branch) for side, branch in zip(sides, (expression.yes, expression.no), strict=True)]
         # None has no type of its own.
         kind = next((each.type for each in found if each.type != pa.null()), pa.null())
         counts = np.count_nonzero(mask), np.count_nonzero(~mask)
@@ -219,6 +265,18 @@ class Evaluation:
 
 
 _LEAVES: Final = (Constant, Field)
+
+
+def _computed_first(expression: Expression) -> tuple[Expression, ...]:
+    """What is computed before an expression: neither a side of a decision, nor what has no column of its own."""
+    match expression:
+        case Conditional():
+            return (expression.test,)
+        case Item(of=Method() as split):
+            return (split.of,)
+        case Method(name="strftime", of=Call() as moment):
+            return (moment.of,)
+    return expression.children
 
 
 class _Chosen(Mapping[str, Any]):

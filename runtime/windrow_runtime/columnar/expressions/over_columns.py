@@ -30,7 +30,7 @@ from windrow.aggregates import (
     Unary,
 )
 from windrow.errors import AggregateOverflowError
-from windrow.expressions.tree import COMPARISONS, collection_text
+from windrow.expressions.tree import COMPARISONS, collection_digest, collection_text
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
@@ -72,6 +72,14 @@ class ColumnExpression:
         """The names of the columns that it takes."""
         return frozenset(part.name for part in self.expression.parts() if isinstance(part, Field))
 
+    @property
+    def stored_text(self) -> str:
+        """The expression as it stands in a checkpoint: its text, and a digest if that does not show all of it."""
+        parts = self.expression.parts()
+        text = str(self.expression)
+        hides = any(isinstance(part, (Among, Found)) or (isinstance(part, Constant) and part.shown) for part in parts)
+        return f"{text} #{self.expression.identity.hex()[:12]}" if hides or "..." in text else text
+
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Returns an array with the value for each element; may raise NotInColumnsError if it is not total."""
         try:
@@ -108,39 +116,72 @@ class ColumnRecord:
 
 def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
     """Makes an expression over the columns of elements of a type; declined where Arrow may give other values."""
+    known = _Known(kind)
+    for part in expression.parts():
+        # What lies below a part is known by then, so that nothing goes deep.
+        known.add(part)
+    return known.of(expression)
+
+
+class _Known:
+    """The expressions over columns of the parts of an expression, or the reasons why they have none."""
+
+    def __init__(self, kind: RecordType) -> None:
+        self.kind = kind
+        self._found: dict[Expression, ColumnExpression | str] = {}
+
+    def add(self, expression: Expression) -> None:
+        """Finds out about a part; those below it are known."""
+        try:
+            self._found[expression] = _over_columns(expression, self)
+        except DeclinedError as reason:
+            self._found[expression] = str(reason)
+
+    def of(self, expression: Expression) -> ColumnExpression:
+        """The expression over columns of a part; declined where it has none."""
+        if expression not in self._found:
+            self.add(expression)  # a constant that stands for a part
+        found = self._found[expression]
+        if isinstance(found, str):
+            raise DeclinedError(found)
+        return found
+
+
+def _over_columns(expression: Expression, known: _Known) -> ColumnExpression:
+    kind = known.kind
     match expression:
         case Element():
             if not kind.single:
                 raise DeclinedError("takes the whole element")
             return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
         case Item(of=Method(name="split")):
-            return _part(expression, kind)
+            return _part(expression, known)
         case Field() | Item():
             field = _field_of(expression, kind)
             return ColumnExpression(Field(Element(), field.column), field.type)
         case Constant():
             return ColumnExpression(expression, _constant_type(expression))
         case Unary():
-            return _unary(expression, kind)
+            return _unary(expression, known)
         case Binary():
-            return _binary(expression, kind)
+            return _binary(expression, known)
         case Conditional():
-            return _conditional(expression, kind)
+            return _conditional(expression, known)
         case Call():
-            return _call(expression, kind)
+            return _call(expression, known)
         case Method():
-            return _method(expression, kind)
+            return _method(expression, known)
         case Contains() | Member() | Lookup():
-            return _in_collection(expression, kind)
+            return _in_collection(expression, known)
         case Record():
-            return _tuple(expression, kind)
+            return _tuple(expression, known)
     raise DeclinedError(f"{expression} has no column form")
 
 
-def _tuple(expression: Record, kind: RecordType) -> ColumnExpression:
+def _tuple(expression: Record, known: _Known) -> ColumnExpression:
     if expression.target is not tuple or not expression.fields:
         raise DeclinedError(f"makes a {expression.target.__name__}")
-    parts = [_present(expression, column_expression(of, kind)) for _, of in expression.fields]
+    parts = [_present(expression, known.of(of)) for _, of in expression.fields]
     # The one int whose negative has more than 64 bits is refused when it comes.
     total = [part.is_total or _is_negative(part.expression) for part in parts]
     value = ValueType(Kind.TUPLE, tuple, arguments=tuple([part.value for part in parts]))
@@ -153,14 +194,15 @@ def _is_negative(expression: Expression) -> bool:
     return isinstance(expression, Unary) and expression.operator == "-" and isinstance(expression.of, Field)
 
 
-def _in_collection(expression: Contains | Member | Lookup, kind: RecordType) -> ColumnExpression:
+def _in_collection(expression: Contains | Member | Lookup, known: _Known) -> ColumnExpression:
     if isinstance(expression, Lookup):
-        return _lookup(expression, kind)
-    of = _present(expression, column_expression(expression.of, kind))
+        return _lookup(expression, known)
+    of = _present(expression, known.of(expression.of))
     if isinstance(expression, Member):
         _check_constants(expression, expression.values, of.value)
         values = pa.array(list(expression.values), arrow_type(of.value))
-        among = Among(of.expression, values, collection_text(expression.values))
+        text = expression.shown or collection_text(expression.values)
+        among = Among(of.expression, values, collection_digest(expression.values), text)
         return replace(of, expression=among, value=_BOOL, may_outgrow=False)
     _constant_text(expression, expression.item)
     if of.value.kind is not Kind.STR:
@@ -196,24 +238,24 @@ def _constant_type(constant: Constant) -> ValueType:
     if found is None:
         raise DeclinedError(f"uses {constant}")
     if isinstance(constant.value, str):
-        _check_text(constant.value)
+        _check_text(constant.value, constant)
     elif type(constant.value) is int and not -(2**63) <= constant.value < 2**63:
         raise DeclinedError(f"uses {constant}, an int of more than 64 bits")
     return found
 
 
-def _check_text(text: str) -> None:
+def _check_text(text: str, expression: Expression) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
         # Columns hold no such text, yet Python compares with it.
-        raise DeclinedError(f"uses {text!r}, which is no text of UTF-8") from None
+        raise DeclinedError(f"uses {expression}, which is no text of UTF-8") from None
 
 
 def _constant_text(expression: Expression, argument: Expression) -> str:
     if not isinstance(argument, Constant) or not isinstance(argument.value, str) or not argument.value:
         raise DeclinedError(f"{expression} is not about a constant text")
-    _check_text(argument.value)
+    _check_text(argument.value, argument)
     return argument.value
 
 
@@ -225,14 +267,14 @@ def _check_constants(expression: Expression, values: Collection[Any], kind: Valu
         raise DeclinedError(f"{expression} looks for a {kind} among other values")
     for value in values:
         if isinstance(value, str):
-            _check_text(value)
+            _check_text(value, expression)
         elif not -(2**63) <= value < 2**63:
             raise DeclinedError(f"{expression} has an int of more than 64 bits")
     return found
 
 
-def _unary(expression: Unary, kind: RecordType) -> ColumnExpression:
-    of = _present(expression, column_expression(expression.of, kind))
+def _unary(expression: Unary, known: _Known) -> ColumnExpression:
+    of = _present(expression, known.of(expression.of))
     if of.value.kind not in (Kind.INT, Kind.FLOAT):
         raise DeclinedError(f"{expression} is computed in Python")
     found = replace(of, expression=Unary(expression.operator, of.expression))
@@ -241,14 +283,16 @@ def _unary(expression: Unary, kind: RecordType) -> ColumnExpression:
     return found
 
 
-def _binary(expression: Binary, kind: RecordType) -> ColumnExpression:
-    left, right = (_present(expression, column_expression(side, kind)) for side in (expression.left, expression.right))
+def _binary(expression: Binary, known: _Known) -> ColumnExpression:
+    left, right = (_present(expression, known.of(side)) for side in (expression.left, expression.right))
     found = ColumnExpression(
         Binary(expression.operator, left.expression, right.expression), _BOOL, left.is_total and right.is_total
     )
     kinds = {left.value.kind, right.value.kind}
     if expression.operator in COMPARISONS:
         _check_comparison(expression, left.value, right.value)
+        if expression.may_be_same and kinds == {Kind.FLOAT} and not (_is_number(left) or _is_number(right)):
+            raise DeclinedError(f"{expression} may be of parts of tuples, in which one NaN is equal to itself")
         return found
     sides = expression.left, expression.right
     if not kinds <= {Kind.INT, Kind.FLOAT} or any(abs(_int_of(side) or 0) > LARGEST_EXACT for side in sides):
@@ -283,19 +327,24 @@ def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> 
         raise DeclinedError(f"{expression} compares {left} with {right}")
 
 
+def _is_number(side: ColumnExpression) -> bool:
+    """Whether one side of a comparison is a constant that equals itself."""
+    return isinstance(side.expression, Constant) and side.expression.value == side.expression.value
+
+
 def _int_of(side: Expression) -> int | None:
     """The int that is one side of an operator; None: it is something else."""
     return side.value if isinstance(side, Constant) and type(side.value) is int else None
 
 
-def _conditional(expression: Conditional, kind: RecordType) -> ColumnExpression:
-    test = _present(expression, column_expression(expression.test, kind))
+def _conditional(expression: Conditional, known: _Known) -> ColumnExpression:
+    test = _present(expression, known.of(expression.test))
     if test.value.kind is not Kind.BOOL:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
     yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
     # What `and` and `or` give is often what they asked for, whose value is known then.
     given = [known if each == expression.test else each for each, known in yes_or_no]
-    branches = [None if _is_none(each) else column_expression(each, kind) for each in given]
+    branches = [None if _is_none(each) else known.of(each) for each in given]
     present = [branch for branch in branches if branch is not None]
     if not present or len({branch.value.kind for branch in present}) > 1:
         raise DeclinedError(f"{expression} gives values of several types")
@@ -313,8 +362,8 @@ def _is_none(expression: Expression) -> bool:
     return isinstance(expression, Constant) and expression.value is None
 
 
-def _call(expression: Call, kind: RecordType) -> ColumnExpression:
-    of = _present(expression, column_expression(expression.of, kind))
+def _call(expression: Call, known: _Known) -> ColumnExpression:
+    of = _present(expression, known.of(expression.of))
     found = replace(of, expression=Call(expression.function, of.expression))
     if expression.function == "len" and of.value.kind is Kind.STR:
         return replace(found, value=_INT)
@@ -328,10 +377,10 @@ def _call(expression: Call, kind: RecordType) -> ColumnExpression:
 _TEXT_METHODS: Final = {"count": _INT, "endswith": _BOOL, "startswith": _BOOL}
 
 
-def _method(expression: Method, kind: RecordType) -> ColumnExpression:
+def _method(expression: Method, known: _Known) -> ColumnExpression:
     if expression.name == "strftime":
-        return _formatted(expression, kind)
-    of = _present(expression, column_expression(expression.of, kind))
+        return _formatted(expression, known)
+    of = _present(expression, known.of(expression.of))
     if of.value.kind is Kind.STR:
         found = replace(of, expression=Method(of.expression, expression.name, expression.arguments))
         if expression.name in ("lower", "upper") and not expression.arguments:
@@ -342,11 +391,11 @@ def _method(expression: Method, kind: RecordType) -> ColumnExpression:
     raise DeclinedError(f"{expression} is computed in Python")
 
 
-def _part(expression: Item, kind: RecordType) -> ColumnExpression:
+def _part(expression: Item, known: _Known) -> ColumnExpression:
     """A part of a text that is split; one that is not there fails in Python, too."""
     split = expression.of
     assert isinstance(split, Method), "asked by the caller"
-    of = _present(expression, column_expression(split.of, kind))
+    of = _present(expression, known.of(split.of))
     if of.value.kind is not Kind.STR or len(split.arguments) != 1:
         raise DeclinedError(f"{expression} is computed in Python")
     _constant_text(expression, split.arguments[0])
@@ -356,14 +405,14 @@ def _part(expression: Item, kind: RecordType) -> ColumnExpression:
     return ColumnExpression(by_column, _STR, is_total=False)
 
 
-def _formatted(expression: Method, kind: RecordType) -> ColumnExpression:
+def _formatted(expression: Method, known: _Known) -> ColumnExpression:
     if len(expression.arguments) != 1:
         raise DeclinedError(f"{expression} is computed in Python")
     of, is_made = expression.of, False
     if isinstance(of, Call) and of.function == "utc":
         of, is_made = of.of, True
     # Seconds since 1970, or a column of datetimes, which are in UTC.
-    seconds = _present(expression, column_expression(of, kind))
+    seconds = _present(expression, known.of(of))
     text = _constant_text(expression, expression.arguments[0])
     if seconds.value.kind is not (Kind.INT if is_made else Kind.DATETIME):
         raise DeclinedError(f"{expression} formats a {seconds.value}")
@@ -373,19 +422,8 @@ def _formatted(expression: Method, kind: RecordType) -> ColumnExpression:
     return ColumnExpression(by_column, _STR, is_total=False)
 
 
-def _lookup(expression: Lookup, kind: RecordType) -> ColumnExpression:
-    if expression.default is not None:
-        # A key that is in the dict is looked up, and for others there is the default.
-        table = expression.table
-        found = column_expression(
-            Conditional(Member(expression.key, table), Lookup(table, expression.key), expression.default), kind
-        )
-        key = column_expression(expression.key, kind)
-        if not _is_none(expression.default) and not column_expression(expression.default, kind).is_total:
-            # Python computes it for each element, and fails where it fails.
-            raise DeclinedError(f"{expression} has a default that is computed in Python for some elements")
-        return replace(found, is_total=key.is_total)
-    key = _present(expression, column_expression(expression.key, kind))
+def _lookup(expression: Lookup, known: _Known) -> ColumnExpression:
+    key = _present(expression, known.of(expression.key))
     _check_constants(expression, expression.table, key.value)
     values = expression.table.values()
     types = set(map(type, values))
@@ -394,6 +432,21 @@ def _lookup(expression: Lookup, kind: RecordType) -> ColumnExpression:
         raise DeclinedError(f"{expression} gives values of several types")
     if value.kind is not Kind.FLOAT:
         _check_constants(expression, values, value)
+    default, is_total, may_outgrow = None, False, False
+    if expression.default is not None:
+        is_total = key.is_total
+        default = expression.default
+        if _is_none(default):
+            value = replace(value, nullable=True)
+        else:
+            of_default = known.of(default)
+            if of_default.value.kind is not value.kind:
+                raise DeclinedError(f"{expression} gives values of several types")
+            if not of_default.is_total:
+                # Python computes it for each element, and fails where it fails.
+                raise DeclinedError(f"{expression} has a default that is computed in Python for some elements")
+            default, value, may_outgrow = of_default.expression, of_default.value, of_default.may_outgrow
     arrays = pa.array(list(expression.table), arrow_type(key.value)), pa.array(list(values), arrow_type(value))
-    by_column = Found(key.expression, *arrays, collection_text(expression.table))
-    return ColumnExpression(by_column, value, is_total=False)
+    text = expression.shown or collection_text(expression.table)
+    by_column = Found(key.expression, default, *arrays, collection_digest(expression.table), text)
+    return ColumnExpression(by_column, value, is_total, may_outgrow)

@@ -112,7 +112,7 @@ class JoinForm(ScanTarget):
         """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
         types = ", ".join([str(field.type) for field in self.operator.schema])
         held = [
-            f"{side} {expression.expression} in {slot}"
+            f"{side} {expression.stored_text} in {slot}"
             for side, inputs in zip(("left", "right"), self.slots.inputs.values(), strict=True)
             for slot, expression in inputs
         ]
@@ -205,4 +205,4 @@ def _expression_of(
         return None, "", key
     side = _SIDES[field.side]
     expression = total_expression(field.selector, route_of[side].element, f"the field {name}")
-    return side, str(expression.expression), expression
+    return side, expression.stored_text, expression

@@ -12,12 +12,12 @@ from windrow.aggregates import Constant, Expression, Opaque, Record, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight
 from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
+from windrow.plan.records import hook_of
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
@@ -92,7 +92,7 @@ class WayStep:
 def check_made(kind: RecordType) -> None:
     """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
     check_element(kind)
-    made_by = None if kind.single else own_constructor(kind.root.python_type)
+    made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
 

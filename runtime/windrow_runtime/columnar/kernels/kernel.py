@@ -190,5 +190,4 @@ class CombinedKernel(Kernel):
 def same_input(selector: Selector | None) -> object:
     """The key that two selectors share if they take the same."""
     found = Element() if selector is None else recognise(selector)
-    # Not the expression itself: 1 and 1.0 are equal constants, and give results of different types.
-    return id(selector) if isinstance(found, Opaque) else repr(found)
+    return id(selector) if isinstance(found, Opaque) else found

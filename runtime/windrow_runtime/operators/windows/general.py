@@ -27,11 +27,11 @@ from windrow.windows.unfired import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
-from windrow_runtime.operators.windows.session_order import SessionOrder
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
 # Any in this module: windows, elements and results of every type pass through.
@@ -65,6 +65,7 @@ class WindowOperator(KeyedOperator):
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
         self.process = node.function.process
+        self._kind = node.element_type
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
@@ -74,8 +75,6 @@ class WindowOperator(KeyedOperator):
             isinstance(self.assigner, SessionWindows)
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
-        if self.merging is not None:
-            self.live_order = SessionOrder(1)
         self.contents = contents_for(node.function, evicting=node.evictor is not None, merging=self.merging is not None)
         if node.may_leave_unfired:
             self.counts_unfired = True
@@ -91,8 +90,6 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
-        if self.merging is not None:
-            self.live_order.clear()
         if (state.tables or state.sessions) and not self.keeps_tables:
             self._take_from_tables()
         if self._staggered is not None:
@@ -168,7 +165,7 @@ class WindowOperator(KeyedOperator):
                         window = self._add_to_live(key, key_state, assigned, value)
                     if is_event_time and window.max_timestamp() + lateness <= watermark:
                         if merging is not None:
-                            self._not_live(key, key_state, window)
+                            key_state.live.remove(window)
                         continue
                     skipped = False
                     try:
@@ -249,10 +246,12 @@ class WindowOperator(KeyedOperator):
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
         live = key_state.live
-        if not self._are_sessions:
+        if self._are_sessions and len(live) >= MANY_SESSIONS and isinstance(live, list):
+            live = key_state.live = LiveSessions(live)
+        if isinstance(live, list) and not self._are_sessions:
             result, merges = add_window(live, window, self.merging)
         elif live:
-            result, merges = add_session(live, window, key, self.live_order)
+            result, merges = add_session(live, window)
         else:
             live.append(window)
             return window
@@ -345,11 +344,6 @@ class WindowOperator(KeyedOperator):
             expected="a merged window whose last timestamp is after the processing time",
         )
 
-    def _not_live(self, key: Hashable, key_state: KeyState, window: Any) -> None:
-        place = key_state.live.index(window)
-        del key_state.live[place]
-        self.live_order.gone(key, place)
-
     # Timers
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
@@ -368,9 +362,7 @@ class WindowOperator(KeyedOperator):
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
-        if self.merging is not None and (
-            key_state is None or (window not in key_state.windows and window not in key_state.live)
-        ):
+        if self.merging is not None and (key_state is None or window not in key_state.live):
             # A timer that the trigger left behind when its window merged away or was cleaned up.
             return
         if key_state is None:
@@ -419,7 +411,7 @@ class WindowOperator(KeyedOperator):
         entry.window_state = None
         entry.trigger_state = None
         if self.merging is not None:
-            self._not_live(key, key_state, window)
+            key_state.live.remove(window)
 
     # Firing
 
@@ -474,7 +466,7 @@ class WindowOperator(KeyedOperator):
         context = self._window_context.at(window, entry, key_state.state)
         results = self.process.process(key, context, elements)
         if results is not None:
-            for result in records_of(results):
+            for result in records_of(results, self._kind):
                 collect(result, timestamp)
 
     # Cleanup

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from windrow.windows import MergingWindowAssigner, TimeWindow, Window
-from windrow_runtime.operators.windows.session_order import MANY, SessionOrder
+from windrow_runtime.operators.state.live_sessions import LiveSessions
 
 # Any in this module: assigners of elements of every type.
 
@@ -47,29 +46,30 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
 
 
 def add_session(
-    live: list[TimeWindow], window: TimeWindow, key: Hashable, order: SessionOrder
+    live: list[TimeWindow] | LiveSessions, window: TimeWindow
 ) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
     """Adds a session to the live ones of a key, with the result of :func:`add_window`.
 
     Sessions never touch each other, so a new one merges with all that it meets, and with no other.
     """
     start, end = window
-    if len(live) <= MANY:
-        places = [place for place, known in enumerate(live) if known[0] <= end and start <= known[1]]
+    if isinstance(live, LiveSessions):
+        met = live.touching(start, end)
     else:
-        places = order.met(key, live, lambda place: live[place][0], lambda place: live[place][1], window)
-    if not places:
+        met = [known for known in live if known[0] <= end and start <= known[1]]
+    if not met:
         live.append(window)
         return window, []
-    met = [live[place] for place in places]
     for known_start, known_end in met:
         start = known_start if known_start < start else start  # noqa: FURB136  min() takes thrice as long
         end = known_end if known_end > end else end  # noqa: FURB136
     if met[0] == (start, end):
         return met[0], []
     into = TimeWindow(start, end)
-    live[places[0]] = into
-    for place in reversed(places[1:]):
-        del live[place]
-        order.gone(key, place)
+    if isinstance(live, LiveSessions):
+        live.replace(met, into)
+        return into, [Merged(into, met)]
+    live[live.index(met[0])] = into
+    for known in met[1:]:
+        live.remove(known)
     return into, [Merged(into, met)]

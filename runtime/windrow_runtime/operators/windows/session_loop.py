@@ -2,7 +2,8 @@
 
 A session that has not fired is three items of a list, its start, its end and its contents, without an entry, a timer
 and a window for each: see :attr:`OperatorState.sessions`. An element behind the watermark that meets none of these, and
-one that meets a session of the general operator, is handed to that, and all sessions of its key are with it.
+one that meets a session of the general operator, is handed to that, and all sessions of its key are with it. So is a
+key with many sessions, which the general operator finds by their time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from functools import reduce
-from itertools import chain, groupby
+from itertools import groupby
 from operator import is_not, itemgetter, length_hint
 from typing import Any, ClassVar, Final
 
@@ -19,11 +20,11 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
-from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
+from windrow_runtime.operators.state.model import NOTHING, KeyState
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
-from windrow_runtime.operators.windows.session_order import MANY, SessionOrder
 from windrow_runtime.operators.windows.shape import GapWindows
 
 # Any in this module: elements and accumulators of every type.
@@ -31,6 +32,7 @@ from windrow_runtime.operators.windows.shape import GapWindows
 _SAMPLE: Final = 64
 _AT_ONCE: Final = 64  # more elements of a key are less often in one session
 _START, _END, _CONTENTS, _ITEMS = range(4)  # the places of a session's items, and how many there are
+_MOST_ITEMS: Final = MANY_SESSIONS * _ITEMS
 _NO_SESSIONS: Final[list[Any]] = []
 """The sessions of a key that has none; never written to."""
 
@@ -49,11 +51,6 @@ class SessionLoopOperator(PartialsOperator):
         assert isinstance(self.assigner, SessionWindows)
         self._gap = shape.gap
         self._gap_of = self.assigner.gap_of
-        self._order = SessionOrder(_ITEMS)
-
-    def bind(self, state: OperatorState, output: Output) -> None:
-        self._order.clear()
-        super().bind(state, output)
 
     @property
     def _frontier(self) -> float:
@@ -91,6 +88,9 @@ class SessionLoopOperator(PartialsOperator):
                 held = sessions.get(key, _NO_SESSIONS)
                 if len(held) == _ITEMS:
                     place = 0 if held[_START] <= end and timestamp <= held[_END] else -1
+                elif len(held) >= _MOST_ITEMS:
+                    self._take_generally(key, value, timestamp)
+                    continue
                 else:
                     place = self._place_in(held, key, timestamp, end, value)
                 if place < 0:
@@ -129,11 +129,12 @@ class SessionLoopOperator(PartialsOperator):
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
             # Each accumulator is a session, which merges with those of its key that it touches.
-            if keyed and self._is_general(key, start, end):
+            held = self.state.sessions.get(key)
+            has_many = held is not None and len(held) >= _MOST_ITEMS
+            if has_many or (keyed and self._is_general(key, start, end)):
                 self.open_sessions(key)
                 self.merge_session(key, TimeWindow(start, end), more)
                 continue
-            held = self.state.sessions.get(key)
             if held is None:
                 self.state.sessions[key] = [start, end, more]
                 continue
@@ -158,7 +159,7 @@ class SessionLoopOperator(PartialsOperator):
 
     def _place_in(self, held: list[Any], key: Hashable, start: int, end: int, value: Any) -> int:
         """The place of the session that a window meets; of several it makes one. -1: it meets none."""
-        met = self._met(held, key, start, end)
+        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= end and start <= held[at + _END]]
         if len(met) < 2:
             return met[0] if met else -1
         first, *others = met
@@ -170,14 +171,7 @@ class SessionLoopOperator(PartialsOperator):
         held[first : first + _ITEMS] = *window, contents
         for at in reversed(others):
             del held[at : at + _ITEMS]
-            self._order.gone(key, at)
         return first
-
-    def _met(self, held: list[Any], key: Hashable, start: int, end: int) -> list[int]:
-        """The places of the sessions that a window meets, in the order in which they were born."""
-        if len(held) <= MANY * _ITEMS:
-            return [at for at in range(0, len(held), _ITEMS) if held[at] <= end and start <= held[at + _END]]
-        return self._order.met(key, held, held.__getitem__, lambda at: held[at + _END], (start, end))
 
     def _is_general(self, key: Hashable, start: int, end: int) -> bool:
         """Returns whether the general operator has to take a window, since it keeps a session that the window meets."""
@@ -185,7 +179,9 @@ class SessionLoopOperator(PartialsOperator):
         if key_state is None or not key_state.live:
             return False
         # Elements that are kept themselves are numbered, all of a key in one place.
-        return self.contents.keeps_values or any(it.start <= end and start <= it.end for it in key_state.live)
+        if self.contents.keeps_values or len(key_state.live) >= MANY_SESSIONS:
+            return True
+        return any(it.start <= end and start <= it.end for it in key_state.live)
 
     def _take_behind(self, key: Hashable, value: Any, timestamp: int, end: int) -> None:
         """Takes an element behind the watermark whose window meets no session."""
@@ -230,7 +226,9 @@ class SessionLoopOperator(PartialsOperator):
         if key in self.state.keys:
             return None
         held = self.state.sessions.get(key, _NO_SESSIONS)
-        met = self._met(held, key, least, last + gap)
+        if len(held) >= _MOST_ITEMS:
+            return None
+        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= last + gap and least <= held[at + _END]]
         # Elements within one gap meet each other; those that meet the session as it is need not.
         if not met and last - least <= gap and first + gap > self._frontier:
             if not held:
@@ -282,40 +280,17 @@ class SessionLoopOperator(PartialsOperator):
         more = [(end, key) for key, held in sessions.items() if len(held) > _ITEMS for end in held[4::3]]
         due += [found for found in more if found[0] <= frontier]
         due.sort(key=itemgetter(0))
-        leaving = {} if self.lateness else self._take_due(frontier)
         for number, (end, key) in enumerate(due, 1):
             if goes_by_timers:
                 yield from self.firing_event_timers(min(end - 1, MAX_TIMESTAMP))
             held = sessions.get(key, _NO_SESSIONS)
-            if key in leaving:
-                start, contents = leaving[key].pop(end)
-                self._fire_once(key, TimeWindow(start, end), contents)
-            elif len(held) == _ITEMS:
+            if len(held) == _ITEMS:
                 self._fire_session(key, held, 0)
             elif end in held[1::3]:
                 self._fire_session(key, held, held[1::3].index(end) * _ITEMS)
             if number % FIRINGS_AT_ONCE == 0:
                 yield
         yield from self.firing_event_timers(watermark)
-
-    def _take_due(self, frontier: float) -> dict[Hashable, dict[int, tuple[int, Any]]]:
-        """Takes out the sessions that are due of keys with many: start and contents by end; no two have one end."""
-        taken: dict[Hashable, dict[int, tuple[int, Any]]] = {}
-        for key, held in list(self.state.sessions.items()):
-            if len(held) <= MANY * _ITEMS:
-                continue
-            sessions = list(zip(held[::_ITEMS], held[_END::_ITEMS], held[_CONTENTS::_ITEMS], strict=True))
-            taken[key] = {end: (start, contents) for start, end, contents in sessions if end <= frontier}
-            if not taken[key]:
-                del taken[key]
-                continue
-            self._order.forget(key)
-            kept = [session for session in sessions if session[_END] > frontier]
-            if kept:
-                self.state.sessions[key] = list(chain.from_iterable(kept))
-            else:
-                del self.state.sessions[key]
-        return taken
 
     def _fire_session(self, key: Hashable, held: list[Any], at: int) -> None:
         start, end, contents = held if len(held) == _ITEMS else held[at : at + _ITEMS]
@@ -329,19 +304,12 @@ class SessionLoopOperator(PartialsOperator):
             del self.state.sessions[key]
         else:
             del held[at : at + _ITEMS]
-            self._order.gone(key, at)
         try:
             if is_kept:
                 self.open_entry(key, window, contents)
                 key_state = self.state.keys[key]
                 self._fire(key, key_state, window, key_state.windows[window])
                 return
-            self.fire_once(key, window, contents)
-        except USER_ERRORS as error:
-            raise_call_error(self.step, error, call_description(key, window=window))
-
-    def _fire_once(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        try:
             self.fire_once(key, window, contents)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))

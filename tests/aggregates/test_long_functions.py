@@ -1,0 +1,168 @@
+"""Functions of many lines, helpers or ways are recognised in little time, or declined with a reason."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from windrow import Pipeline, from_collection
+from windrow.aggregates import Binary, Constant, Element, Expression, Field, Opaque, recognise
+from windrow.aggregates.selectors import selector_text, selector_type
+from windrow.expressions import tracing
+from windrow.sinks import CollectSink
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.forms.way_step import expression_of
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.errors import DeclinedError
+
+# Any in this module: functions of elements of every type.
+
+
+class Reading(NamedTuple):
+    x: float
+
+
+def function_of(text: str, name: str = "function") -> Callable[[Any], Any]:
+    names: dict[str, Any] = {}
+    exec(text, names)
+    made: Callable[[Any], Any] = names[name]
+    return made
+
+
+def logistic(lines: int) -> Callable[[Any], Any]:
+    """Each line uses the value of the one before twice."""
+    return function_of("def function(e):\n    x = e.x\n" + "    x = 3.7 * x * (1.0 - x)\n" * lines + "    return x\n")
+
+
+def helpers(count: int, line: str, first: str = "x + 1.0") -> Callable[[Any], Any]:
+    """Each function names the one before as often as its line does."""
+    text = f"def h0(x): return {first}\n"
+    for number in range(1, count):
+        text += f"def h{number}(x): return {line.replace('before', f'h{number - 1}')}\n"
+    return function_of(f"{text}def function(e): return h{count - 1}(e.x)\n")
+
+
+def recognised(function: Callable[[Any], Any]) -> Expression:
+    found = recognise(function)
+    assert not isinstance(found, Opaque), found.reason
+    return found
+
+
+@pytest.mark.parametrize("lines", [20, 150])
+def test_a_value_that_is_used_twice_is_one_node(lines: int) -> None:
+    function = logistic(lines)
+    found = recognised(function)
+    assert len(found.parts()) == 3 * lines + 4
+    assert found.evaluate(Reading(0.3)) == function(Reading(0.3))
+    assert found.type_of(Reading) is float
+    assert len(str(found)) <= 200
+    assert found == recognised(logistic(lines)) != recognised(logistic(lines + 1))
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy == found
+    assert copy.evaluate(Reading(0.3)) == function(Reading(0.3))
+
+
+def test_columns_compute_each_node_once() -> None:
+    function = logistic(150)
+    column = pickle.loads(pickle.dumps(expression_of(function, record_type(Reading), "it")))
+    assert column.columns == {"x"}
+    found = column.evaluate({"x": pa.array([0.3, 0.7])}).to_pylist()
+    assert found == [function(Reading(0.3)), function(Reading(0.7))]
+
+
+@pytest.mark.parametrize("lines", [350, 3000, 20_000])
+def test_a_function_beyond_the_bound_is_declined_with_a_reason(lines: int) -> None:
+    function = logistic(lines)
+    found = recognise(function)
+    assert isinstance(found, Opaque)
+    assert "computes more than 1000 values" in found.reason or "bytes of code" in found.reason
+    with pytest.raises(DeclinedError, match=r"it (computes|has) more than"):
+        expression_of(function, record_type(Reading), "it")
+    assert selector_text(function) == "function"
+    assert selector_type(function, Reading) is None
+
+
+DECLINED: list[tuple[Callable[[Any], Any], str]] = [
+    (helpers(40, "before(x) if x > 0.0 else before(x * 2.0)"), "decides more than 16 things"),
+    (helpers(40, "before(x) + before(x * 2.0)"), "computes more than 10000 values when it is tried"),
+    # Calls alone take time as well.
+    (helpers(40, "before(before(x))", first="x"), "computes more than 10000 values when it is tried"),
+    (helpers(3000, "before(x)"), "raises RecursionError when it is tried"),
+    (
+        function_of("def function(e):\n    x = e.x\n" + "    if x > 1.0: x = x + 1.0\n" * 40 + "    return x\n"),
+        "decides more than 16 things",
+    ),
+    (
+        function_of(
+            f"def function(e):\n    return {' + '.join(f'(1 if e.x > {place} else 0)' for place in range(12))}"
+        ),
+        "has more than 64 ways through its decisions",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), DECLINED, ids=map(str, range(len(DECLINED))))
+def test_time_is_bounded(function: Callable[[Any], Any], reason: str) -> None:
+    begin = time.process_time()
+    assert recognise(function) == Opaque(reason)
+    assert time.process_time() - begin < 5
+
+
+def test_a_helper_that_is_named_twice_is_copied_once() -> None:
+    """Forty of them would be copied 2**40 times."""
+    function = helpers(40, "(before, before)[0](x)")
+    assert recognised(function) == Binary("+", Field(Element(), "x"), Constant(1.0))
+
+
+def test_a_plan_of_a_long_function_runs() -> None:
+    function, sink = logistic(350), CollectSink[Any]()
+    stream = from_collection([Reading(0.3)]).map(function)
+    assert LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink) == [function(Reading(0.3))]
+
+
+factor = 3
+TABLE = {"a": 1}
+
+
+def test_a_function_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    ways = tracing._Ways
+
+    def counted(*args: Any) -> Any:
+        calls.append(args)
+        return ways(*args)
+
+    monkeypatch.setattr(tracing, "_Ways", counted)
+    selector: Callable[[Any], Any] = lambda r: r.x * factor + TABLE["a"]  # noqa: E731  a function to be recognised
+    assert recognise(selector) is recognise(selector)
+    assert selector_text(selector)
+    assert len(calls) == 1
+
+
+def test_it_is_tried_again_when_a_variable_around_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    enclosed = 1
+    selector: Callable[[Any], Any] = lambda r: (r.x * factor, TABLE["a"], enclosed)  # noqa: E731  as above
+    element = Reading(2.0)
+    assert recognised(selector).evaluate(element) == selector(element)
+    monkeypatch.setitem(globals(), "factor", 7)
+    assert recognised(selector).evaluate(element) == selector(element) == (14.0, 1, 1)
+    monkeypatch.setitem(TABLE, "a", 5)
+    assert recognised(selector).evaluate(element) == selector(element) == (14.0, 5, 1)
+    enclosed = 9
+    assert recognised(selector).evaluate(element) == selector(element) == (14.0, 5, 9)
+
+
+def test_what_is_known_of_a_function_does_not_keep_it() -> None:
+    named = function_of("def function(e): return function(e) if e.x else 0")
+    recognise(named)
+    left = weakref.ref(named)
+    del named
+    gc.collect()
+    assert left() is None
