@@ -12,7 +12,7 @@ from windrow.evictors import CountEvictor
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node
-from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger
 from windrow.window_settings import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
@@ -92,14 +92,22 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
 
 
 def count_window(
-    node: Node, make_stream: Callable[[Node], DataStream[Any]], size: int, slide: int | None
+    node: Node, make_stream: Callable[[Node], DataStream[Any]], size: int, slide: int | None, *, fire_at_end: bool
 ) -> WindowSettings:
-    """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``."""
+    """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``.
+
+    With ``fire_at_end`` they fire with what is left when the stream ends.
+    """
     for name, number in (("size", size), ("slide", slide)):
         if number is not None:
             check_positive(number, f"the {name} of a count window", where=caller_location())
+    if not isinstance(fire_at_end, bool):
+        raise InvalidArgumentError(
+            "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
+        )
     assigner = GlobalWindows.create()
+    kind = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
     if slide is None:
-        return WindowSettings(node, make_stream, assigner, PurgingTrigger.of(CountTrigger.of(size)))
+        return WindowSettings(node, make_stream, assigner, PurgingTrigger.of(kind.of(size)))
     # The evictor leaves the last elements, so a window still has some.
-    return WindowSettings(node, make_stream, assigner, CountTrigger.of(slide), CountEvictor.of(size))
+    return WindowSettings(node, make_stream, assigner, kind.of(slide), CountEvictor.of(size))

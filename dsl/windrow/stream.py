@@ -329,9 +329,11 @@ class DataStream(Generic[T_co]):
             return MergingAllWindowedStream(settings)
         return AllWindowedStream(settings)
 
-    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T_co, GlobalWindow]:
+    def count_window_all(
+        self, size: int, slide: int | None = None, *, fire_at_end: bool = False
+    ) -> AllWindowedStream[T_co, GlobalWindow]:
         """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
-        return AllWindowedStream(count_window(self._node, DataStream, size, slide))
+        return AllWindowedStream(count_window(self._node, DataStream, size, slide, fire_at_end=fire_at_end))
 
     def process(self, function: ProcessFunction[T_co, R], *, name: str | None = None) -> DataStream[R]:
         """Make records from each element, and split the stream into side outputs, which ``get_side_output`` takes.

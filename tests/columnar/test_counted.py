@@ -19,6 +19,7 @@ from windrow.errors import AggregateOverflowError, CheckpointError
 from windrow.evictors import CountEvictor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.windows.unfired import UNFIRED
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
 
@@ -114,6 +115,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped == 0
     if in_time:
+        assert engine.counted[UNFIRED] == engine.wanted_counts[UNFIRED] > 0
         assert told(engine.late) == told(wanted[1])
         assert (set(engine.records.values()) == {None}) == (name != "tumbling for ever")
 
@@ -172,3 +174,12 @@ def test_damaged_numbers_of_elements_are_refused(until: int | None) -> None:
     contents = RowContents(operator.schema, lambda rows: (0, None), operator.check)
     with pytest.raises(CheckpointError, match="stored state is damaged"):
         contents.load(dump_rows(rows))
+
+
+@pytest.mark.parametrize(
+    "name", ["seven", "hundreds", "sliding", "all so far", "purged and evicted", "tumbling for ever"]
+)
+def test_elements_that_wait_when_the_stream_ends_are_counted(name: str) -> None:
+    inputs = [*batches(random.Random(2)), []]
+    engine, _, _ = run(PLANS[name], inputs, columnar_form, crash_at=2, late=name == "tumbling for ever", tuning=TINY)
+    assert engine.counted[UNFIRED] == engine.wanted_counts[UNFIRED] > 0

@@ -103,6 +103,7 @@ def test_explain_of_a_whole_pipeline() -> None:
         "  5 window coldest  <- 4     TumblingEventTimeWindows(size=5000 ms, offset=1000 ms), trigger "
         "PurgingTrigger(CountTrigger(3)), evictor CountEvictor(2), lateness 2000 ms, late to 'late', reduce colder"
         "  : Reading",
+        "                             elements that wait for a firing when a window ends are dropped",
         "  6 sink            <- 5     collect coldest",
         "  7 side_output     <- 5     'late'  : Reading",
         "  8 sink            <- 7     json late",

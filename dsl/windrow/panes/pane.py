@@ -29,7 +29,8 @@ class PaneTiming(Enum):
     LATE = "late"
     """Any pane after the one on time.
 
-    Also the first behind the end, if it does not come at the end and all that is new in it came behind the watermark.
+    Also the first behind the end, if it comes neither at the end nor with the clean-up of the window, and all that is
+    new in it came behind the watermark.
     """
 
 

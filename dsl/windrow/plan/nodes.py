@@ -34,6 +34,7 @@ from windrow.tags import OutputTag
 from windrow.triggers import Trigger
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
+from windrow.windows.unfired import may_leave_unfired
 
 __all__ = [
     "NO_LATE_TAGS",
@@ -403,6 +404,11 @@ class WindowNode(OneInputNode):
         if isinstance(element, Tagged):
             return self.late_tags[element.side - LEFT], element.value
         return self.late_tag, element
+
+    @property
+    def may_leave_unfired(self) -> bool:
+        """Whether windows may end, or wait at the end of the stream, with elements that no firing has let out."""
+        return may_leave_unfired(self.assigner, self.effective_trigger, self.panes)
 
     @property
     def effective_trigger(self) -> Trigger[Any, Any]:

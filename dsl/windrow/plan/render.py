@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from windrow.panes import TimestampCombiner
 from windrow.plan.nodes import Node, TimestampsNode, WindowNode, type_name
 from windrow.plan.steps import Step
+from windrow.windows import GlobalWindows
 
 __all__ = ["node_line", "render_text"]
 
@@ -34,6 +35,9 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
         if early:
             results = " and ".join(f"step {place}" for place in early)
             lines.append(f"  {'':<{width}}           results of {results} may be late here, and are dropped then")
+        if isinstance(step.node, WindowNode) and step.node.may_leave_unfired:
+            end = "the stream" if isinstance(step.node.assigner, GlobalWindows) else "a window"
+            lines.append(f"  {'':<{width}}           elements that wait for a firing when {end} ends are dropped")
         if step.id in forms:
             lines.append(f"  {'':<{width}}           runs as {forms[step.id]}")
     return "\n".join(lines)

@@ -75,16 +75,28 @@ class KeyedStream(Generic[T, K]):
             return MergingWindowedStream(settings)
         return WindowedStream(settings)
 
-    def count_window(self, size: int, slide: int | None = None) -> WindowedStream[T, K, GlobalWindow]:
+    def count_window(
+        self, size: int, slide: int | None = None, *, fire_at_end: bool = False
+    ) -> WindowedStream[T, K, GlobalWindow]:
         """Windows of ``size`` elements of a key.
 
         Without ``slide`` a window fires when it has ``size`` elements, and begins anew. With it, every ``slide``
         elements the last ``size`` ones are evaluated.
 
+        Elements that wait for a window to fill up when the stream ends, or is drained, are in no result. They are
+        counted (``unfired_window_records_dropped``).
+
+        Args:
+            size: How many elements.
+            slide: After how many elements a window fires.
+            fire_at_end: Whether windows fire once more at the end of the stream with the elements that are left, which
+                are fewer than ``size``, or with ``slide`` the last ``size`` ones.
+
         Raises:
-            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
+            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
         """
-        return WindowedStream(count_window(self._node, self._make_stream, size, slide))
+        settings = count_window(self._node, self._make_stream, size, slide, fire_at_end=fire_at_end)
+        return WindowedStream(settings)
 
     def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
         """Make one element from each; the result has no keys. See :meth:`windrow.DataStream.map`."""

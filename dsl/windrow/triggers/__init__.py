@@ -17,7 +17,7 @@ from windrow.triggers.composable import (
     repeatedly,
 )
 from windrow.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
-from windrow.triggers.count import CountTrigger
+from windrow.triggers.count import CountOrEndOfStreamTrigger, CountTrigger
 from windrow.triggers.delta import DeltaTrigger
 from windrow.triggers.global_window import EndOfStreamTrigger, NeverTrigger
 from windrow.triggers.purging import MergingPurgingTrigger, PurgingTrigger
@@ -38,6 +38,7 @@ __all__ = [
     "ComposableTrigger",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
+    "CountOrEndOfStreamTrigger",
     "CountTrigger",
     "DeltaTrigger",
     "EndOfStreamTrigger",

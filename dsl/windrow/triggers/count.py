@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from windrow.counts import check_positive
 from windrow.state import ReducingStateDescriptor
+from windrow.time import MAX_TIMESTAMP
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["CountTrigger"]
+__all__ = ["CountOrEndOfStreamTrigger", "CountTrigger"]
 
 
 class CountTrigger(MergingTrigger[object, "Window"]):
@@ -63,3 +64,33 @@ class CountTrigger(MergingTrigger[object, "Window"]):
         """Says how many elements have come."""
         count = context.get_state(self._COUNT).get() or 0
         return f"{self.describe()}: {count:,} of {self.max_count:,} elements have come"
+
+
+class CountOrEndOfStreamTrigger(CountTrigger):
+    """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end."""
+
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Counts the element, waits for the end of the stream, and fires when there are enough."""
+        context.register_event_time_timer(MAX_TIMESTAMP)
+        return super().on_element(element, timestamp, window, context)
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires at the end of the stream, if elements have come since the window fired."""
+        count = context.get_state(self._COUNT)
+        if time != MAX_TIMESTAMP or not count.get():
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Adds the counts up, and waits for the end of the stream in the new window."""
+        super().on_merge(window, context)
+        context.register_event_time_timer(MAX_TIMESTAMP)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Forgets the count, and deletes the timer."""
+        super().clear(window, context)
+        context.delete_event_time_timer(MAX_TIMESTAMP)
+
+    def describe(self) -> str:
+        return f"CountOrEndOfStreamTrigger({self.max_count})"

@@ -9,7 +9,12 @@ from windrow.errors import InvalidArgumentError, similar_name
 from windrow.plan import Step
 from windrow.plan.own_parts import counter_names
 
-OWN_COUNTERS: Final = ("closed_window_records_dropped", "late_records_dropped", "records_malformed")
+OWN_COUNTERS: Final = (
+    "closed_window_records_dropped",
+    "late_records_dropped",
+    "records_malformed",
+    "unfired_window_records_dropped",
+)
 """What windrow counts by itself, of each step that drops records."""
 
 

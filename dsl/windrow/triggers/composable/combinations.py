@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from windrow.errors import InvalidArgumentError
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text
-from windrow.triggers.composable.conditions import Never
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
 from windrow.triggers.composable.foreign import composable
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
@@ -105,6 +104,11 @@ class AfterAny(_FinishesWithParts[T_contra, W_contra]):
         """The earliest of its parts."""
         return min(trigger.finish for trigger in self.triggers)
 
+    @property
+    def earliest_firing(self) -> Finish:
+        """The earliest of its parts."""
+        return min(trigger.earliest_firing for trigger in self.triggers)
+
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether one of the parts is ready."""
         return any(part.is_ready(window, context) for part in self._parts)
@@ -163,6 +167,11 @@ class AfterAll(_FinishesWithParts[T_contra, W_contra]):
         """The latest of its parts."""
         return max(trigger.finish for trigger in self.triggers)
 
+    @property
+    def earliest_firing(self) -> Finish:
+        """The latest of its parts: a part that has finished has been ready before."""
+        return max(trigger.earliest_firing for trigger in self.triggers)
+
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether each part that has not finished is ready."""
         return all(part.is_finished(context) or part.is_ready(window, context) for part in self._parts)
@@ -216,6 +225,11 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
     def finish(self) -> Finish:
         """The latest of its parts."""
         return max(trigger.finish for trigger in self.triggers)
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """That of the first part."""
+        return self.triggers[0].earliest_firing
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether the first part that has not finished is ready."""
@@ -294,10 +308,13 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """The earlier of both; a last trigger that never finishes ends it at any time."""
-        if type(self.until) is Never:
-            return self.main.finish
-        return min(self.main.finish, Finish.ANY_TIME if self.until.finish is Finish.NEVER else self.until.finish)
+        """When the main trigger is finished, or the last one fires: what that does afterwards ends nothing."""
+        return min(self.main.finish, self.until.earliest_firing)
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """The earlier of both."""
+        return min(trigger.earliest_firing for trigger in self.triggers)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether one of both is ready."""

@@ -54,6 +54,11 @@ class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
         """Waits for the end of the window."""
         wait_for_end(window, context)
 
+    @property
+    def earliest_firing(self) -> Finish:
+        """The end of the window."""
+        return Finish.WINDOW_END
+
     def is_ready(self, window: Window, context: PartContext) -> bool:
         """Returns whether the watermark has passed the window."""
         return end_is_reached(window, context)
@@ -147,11 +152,11 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in one of the windows; else it adds the counts up."""
+        """Is finished where it was in all windows; else it adds up the counts of elements that have not fired."""
         context.merge_partitioned_state(self._COUNT)
-        if any(finished):
+        if finished and all(finished):
             context.get_state(self._COUNT).clear()
-        return any(finished)
+        return bool(finished) and all(finished)
 
     def forget(self, window: Window, context: PartContext) -> None:
         """Forgets the count."""
@@ -218,10 +223,10 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in one of the windows; else the earliest target holds."""
+        """Is finished where it was in all windows; else the earliest target holds."""
         context.merge_partitioned_state(self._TARGET)
         target = context.get_state(self._TARGET)
-        if any(finished):
+        if finished and all(finished):
             target.clear()
             return True
         due = target.get()
@@ -297,6 +302,11 @@ class _Unchanging(MergingComposableTrigger[object, "Window"]):
 
 class Never(_Unchanging):
     """Never ready. See :func:`never`."""
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
         """Returns False."""

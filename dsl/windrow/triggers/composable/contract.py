@@ -30,7 +30,7 @@ W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 
 @total_ordering
 class Finish(Enum):
-    """The earliest time at which a trigger may be finished; a later time is the greater one."""
+    """The earliest time at which a trigger may be finished, or may fire; a later time is the greater one."""
 
     ANY_TIME = 0
     """While the window is open. What arrives afterwards would be lost."""
@@ -67,6 +67,15 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
         """The earliest time at which the trigger may be finished.
 
         A plan is refused where a finished trigger would lose elements. Override it if yours never finishes.
+        """
+        return Finish.ANY_TIME
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """The earliest time at which the trigger may be ready; ``NEVER`` means not before the window is cleaned up.
+
+        :func:`~windrow.triggers.or_finally` is finished when its last trigger fires, so a plan is checked with this.
+        Override it if yours is never ready before the end of the window.
         """
         return Finish.ANY_TIME
 
@@ -163,7 +172,8 @@ class MergingComposableTrigger(ComposableTrigger[T_contra, W_contra], MergingTri
 
         Args:
             window: The window that the others became.
-            finished: For each of those windows that had elements, whether the trigger was finished there.
+            finished: For each of those windows that had elements, whether the trigger was finished there. A trigger
+                that is finished in ``window`` though it was not in all of them begins anew if elements wait for it.
             context: As in :meth:`observe`; merges state.
 
         Returns:

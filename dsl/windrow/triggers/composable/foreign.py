@@ -9,6 +9,9 @@ from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger
+from windrow.triggers.global_window import EndOfStreamTrigger, NeverTrigger
+from windrow.triggers.purging import MergingPurgingTrigger, PurgingTrigger
+from windrow.triggers.time import EventTimeTrigger
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerResult
 
 if TYPE_CHECKING:
@@ -48,6 +51,17 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
     def finish(self) -> Finish:
         """Never."""
         return Finish.NEVER
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """The end of the window for Flink's event-time trigger, purging or not; any time for others."""
+        inner = self.inner
+        while type(inner) in (PurgingTrigger, MergingPurgingTrigger) and isinstance(inner, PurgingTrigger):
+            inner = inner.inner
+        # Exact types: a class that is derived from one of these may fire at any time.
+        if type(inner) is NeverTrigger:
+            return Finish.NEVER
+        return Finish.WINDOW_END if type(inner) in (EventTimeTrigger, EndOfStreamTrigger) else Finish.ANY_TIME
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
         """Calls the trigger."""

@@ -44,6 +44,11 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
         """Never."""
         return Finish.NEVER
 
+    @property
+    def earliest_firing(self) -> Finish:
+        """That of its part."""
+        return self.inner.earliest_firing
+
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether the part is ready."""
         return self._parts[0].is_ready(window, context)
@@ -108,6 +113,11 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     def finish(self) -> Finish:
         """The end of the window, where no late trigger goes on."""
         return Finish.WINDOW_END if self.late is None else Finish.NEVER
+
+    @property
+    def earliest_firing(self) -> Finish:
+        """That of its early trigger, or the end of the window."""
+        return Finish.WINDOW_END if self.early is None else min(self.early.earliest_firing, Finish.WINDOW_END)
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
         """Shows both triggers the element, and waits for the end of the window."""

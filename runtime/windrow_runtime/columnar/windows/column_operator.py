@@ -131,8 +131,14 @@ class Times(NamedTuple):
 
 
 class PagedOperator(ABC, Generic[F]):
-    """The base of operators whose state is rows that lie in pages by key."""
+    """The base of operators whose state is rows that lie in pages by key.
 
+    Attributes:
+        unfired: How many elements were in windows that ended before a firing let them out; whoever counts them sets it
+            to zero.
+    """
+
+    unfired: int = 0
     schema: pa.Schema  # the columns of state, the key first
 
     @property

@@ -20,9 +20,9 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
 """The columns between the key and those of the kernel."""
 
-EARLY: Final = 0  # the end of the window has let no pane out
+EARLY: Final = 0  # the end of the window has let no pane out; where it never does, no pane has come behind the end
 ENDED: Final = 1  # it has
-LATE: Final = 2  # another pane has come behind that one
+LATE: Final = 2  # another pane has come behind that one; where the end lets none out, a pane has come behind the end
 FINISHED: Final = 3  # no other one will
 
 UNSET: Final = np.iinfo(np.int64).max

@@ -120,6 +120,8 @@ class PanedOperator(LaneOperator[Paned]):
         closing = self._closing(ends)
         closes = closing <= watermark
         ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
+        # Time may leap over the end of a window and over its clean-up at once: the pane at its end is the last one.
+        closing = np.where(ended & closes, ends, closing)
         if not ended.any() and not closes.any():
             return (), rows
         with_end = closing == ends
@@ -133,12 +135,15 @@ class PanedOperator(LaneOperator[Paned]):
             first = ended & ~with_end & (held.due <= now)
             second = closes.copy()
         fresh = held.fresh & ~first
-        second &= fresh | rules.always_closes
+        # A window that has let out no pane behind its end has its pane on time then.
+        second &= fresh | rules.always_closes | (rules.always_on_time & (held.phases == EARLY) & ~first)
         at_end = _Timers(first, ends, held.fresh, with_end | (rules.at_end and rules.finishes))
         fired = self._on_timers(held, at_end, _Timers(second, closing, fresh, closes))
         begins_anew = ended if rules.at_end else first
         if rules.at_end:
             held.phases = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), held.phases)
+        else:
+            held.phases = np.where(first, np.int8(LATE), held.phases)
         held.counts = np.where(begins_anew, 0, held.counts)
         held.fresh = fresh
         held.wait_for_none(begins_anew)
@@ -157,13 +162,15 @@ class PanedOperator(LaneOperator[Paned]):
         order = np.lexsort((held.numbers[own], times))
         over = np.ones(len(held.starts), np.bool_)
         filled = fresh[order] if self.windows.discards else None
-        own, times = own[order], times[order]
-        at_end = times == self.windows.tiles.last_times(held.starts)[own]
+        own = own[order]
+        # All of them come at the end of a window, or when it is cleaned up.
+        at_end = np.ones(len(own), np.bool_)
         return self._let_out(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The panes that the clock lets out up to now, in order, and the rows of state then."""
-        held = PaneRows.of(rows, self.windows)
+        rules = self.windows
+        held = PaneRows.of(rows, rules)
         is_due = held.due <= times.now
         due = np.flatnonzero(is_due)
         fires_in_vain = (held.asked <= times.now) & ~is_due & (held.asked < held.due)
@@ -176,7 +183,8 @@ class PanedOperator(LaneOperator[Paned]):
         over = self.windows.tiles.last_times(held.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
         fired = self._let_out(held, due, over=over, at_end=none, are_last=none)
-        held.phases = np.where(is_due & (held.phases == ENDED), np.int8(LATE), held.phases)
+        is_behind = (held.phases == ENDED) if rules.at_end else over
+        held.phases = np.where(is_due & is_behind, np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
         held.wait_for_none(is_due)
         return (fired,), self._stored(held)
@@ -298,6 +306,8 @@ class PanedOperator(LaneOperator[Paned]):
             are_last, none = (ended & rules.finishes)[own], np.zeros(len(own), np.bool_)
             fired = self._emitted(held, own, results, over=is_over, at_end=none, are_last=are_last)
         self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
+        if not rules.at_end:
+            held.phases[is_over & (counts > 0)] = LATE
         held.in_time = held.in_time | (held.fresh & ~is_over)
         if rules.may_close_filled:
             is_new = held.rows < 0

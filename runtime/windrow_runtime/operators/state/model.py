@@ -44,6 +44,9 @@ class _Nothing:
 
 NOTHING: Final = _Nothing()
 
+UNFIRED_CELL: Final = "\0unfired"
+"""The name under which a window keeps how many elements came since it fired, beside the state of its trigger."""
+
 _MOST_SCANS: Final = 4
 """After this many scans over all timers a queue keeps every timer in its heap."""
 
@@ -101,6 +104,19 @@ class WindowEntry:
     def is_empty(self) -> bool:
         """Returns whether nothing would be lost without it."""
         return self.contents is NOTHING and not self.trigger_state and not self.window_state
+
+    @property
+    def unfired(self) -> int:
+        """The number of elements that came since the window fired, where the operator counts them."""
+        number: int = self.trigger_state.get(UNFIRED_CELL, 0) if self.trigger_state else 0
+        return number
+
+    @unfired.setter
+    def unfired(self, number: int) -> None:
+        if number:
+            self.trigger_cells()[UNFIRED_CELL] = number
+        elif self.trigger_state:
+            self.trigger_state.pop(UNFIRED_CELL, None)
 
     def trigger_cells(self) -> dict[str, Any]:
         """The trigger's state, to be written to."""
@@ -250,14 +266,30 @@ class OperatorState:
     sessions: dict[Hashable, list[Any]] = field(default_factory=dict)
 
     def earliest_event_timer(self) -> int | None:
-        """The time of the earliest timer in event time, in milliseconds."""
+        """The time of the earliest timer in event time, in milliseconds.
+
+        Elements that no firing has let out are counted at the end of the stream, so they wait for that time.
+        """
         earliest = self.event_timers.earliest()
         found = [] if earliest is None else [earliest]
         if self.tables:
             found.append(min(self.tables) + self.table_size - 1)
         if self.sessions:
             found.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
+        if not found and any(entry.unfired for entry in self._entries()):
+            return MAX_TIMESTAMP
         return min(found, default=None)
+
+    def take_unfired(self) -> int:
+        """Returns how many elements came to windows since these fired, and forgets it."""
+        total = 0
+        for entry in self._entries():
+            total += entry.unfired
+            entry.unfired = 0
+        return total
+
+    def _entries(self) -> Iterator[WindowEntry]:
+        return chain.from_iterable(key_state.windows.values() for key_state in self.keys.values())
 
     def session_ends(self) -> Iterator[int]:
         """The end of each session in ``sessions``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import reduce
 from operator import attrgetter
@@ -23,6 +23,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
+from windrow.windows.unfired import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
@@ -41,12 +42,16 @@ _CONTINUE: Final = TriggerResult.CONTINUE
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
-    Counts ``late_records_dropped``. ``form`` is its name for ``explain()``; a loop that works on the windows that lie
-    in tables or in :attr:`OperatorState.sessions` says so by ``keeps_tables``.
+    Counts ``late_records_dropped`` and ``unfired_window_records_dropped``. ``form`` is its name for ``explain()``; a
+    loop that works on the windows that lie in tables or in :attr:`OperatorState.sessions` says so by ``keeps_tables``.
     """
 
     form: str = "general operator"
     keeps_tables: ClassVar[bool] = False
+    # Whether elements that no firing has let out are counted; one of the instance where it is true, as few need it.
+    counts_unfired: bool = False
+    # What the element that is taken adds to their number: less than nothing where one is withdrawn.
+    change_of_unfired: int = 1
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         # A copy: a staggered assigner fixes its shift at the first element, and the plan must not change.
@@ -71,6 +76,8 @@ class WindowOperator(KeyedOperator):
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
         self.contents = contents_for(node.function, evicting=node.evictor is not None, merging=self.merging is not None)
+        if node.may_leave_unfired:
+            self.counts_unfired = True
         # One attribute: beyond thirty of them Python finds each one slower.
         self.exposure = Exposure.of(node, self.contents)
         self._time = TimeContext(self)
@@ -193,9 +200,13 @@ class WindowOperator(KeyedOperator):
         mine = own(value) if exposure.windows else value
         entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
+        if self.counts_unfired:
+            entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
         if result is not _CONTINUE:
             _check_answer(result)
+            if self.counts_unfired:
+                entry.unfired = 0
             if result.is_fire:
                 self._fire(key, key_state, window, entry)
             if result.is_purge:
@@ -306,6 +317,11 @@ class WindowOperator(KeyedOperator):
         if filled:
             target.contents = reduce(self.contents.merge, [entry.contents for entry in filled])
             target.born = filled[0].born
+        if self.counts_unfired:
+            unfired = sum(entry.unfired for entry in entries)
+            for entry in entries:
+                entry.unfired = 0
+            target.unfired = unfired
         for source in merge.sources:
             windows.pop(source, None)
         if not target.is_empty:
@@ -330,6 +346,14 @@ class WindowOperator(KeyedOperator):
 
     # Timers
 
+    def advancing_watermark(self, watermark: int) -> Iterator[None]:
+        yield from super().advancing_watermark(watermark)
+        if self.counts_unfired and self.current_watermark == MAX_TIMESTAMP:
+            # Windows of all time are not cleaned up, nor those whose lateness is for ever.
+            unfired = self.state.take_unfired()
+            if unfired:
+                self.metrics.count(UNFIRED, unfired)
+
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         try:
             self._fire_timer(time, key, namespace, event_time)
@@ -352,6 +376,8 @@ class WindowOperator(KeyedOperator):
         else:
             result = self.trigger.on_processing_time(time, window, context)
         _check_answer(result)
+        if self.counts_unfired and result is not _CONTINUE:
+            entry.unfired = 0
         if result.is_fire and entry.contents is not NOTHING:
             self._fire(key, key_state, window, entry)
         if result.is_purge:
@@ -376,6 +402,9 @@ class WindowOperator(KeyedOperator):
 
     def _clear(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
         entry.contents = NOTHING
+        if entry.unfired:
+            self.metrics.count(UNFIRED, entry.unfired)
+            entry.unfired = 0
         self.trigger.clear(window, self._trigger_context.at(key, window, entry))
         if self.process is not None:
             self.process.clear(self._window_context.at(window, entry, key_state.state))

@@ -48,7 +48,7 @@ class PaneOperator(WindowOperator):
         self._combine = _COMBINE.get(settings.timestamp) if settings.timestamp is not None else None
         # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
         self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
-        # Whether the timer for the end of a window is at work.
+        # Whether the timer for the end of a window is at work, or that for its clean-up.
         self._at_end = False
 
     # Elements
@@ -94,6 +94,10 @@ class PaneOperator(WindowOperator):
             self.witness.merges(key, merge.sources, merge.into)
         for source, other in before:
             panes.absorb(other, same_window=source == merge.into)
+        context = self._trigger_context.at(key, merge.into, entry)
+        if panes.fresh and self._whole.is_finished(context):
+            # The elements that wait in one of the windows would wait for ever.
+            self._whole.begin_anew(merge.into, context)
         if self._combine is not None:
             stamps = [other.stamp for _, other in before if other.stamp is not None]
             panes.stamp = self._combine(stamps, default=None)
@@ -108,14 +112,18 @@ class PaneOperator(WindowOperator):
             # The window merged away or was cleaned up, and the trigger left the timer behind.
             return
         by_own_time = event_time == self._by_watermark
-        closes = by_own_time and time == self._closing_time(window)
-        self._at_end = by_own_time and time == window.max_timestamp()
+        end, closing = window.max_timestamp(), self._closing_time(window)
+        # Time may leap over the end of a window and over its clean-up at once: the pane at its end is the last one.
+        closes = by_own_time and (time == closing or (time == end and self._has_come(closing)))
+        self._at_end = closes or (by_own_time and time == end)
         context = self._trigger_context.at(key, window, entry)
         self._whole.observe_timer(time, window, context, event_time=event_time)
         self._ask(key, key_state, window, entry, closes=closes)
         self._at_end = False
         if closes:
             self._clear(key, key_state, window, entry)
+            timers = self.state.event_timers if self._by_watermark else self.state.processing_timers
+            timers.delete(key, window, closing)
         else:
             self._register_cleanup(key, window)
         self._keep(key, key_state, window, entry)
@@ -136,15 +144,18 @@ class PaneOperator(WindowOperator):
 
     def _is_over(self, window: Any) -> bool:
         """Returns whether the time of a window is over."""
-        end: int = window.max_timestamp()
-        return end <= (self.current_watermark if self._by_watermark else self.current_processing_time)
+        return self._has_come(window.max_timestamp())
+
+    def _has_come(self, time: int) -> bool:
+        """Returns whether a time has come by which windows go."""
+        return time <= (self.current_watermark if self._by_watermark else self.current_processing_time)
 
     # Panes
 
     def _ask(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, closes: bool = False
     ) -> None:
-        """Asks the trigger, and lets a pane out if it is ready, or if the window closes with something new."""
+        """Asks the trigger, and lets a pane out if it is ready, or if the window closes."""
         context, whole = self._trigger_context.at(key, window, entry), self._whole
         finished = whole.is_finished(context)
         if not finished and whole.is_ready(window, context):
@@ -157,7 +168,7 @@ class PaneOperator(WindowOperator):
             return
         if context.purges:
             entry.contents, context.purges = NOTHING, False
-        if closes and not finished and (PaneState.of(entry).fresh or self._always_closes):
+        if closes and not finished:
             self._let_out(key, key_state, window, entry, is_last=True)
 
     def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:

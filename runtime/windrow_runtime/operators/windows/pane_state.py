@@ -43,7 +43,7 @@ class PaneState:
 
         Args:
             is_over: Whether the time of the window is over.
-            at_end: Whether it is over at this very moment.
+            at_end: Whether it is over at this very moment, or the window is cleaned up.
         """
         if not is_over:
             return PaneTiming.EARLY

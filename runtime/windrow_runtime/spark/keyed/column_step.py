@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from windrow.windows.unfired import UNFIRED
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.step_form import OnColumns
@@ -161,6 +162,9 @@ class ColumnRunner(StepRunner, Generic[F]):
     ) -> Generator[PackedRow, None, Any]:
         """Fires what is due, also by the clock if ``clock`` says so; returns the rows that are kept."""
         fired, rows = operator.advance(rows, before, times)
+        if operator.unfired:
+            self._metrics.count(UNFIRED, operator.unfired)
+            operator.unfired = 0
         for some in fired:
             yield from self._emit(some, packer)
         if clock:

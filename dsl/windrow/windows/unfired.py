@@ -1,0 +1,48 @@
+"""Tells which windows may end, or wait at the end of the stream, with elements that their trigger has not fired."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from windrow.panes.settings import PaneSettings
+from windrow.triggers import (
+    ComposableTrigger,
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountOrEndOfStreamTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    MergingPurgingTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from windrow.windows.assigner import WindowAssigner
+from windrow.windows.global_windows import GlobalWindows
+
+__all__ = ["UNFIRED", "may_leave_unfired"]
+
+UNFIRED: Final = "unfired_window_records_dropped"
+"""The counter of elements that were in no firing of their window when it ended, or when the stream did."""
+
+# Exact types: a class that is derived from one of these may do anything.
+_AT_END_OF_WINDOW: Final = (EventTimeTrigger, ContinuousEventTimeTrigger)
+_AT_END_OF_STREAM: Final = (EndOfStreamTrigger, ContinuousEventTimeTrigger, CountOrEndOfStreamTrigger)
+
+
+# Any: triggers and assigners of elements of every type.
+def may_leave_unfired(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any], panes: PaneSettings) -> bool:
+    """Returns whether windows that go by the watermark may end with elements that no firing has let out.
+
+    Windows whose panes are counted let out in a last pane what is left. Windows and triggers that go by the clock are
+    not at their end when the stream is: their elements wait for a time that does not come.
+    """
+    if panes.describes_panes or isinstance(trigger, ComposableTrigger):
+        return False
+    is_global = isinstance(assigner, GlobalWindows)
+    if not is_global and not assigner.is_event_time:
+        return False
+    if isinstance(trigger, PurgingTrigger) and type(trigger) in (PurgingTrigger, MergingPurgingTrigger):
+        trigger = trigger.inner
+    if is_global:
+        return type(trigger) not in (*_AT_END_OF_STREAM, ContinuousProcessingTimeTrigger)
+    return type(trigger) not in _AT_END_OF_WINDOW
