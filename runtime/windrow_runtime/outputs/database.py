@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, SupportsFloat
+from typing import Any, Final, SupportsFloat
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,11 +19,12 @@ from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
-from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr, shorten
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.outputs.bulk_rows import BulkTable, copy_rows, may_copy
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
@@ -44,6 +48,14 @@ class RowEncoder:
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
+        root = self._kind.root
+        if not self._kind.single and root.kind is Kind.RECORD and set(map(type, values)) == {root.python_type}:
+            with suppress(UnfitError):  # which element it is shows one by one
+                columns = record_columns(values, root, self._kind.name)
+                return list(zip(*map(map, self._writers, columns), strict=True))
+        return self._one_by_one(values)
+
+    def _one_by_one(self, values: Sequence[object]) -> list[Row]:
         rows: list[Row] = []
         for value in values:
             try:
@@ -152,6 +164,10 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 
 
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
+_WORTH_COPYING = 500  # rows from which on a temporary table is worth its making
+_WAITS = (0.1, 0.5, 1.0, 2.0, 4.0)  # seconds before each further try when a connection is lost
+_LOST = frozenset(["57P01", "57P02", "57P03", "53300"])  # the server ends, starts, or has too many connections
+_LOG: Final = logging.getLogger("windrow")
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
 
 
@@ -180,6 +196,7 @@ class DatabaseOutput(TableOutput):
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
             self._engine = _engine(sink)
+        self._copies = False, False  # whether COPY may write the table, and temporary ones
         self._claim = self._claim_statement()
         self._upsert = self._upsert_statement()
         self._delete = sa.delete(self._table).where(
@@ -209,6 +226,8 @@ class DatabaseOutput(TableOutput):
             with self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                if self._sink.url.backend == "postgresql":
+                    self._copies = may_copy(connection, self._table)
 
     def _check_table(self, connection: sa.Connection) -> None:
         """Refuses a table that would not give back every record as it was."""
@@ -219,30 +238,71 @@ class DatabaseOutput(TableOutput):
         self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        """Write a batch in one transaction, unless it was written before."""
+        """Write a batch in one transaction, unless it was written before; again if the connection is lost."""
         with field_errors(self._where):
             rows = self._encoder.encode(list(map(value_of, values)))
         deleted: list[Row] = []
         if self._key_places:
-            # PostgreSQL touches a row once in a statement: the last change of each key.
-            withdrawn = [kind_of(value).is_withdrawal for value in values]
-            keys = [tuple(row[place] for place in self._key_places) for row in rows]
-            last = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
-            rows = [row for row, is_withdrawn in last.values() if not is_withdrawn]
-            deleted = [key for key, (_, is_withdrawn) in last.items() if is_withdrawn]
-        with self.failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
+            rows, deleted = self._last_of_each_key(rows, values)
+        with self.failures("the database refused a batch", batch, len(values)):
+            for wait in (*_WAITS, None):
+                try:
+                    self._write_once(batch, rows, deleted)
+                except Exception as error:  # the driver's errors come as they are where SQLAlchemy is not asked
+                    if wait is None or not _is_lost(error):
+                        raise
+                    text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
+                    _LOG.warning("batch %d of %s is tried again in %.1f s: %s", batch, self._shown, wait, shorten(text))
+                    time.sleep(wait)
+                else:
+                    return
+
+    def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
+        """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement."""
+        keys = list(zip(*[[row[place] for row in rows] for place in self._key_places], strict=True))
+        withdrawn = [kind_of(value).is_withdrawal for value in values]
+        if not any(withdrawn):
+            last = dict(zip(keys, rows, strict=True))
+            return (rows if len(last) == len(rows) else list(last.values())), []
+        changes = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
+        left = [row for row, is_withdrawn in changes.values() if not is_withdrawn]
+        return left, [key for key, (_, is_withdrawn) in changes.items() if is_withdrawn]
+
+    def _write_once(self, batch: int, rows: list[Row], deleted: list[Row]) -> None:
+        """Writes a batch in one transaction, unless it was written before."""
+        with self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
-            for start in range(0, len(deleted), _ROWS_AT_ONCE):
+            if len(deleted) >= _WORTH_COPYING and self._copies[1]:
+                self._delete_many(connection, deleted)
+            else:
                 names = [f"key{place}" for place in self._key_places]
-                part = deleted[start : start + _ROWS_AT_ONCE]
-                connection.execute(self._delete, [dict(zip(names, key, strict=True)) for key in part])
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                part = rows[start : start + _ROWS_AT_ONCE]
-                connection.execute(self._upsert, [dict(zip(self._names, row, strict=True)) for row in part])
+                self._execute(connection, self._delete, names, deleted)
+            if len(rows) >= _WORTH_COPYING and self._copies[0] and not self._key_places:
+                copy_rows(connection, self._table, self._names, rows)
+            elif len(rows) >= _WORTH_COPYING and self._copies[1]:
+                bulk = BulkTable(self._table, self._names)
+                bulk.fill(connection, rows)
+                connection.execute(self._upsert_statement(sa.select(*bulk.table.c)))
+            else:
+                self._execute(connection, self._upsert, self._names, rows)
+
+    def _execute(
+        self, connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
+    ) -> None:
+        """Executes a statement for each of some rows."""
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[start : start + _ROWS_AT_ONCE]
+            connection.execute(statement, [dict(zip(names, row, strict=True)) for row in part])
+
+    def _delete_many(self, connection: sa.Connection, keys: Sequence[Row]) -> None:
+        names = [self._names[place] for place in self._key_places]
+        bulk = BulkTable(self._table, names)
+        bulk.fill(connection, keys)
+        connection.execute(sa.delete(self._table).where(*[self._table.c[each] == bulk.table.c[each] for each in names]))
 
     def _claim_statement(self) -> sa.Executable:
         batches = self._batches
@@ -256,8 +316,11 @@ class DatabaseOutput(TableOutput):
             where=batches.c.batch < insert.excluded.batch,
         )
 
-    def _upsert_statement(self) -> sa.Executable:
+    def _upsert_statement(self, rows: sa.Select[Any] | None = None) -> sa.Executable:
+        """Inserts given rows, or those of a query; a row that has the key of one replaces it."""
         insert = self._insert(self._table)
+        if rows is not None:
+            insert = insert.from_select(self._names, rows)
         key = [self._names[place] for place in self._key_places]
         if not key:
             return insert
@@ -268,6 +331,19 @@ class DatabaseOutput(TableOutput):
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether a connection was lost, or not made, and another one may do; the batch's number says if it was written."""
+    if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
+        return True
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if type(cause).__module__.partition(".")[0] != "psycopg":
+        return False
+    # An error that is no answer of the server has no code.
+    code = getattr(cause, "sqlstate", None)
+    is_operational = any(each.__name__ == "OperationalError" for each in type(cause).__mro__)
+    return is_operational and (code is None or code.startswith("08") or code in _LOST)
 
 
 # Any: elements of every type.
