@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -114,23 +113,15 @@ def _interval(span: timedelta) -> str:
     return f"P{span.days}DT{span.seconds}.{span.microseconds:06}S"
 
 
-def _moment(moment: datetime) -> str:
-    return moment.isoformat()
-
-
-def _float(number: float) -> str:
-    return repr(float(number)) if math.isfinite(number) else str(float(number))
-
-
 _FORMS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda cell: "t" if cell else "f",
     int: int.__repr__,
-    float: _float,
+    float: float.__repr__,
     str: lambda cell: str.translate(cell, _ESCAPES),
     bytes: lambda cell: rf"\\x{cell.hex()}",
     Decimal: str,
     UUID: str,
-    datetime: _moment,
+    datetime: datetime.isoformat,
     date: date.isoformat,
     timedelta: _interval,
 }

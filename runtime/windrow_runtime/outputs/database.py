@@ -6,11 +6,12 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, SupportsFloat
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,8 +22,8 @@ from windrow.sinks import DatabaseSink
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr, shorten
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
-from windrow_runtime.operators.changes import kind_of, value_of
+from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, NESTED, Kind, RecordType, ValueType
+from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.bulk_rows import BulkTable, copy_rows, may_copy
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
@@ -40,11 +41,14 @@ class RowEncoder:
     def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
         self._kind = kind
         self._writers: list[Writer] = []
+        self._are_plain: list[Callable[[Sequence[Any]], bool]] = []
         for field in kind.columns:
             path = kind.name if kind.single else f"{kind.name}.{field.name}"
             write = _cell_writer(field.column_type, path, backend)
             limit = lengths.get(field.column)
             self._writers.append(write if limit is None else _limited(write, path, limit))
+            is_plain = _PLAIN.get(field.type.kind) if backend == "postgresql" and limit is None else None
+            self._are_plain.append(_never if is_plain is None else is_plain)
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
@@ -52,8 +56,14 @@ class RowEncoder:
         if not self._kind.single and root.kind is Kind.RECORD and set(map(type, values)) == {root.python_type}:
             with suppress(UnfitError):  # which element it is shows one by one
                 columns = record_columns(values, root, self._kind.name)
-                return list(zip(*map(map, self._writers, columns), strict=True))
+                return list(zip(*map(self._written, self._writers, self._are_plain, columns), strict=True))
         return self._one_by_one(values)
+
+    def _written(
+        self, write: Writer, is_plain: Callable[[Sequence[Any]], bool], cells: Sequence[Any]
+    ) -> Iterable[object]:
+        """The cells of a column; those that are what the database takes stay as they are."""
+        return cells if is_plain(cells) else map(write, cells)
 
     def _one_by_one(self, values: Sequence[object]) -> list[Row]:
         rows: list[Row] = []
@@ -146,6 +156,40 @@ def _microseconds(given: object) -> object:
 def _as_is(given: object) -> object:
     return given
 
+
+def _never(cells: Sequence[Any]) -> bool:
+    return False
+
+
+def _all_of(kind: type) -> Callable[[Sequence[Any]], bool]:
+    """Tells whether all cells of a column are of a class, none of them None."""
+    return lambda cells: set(map(type, cells)) == {kind}
+
+
+def _all_ints(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {int} and INT_MIN <= min(cells) <= max(cells) <= INT_MAX
+
+
+def _all_texts(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {str} and "".join(cells).isascii()
+
+
+def _all_in_utc(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {datetime} and {cell.tzinfo for cell in cells} == {UTC}
+
+
+_PLAIN: Final[Mapping[Kind, Callable[[Sequence[Any]], bool]]] = {
+    Kind.BOOL: _all_of(bool),
+    Kind.BYTES: _all_of(bytes),
+    Kind.DATE: _all_of(date),
+    Kind.DATETIME: _all_in_utc,
+    Kind.FLOAT: _all_of(float),
+    Kind.INT: _all_ints,
+    Kind.STR: _all_texts,
+    Kind.TIMEDELTA: _all_of(timedelta),
+    Kind.UUID: _all_of(UUID),
+}
+"""The columns that PostgreSQL takes as they are."""
 
 # Other kinds are written as in JSON.
 _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
@@ -260,10 +304,10 @@ class DatabaseOutput(TableOutput):
     def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
         """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement."""
         keys = list(zip(*[[row[place] for row in rows] for place in self._key_places], strict=True))
-        withdrawn = [kind_of(value).is_withdrawal for value in values]
-        if not any(withdrawn):
+        if Changed not in set(map(type, values)):
             last = dict(zip(keys, rows, strict=True))
             return (rows if len(last) == len(rows) else list(last.values())), []
+        withdrawn = [kind_of(value).is_withdrawal for value in values]
         changes = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
         left = [row for row, is_withdrawn in changes.values() if not is_withdrawn]
         return left, [key for key, (_, is_withdrawn) in changes.items() if is_withdrawn]
