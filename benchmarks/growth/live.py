@@ -159,7 +159,7 @@ class LiveQuery:
     @property
     def results(self) -> int:
         """How many results there are so far."""
-        return sum(pq.read_metadata(file).num_rows for file in self._output.glob("*/[!._]*.parquet"))
+        return sum(pq.read_metadata(file).num_rows for file in self._output.glob("[!._]*.parquet"))
 
     def feed(self, events: pa.Table) -> list[BatchFigures]:
         """Run a batch with these events, and those without data that follow; gives the figures of each.

@@ -41,10 +41,9 @@ def files_of_spark(folder: Path) -> Iterator[tuple[Path, float]]:
 
 
 def files_of_windrow(folder: Path) -> Iterator[tuple[Path, float]]:
-    """Files of windrow's sink: the folder of a batch is renamed when it is whole."""
-    for batch in folder.glob("[!_.]*"):
-        for file in batch.glob("*.parquet"):
-            yield file, _changed_ms(batch)
+    """Files of windrow's sink: each gets its name when all of the batch are whole."""
+    for file in folder.glob("[!_.]*.parquet"):
+        yield file, _changed_ms(file)
 
 
 def _changed_ms(path: Path) -> float:

@@ -19,6 +19,7 @@ from windrow.connected.window_join import (
     WithWindow,
 )
 from windrow.errors import WindrowError
+from windrow.plan.decimals import DecimalType
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.stream import DataStream, KeyedStream
 from windrow.stream_sources import from_collection, from_dataframe, from_source
@@ -49,6 +50,7 @@ __all__ = [
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "DecimalType",
     "IntervalJoin",
     "IntervalJoined",
     "JoinEqualTo",

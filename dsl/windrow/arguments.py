@@ -7,7 +7,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import CountEvictor
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
@@ -43,7 +43,11 @@ def check_callable(function: object, call: str) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
         raise InvalidArgumentError(
-            f"{call} needs a function", given=function, expected="a callable", where=caller_location()
+            f"{call} needs a function",
+            given=function,
+            expected="a callable",
+            where=caller_location(),
+            hint=function_hint(function),
         )
 
 

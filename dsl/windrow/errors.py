@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from keyword import iskeyword
 from typing import Final, Self
 
 __all__ = [
@@ -152,6 +154,36 @@ class InvalidArgumentError(WindrowError, ValueError):
     """
 
 
+def function_hint(given: object) -> str | None:
+    """The function that a name stands for: users of Spark and PyFlink select a field by its name.
+
+    Args:
+        given: What was given in place of a function.
+
+    Returns:
+        The lambda that takes a field of that name; None where what was given is no name.
+    """
+    if not isinstance(given, str):
+        return None
+    if given.isidentifier() and not iskeyword(given):
+        return f"lambda element: element.{given}"
+    return "a function of the element, such as lambda element: ..., in place of a text"
+
+
+def similar_name(name: str, names: Iterable[str]) -> str | None:
+    """A hint for a name that is probably misspelt.
+
+    Args:
+        name: The name that does not exist.
+        names: The names that exist.
+
+    Returns:
+        A hint with the name that is most like it; None where no name is.
+    """
+    similar = get_close_matches(name, names, n=1)
+    return f"did you mean {similar[0]}?" if similar else None
+
+
 def require_callable(given: object, what: str, expected: str) -> None:
     """Refuse what cannot be called.
 
@@ -164,7 +196,9 @@ def require_callable(given: object, what: str, expected: str) -> None:
         InvalidArgumentError: If it cannot be called.
     """
     if not callable(given):
-        raise InvalidArgumentError(f"{what} must be a function", given=given, expected=expected)
+        raise InvalidArgumentError(
+            f"{what} must be a function", given=given, expected=expected, hint=function_hint(given)
+        )
 
 
 class UnsupportedOperationError(WindrowError):

@@ -2,7 +2,7 @@
 
 The connector does not come with PySpark. Name it when the session starts, in Spark's own version::
 
-    SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0")
+    SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0")
 """
 
 from __future__ import annotations

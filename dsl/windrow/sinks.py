@@ -89,12 +89,12 @@ class ConsoleSink(Sink[object]):
 
 
 class FileSink(Sink[T_contra]):
-    """Files of one format below a folder, one sub-folder a batch. A batch that is run again replaces its own files.
+    """Files of one format in a folder, which readers are given by its name. A batch that is run again replaces its own.
 
     With ``partition_by`` the files lie in folders of the values of some fields instead, such as
     ``day=2026-03-01/kind=a%3Ab``, as Spark and Hive have them, and the fields are left out of the files. The names of
-    the files begin with that of the batch. A reader may find the batch in some of these folders a moment before it is
-    in the others.
+    the files begin with that of the batch. The files of a batch become visible one after the other, when all are whole.
+    A value looks the same on each engine and in each file system.
 
     A folder is for one run and those that go on from its checkpoint. A run refuses a folder with the batches of another
     one before it writes anything. In another file system that is seen only where the run begins anew; whether a run
@@ -102,7 +102,8 @@ class FileSink(Sink[T_contra]):
 
     Args:
         path: The folder: a path or a ``file:`` URI of a mounted file system, or, on Spark, the address of one in
-            another file system, where readers may see a part of a batch before it has its file ``_SUCCESS``.
+            another file system, where a batch is a folder ``windrow_batch=N``, of which readers may see a part before
+            it has its file ``_SUCCESS``.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start, and nothing else
             that lies in the folder. A run that goes on from its checkpoint removes nothing. In mounted file systems
             only.

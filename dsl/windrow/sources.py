@@ -240,7 +240,7 @@ class TextFileSource(FileSource[str]):
 
 
 class JsonFileSource(FileSource[T]):
-    """Files with one JSON object on each line. LF, CRLF and a lone CR end a line.
+    """Files with one JSON object on each line, of at most 67,108,864 bytes. LF, CRLF and a lone CR end a line.
 
     See :class:`FileSource`; besides:
 
@@ -250,6 +250,9 @@ class JsonFileSource(FileSource[T]):
         timezone: Where the clock of dates and times without an offset is: a name such as ``"Europe/Berlin"``, or a
             ``tzinfo``. Without it such values are malformed. A time that this clock shows twice is the first of the
             two; one that it skips is read with the offset from before the gap, as Python does with ``fold=0``.
+
+        lines: Whether each line is a record. With False a file is one array of records, or has records behind each
+            other, with any line ends; it is read row by row, and a record has at most 67,108,864 characters.
 
     Raises:
         InvalidArgumentError: For an encoding or a time zone that Python does not know.
@@ -264,12 +267,14 @@ class JsonFileSource(FileSource[T]):
         *,
         encoding: str = "utf-8",
         timezone: str | tzinfo | None = None,
+        lines: bool = True,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
     ) -> None:
         super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
+        self.lines = lines
 
 
 class CsvFileSource(FileSource[T]):

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
+from windrow.functions.process import TimeDomain
 from windrow.time import positive_millis
 
 __all__ = [
@@ -202,18 +203,32 @@ class AggregatingState(Protocol[T_contra, R_co]):
 
 @dataclass(frozen=True, slots=True)
 class StateTtlConfig:
-    """Says how long a piece of state lives.
+    """Says how long state lives: a value as a whole, each entry of a map and each element of a list by itself.
+
+    What has expired is never seen: neither by ``get`` nor by ``contains``, ``items`` or ``is_empty``. It is taken away
+    by timers, also where its key never comes again.
 
     Attributes:
-        time_to_live: After this much processing time without a write, the state is gone.
-        refresh_on_read: Whether a read counts as a write.
+        time_to_live: After this much time without a write, the value, entry or element is gone.
+        refresh_on_read: Whether a read counts as a write: of a map that of the entry that is asked for, or of all that
+            are iterated over.
+        time_domain: The time that counts. ``PROCESSING_TIME``: the clock. ``EVENT_TIME``: the timestamps of the
+            elements that write and read, or the watermark where that is later, so that a replay, or a batch job over
+            old records, forgets what the live stream forgot. It needs elements with timestamps.
     """
 
     time_to_live: timedelta
     refresh_on_read: bool = False
+    time_domain: TimeDomain = field(default=TimeDomain.PROCESSING_TIME, kw_only=True)
 
     def __post_init__(self) -> None:
         positive_millis(self.time_to_live, "the time to live of state")
+        if not isinstance(self.time_domain, TimeDomain):
+            raise InvalidArgumentError(
+                "state lives by the clock or by the timestamps of elements",
+                given=self.time_domain,
+                expected="TimeDomain.PROCESSING_TIME or TimeDomain.EVENT_TIME",
+            )
 
     @property
     def millis(self) -> int:
@@ -229,7 +244,7 @@ class StateDescriptor:
     Attributes:
         name: Names the state; unique within a step (and, for triggers, within the trigger).
         ttl: How long it lives; None: until it is cleared. For the state of process functions; that of triggers and
-            windows lives as long as the window, and is refused with a time to live.
+            window functions is refused with a time to live.
     """
 
     name: str

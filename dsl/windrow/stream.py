@@ -19,7 +19,7 @@ from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.tracing import made_record
-from windrow.functions import ProcessFunction
+from windrow.functions import AsyncRetryStrategy, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
@@ -130,7 +130,8 @@ class DataStream(Generic[T_co]):
 
         Args:
             function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns
-                an iterable of records, or None for none; a text, bytes or a dict is refused, as it is one value.
+                an iterable of records, or None for none; a text, bytes, a dict or a tuple of a fixed number of parts
+                is refused, as it is one value.
             name: Names the step.
         """
         check_function(function, "flat_map")
@@ -341,14 +342,28 @@ class DataStream(Generic[T_co]):
         """
         return DataStream(process_node(self._node, function, name))
 
+    @overload
     def map_batches(
+        self, function: Callable[[Sequence[T_co]], list[R]], *, size: int, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def map_batches(  # type: ignore[overload-overlap]
+        self, function: Callable[[Sequence[T_co]], OneValue], *, size: int, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def map_batches(  # pyright: ignore[reportOverlappingOverload]
         self, function: Callable[[Sequence[T_co]], Sequence[R]], *, size: int, name: str | None = None
-    ) -> DataStream[R]:
+    ) -> DataStream[R]: ...
+    def map_batches(
+        self, function: Callable[[Sequence[T_co]], Iterable[Any]], *, size: int, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
         """Make one element from each, several at a time, for models and databases.
 
         Args:
             function: Takes a sequence of elements in order, and returns a sequence of as many results. A call has at
-                most ``size`` elements, and fewer at the end of what has arrived: it waits for no more.
+                most ``size`` elements, and fewer at the end of what has arrived: it waits for no more. A text, bytes, a
+                dict or a tuple of a fixed number of parts is refused, as it is one value.
             size: The most elements of a call.
             name: Names the step.
         """
@@ -361,8 +376,10 @@ class DataStream(Generic[T_co]):
         capacity: int,
         timeout: timedelta | None = None,
         retries: int = 0,
+        retry_strategy: AsyncRetryStrategy | None = None,
         ordered: bool = True,
         timed_out: OutputTag[T_co] | None = None,
+        failed: OutputTag[T_co] | None = None,
         name: str | None = None,
     ) -> DataStream[R]:
         """Make one element from each by a coroutine, many side by side on one event loop for each worker.
@@ -372,11 +389,15 @@ class DataStream(Generic[T_co]):
         Args:
             function: ``async def f(element)``, or an :class:`~windrow.functions.AsyncFunction`.
             capacity: How many are under way at most; further elements wait.
-            timeout: How long a try may take; None: any time.
-            retries: How many tries follow one that has raised an exception or taken too long.
+            timeout: How long a try may take; None: any time. A coroutine is cancelled then. One that goes on in spite
+                of that is left behind, at most ``capacity`` of them at a time, and an answer that comes later is none.
+            retries: How many tries follow one that has raised an exception or taken too long, at once.
+            retry_strategy: Decides which failures are tried again, how often and after which time, instead of
+                ``retries``: a :class:`~windrow.functions.FixedDelayRetryStrategy`, an
+                :class:`~windrow.functions.ExponentialBackoffDelayRetryStrategy`, or your own.
             ordered: Whether results keep the order of the elements. Else they come in the order in which they are done.
-            timed_out: The side output for elements whose last try took too long; without it that ends the run. An
-                exception of the last try ends the run in any case.
+            timed_out: The side output for elements whose last try took too long; without it they have failed.
+            failed: The side output for elements whose last try has raised an exception; without it that ends the run.
             name: Names the step.
         """
         return DataStream(
@@ -386,8 +407,10 @@ class DataStream(Generic[T_co]):
                 capacity=capacity,
                 timeout=timeout,
                 retries=retries,
+                retry_strategy=retry_strategy,
                 ordered=ordered,
                 timed_out=timed_out,
+                failed=failed,
                 name=name,
             )
         )

@@ -15,7 +15,7 @@ from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
 from windrow.aggregates.selectors import selector_type
 from windrow.arguments import check_awaits_nothing
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
@@ -189,6 +189,7 @@ class WindowStage(Generic[T, W]):
                 given=function,
                 expected="a callable, or a ReduceFunction",
                 where=caller_location(),
+                hint=function_hint(function),
             )
         check_awaits_nothing(function, "reduce")
         return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
@@ -465,6 +466,7 @@ def check_apply(function: F) -> F:
             given=function,
             expected="a callable; process takes a ProcessWindowFunction",
             where=caller_location(),
+            hint=function_hint(function),
         )
     check_awaits_nothing(function, "apply")
     return function

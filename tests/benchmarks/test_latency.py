@@ -25,12 +25,12 @@ def shown(aside: Path, visible: Path) -> tuple[float, float]:
     return before - 10, time.time() * 1e3 + 10  # a file system keeps times in steps of some milliseconds
 
 
-def test_results_of_windrow_are_visible_when_the_folder_of_their_batch_is_renamed(tmp_path: Path) -> None:
+def test_results_of_windrow_are_visible_when_the_files_of_their_batch_are_renamed(tmp_path: Path) -> None:
     write(tmp_path / "_batch-0" / "part-0.parquet", 1000, 1000, 2000)
-    earlier = shown(tmp_path / "_batch-0", tmp_path / "batch-0")
+    earlier = shown(tmp_path / "_batch-0" / "part-0.parquet", tmp_path / "batch-0-part-0.parquet")
     write(tmp_path / "_batch-1" / "part-0.parquet", 3000)
     assert set(results_in(tmp_path, files_of_windrow)[1]) == {1000, 2000}
-    later = shown(tmp_path / "_batch-1", tmp_path / "batch-1")
+    later = shown(tmp_path / "_batch-1" / "part-0.parquet", tmp_path / "batch-1-part-0.parquet")
     table, times = results_in(tmp_path, files_of_windrow)
     assert len(table) == 4
     assert times[1000] == times[2000]

@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -22,7 +24,7 @@ from windrow.errors import SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
+from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +71,9 @@ class Outer:
 def test_all_faults_are_listed() -> None:
     schema = StructType(
         [
-            StructField("inner", ArrayType(StructType([StructField("x", LongType()), StructField("Y", DoubleType())]))),
+            StructField(
+                "inner", ArrayType(StructType([StructField("x", StringType()), StructField("Y", DoubleType())]))
+            ),
             StructField("n", TimestampNTZType()),
             StructField("m", LongType()),
         ]
@@ -77,7 +81,7 @@ def test_all_faults_are_listed() -> None:
     with pytest.raises(SourceError) as caught:
         check_spark_schema(schema, record_type(Outer))
     text = str(caught.value)
-    assert "Outer.inner[].x: expected float (DOUBLE), not BIGINT" in text
+    assert "Outer.inner[].x: expected float (DOUBLE), not STRING" in text
     assert "Outer.inner[].y: no such column; expected float (there is 'Y': names differ in case)" in text
     assert "Outer.n: expected int (BIGINT), not TIMESTAMP_NTZ" in text
 
@@ -106,3 +110,18 @@ def test_spark_reads_what_the_codec_writes(spark: SparkSession) -> None:
         lambda batches: (encode_batch(decode_batch(b, kind), kind) for b in batches), frame.schema
     )
     assert sorted(map(str, written.collect())) == sorted(map(str, frame.collect()))
+
+
+def test_columns_that_spark_would_not_widen_are_read_as_they_are() -> None:
+    there = StructType()
+    there.add("a", LongType()).add("b", IntegerType()).add("c", ArrayType(BinaryType()))
+    there.add("d", DecimalType(20, 0)).add("e", DecimalType(10, 2)).add("f", StructType().add("x", LongType()))
+    wanted = StructType()
+    wanted.add("a", DoubleType()).add("b", LongType()).add("c", ArrayType(StringType()))
+    wanted.add("d", LongType()).add("e", DecimalType(38, 18)).add("new", StringType())
+    wanted.add("f", StructType().add("x", DoubleType()).add("y", StringType()))
+    read = as_stored(there, wanted)
+    assert read.simpleString() == (
+        "struct<a:bigint,b:bigint,c:array<binary>,d:decimal(20,0),e:decimal(38,18),new:string,"
+        "f:struct<x:bigint,y:string>>"
+    )

@@ -191,11 +191,11 @@ def test_the_next_offset_lies_between_the_last_and_the_latest(step: int, message
 
 
 def test_offsets_that_go_back_are_refused() -> None:
-    reads = CustomReads(Steps([10, 5]), "here")
-    read = reads.advance({}, reads.latest(), limited=False)
+    reads = CustomReads(Steps([10, 5], 10), "here")
+    read = reads.advance({}, reads.latest())
     assert read == {"all": [0, 10]}
     with pytest.raises(InvalidArgumentError, match=r"never go back(.|\n)*5 from latest_offset\('all'\)(.|\n)*to 10"):
-        reads.advance(read, reads.latest(), limited=False)
+        reads.advance(read, reads.latest())
 
 
 def test_offsets_are_kept_as_they_were_returned() -> None:

@@ -48,7 +48,7 @@ PROGRAM = """
     sink = CollectSink()
     pipeline = Pipeline("plain", latest.sink_to(sink), latest.sink_to(JsonFileSink(folder / "out")))
     result = windrow_runtime.local.LocalRunner().run(pipeline)
-    print(result.collected(sink), (folder / "out/batch-2/part-0.json").read_text().strip())
+    print(result.collected(sink), (folder / "out/batch-2-part-0.json").read_text().strip())
 """
 
 

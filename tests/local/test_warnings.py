@@ -56,7 +56,9 @@ def test_windows_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
 
 
 class Waiting(Trigger[int, Window]):
-    """Fires a second behind each element, and does not say that it goes by the clock."""
+    """Fires a second behind each element."""
+
+    uses_processing_time = True
 
     def on_element(self, element: int, timestamp: int | None, window: Window, context: TriggerContext) -> TriggerResult:
         context.register_processing_time_timer(context.current_processing_time + 1000)
@@ -84,12 +86,13 @@ class Later(KeyedProcessFunction[int, int, int]):
 
 def test_timers_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
     keyed = from_collection([1, 2, 3]).key_by(lambda number: number % 2)
-    for results, given in (
-        (keyed.window(GlobalWindows.create()).trigger(Waiting()).reduce(add), "2 of GlobalWindows"),
-        (keyed.process(Later(1)), "2 of Later"),
+    windows = keyed.window(GlobalWindows.create()).trigger(Waiting()).reduce(add)
+    for results, what, given in (
+        (windows, "windows in processing time were open when the run ended", "2 of GlobalWindows"),
+        (keyed.process(Later(1)), "timers in processing time were set when the run ended", "2 of Later"),
     ):
         pipeline = Pipeline("clock", results.sink_to(CollectSink[int]()))
-        with pytest.warns(WindrowWarning, match="timers in processing time were set when the run ended") as caught:
+        with pytest.warns(WindrowWarning, match=what) as caught:
             LocalRunner(clock=lambda: 0).run(pipeline)
         assert given in str(caught[0].message)
         assert caught[0].filename == __file__

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from itertools import permutations
+from time import process_time
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operators.streams import Event, Total, key_of, millis
-from windrow import DataStream, from_source
+from windrow import DataStream, Pipeline, WatermarkStrategy, aggregates, from_source
 from windrow.evictors import CountEvictor
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP
+from windrow.triggers import after_count, after_watermark
 from windrow.windowed import MergingWindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.state.live_sessions import LiveSessions
 from windrow_runtime.operators.windows.merging import add_session, add_window
 from windrow_runtime.testing import PushSource, StreamHarness
 
@@ -151,3 +159,51 @@ def test_a_session_is_added_as_any_merging_window_is(spans: list[tuple[int, int]
         gap = EventTimeSessionWindows.with_gap(timedelta(milliseconds=1))
         assert add_session(live, window) == add_window(reference, window, gap)
         assert live == reference
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 9), st.booleans()), max_size=60))
+def test_many_sessions_are_those_of_a_list(spans: list[tuple[int, int, bool]]) -> None:
+    live: list[TimeWindow] = []
+    many = LiveSessions(())
+    for start, length, fires in spans:
+        window = TimeWindow(start, start + length)
+        assert add_session(many, window) == add_session(live, window)
+        if fires:
+            many.remove(live[0])
+            del live[0]
+        assert list(many) == live
+        assert (len(many), window in many) == (len(live), window in live)
+
+
+# Any: windows of one class or another.
+SESSIONS_OF_A_KEY: dict[str, Callable[[Any], DataStream[int]]] = {
+    "aggregate": lambda windows: windows.aggregate(aggregates.count()),
+    "late": lambda windows: windows.allowed_lateness(millis(5)).aggregate(aggregates.count()),
+    "elements": lambda windows: windows.apply(lambda key, window, elements: [len(elements)]),
+    "panes": lambda windows: windows.trigger(after_watermark(early=after_count(1))).aggregate(aggregates.count()),
+}
+
+
+@pytest.mark.parametrize("compute", SESSIONS_OF_A_KEY.values(), ids=SESSIONS_OF_A_KEY)
+@pytest.mark.parametrize("fast", [True, False])
+def test_time_grows_with_the_sessions_of_a_key_and_not_with_their_square(
+    compute: Callable[[Any], DataStream[int]], fast: bool
+) -> None:
+    def seconds(count: int) -> float:
+        events = [Event("k", 1000 * number, number) for number in range(count)]
+        stamped = from_source(CollectionSource(events)).assign_timestamps_and_watermarks(
+            WatermarkStrategy.no_watermarks(), timestamp=lambda event: event.at
+        )
+        sink = CollectSink[int]()
+        windows = stamped.key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(500)))
+        pipeline = Pipeline("sessions", compute(windows).sink_to(sink))
+        begin = process_time()
+        collected = LocalRunner(fast=fast).run(pipeline).collected(sink)
+        taken = process_time() - begin
+        assert set(collected) == {1}
+        assert len(collected) >= count
+        return taken
+
+    seconds(100)
+    # Eight times as many took 60 times as long when each element was compared with all sessions.
+    assert seconds(8_000) < 25 * seconds(1_000)

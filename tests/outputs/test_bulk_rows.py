@@ -111,7 +111,7 @@ RECORDS = [
 @pytest.mark.parametrize("key", [(), ("number",), ("text", "at", "number")])
 def test_copy_writes_what_insert_writes(server: Server, key: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     for table, worth in (("inserted", 10**9), ("copied", 1)):
-        monkeypatch.setattr(database_module, "_WORTH_COPYING", worth)
+        monkeypatch.setattr(database_module, "FEWEST_ROWS", worth)
         server.output(Everything, table, *key).write(1, RECORDS)
     rows = [list(map(repr, server.run(f"SELECT * FROM {table} ORDER BY number"))) for table in ("inserted", "copied")]
     assert len(rows[0]) == len(RECORDS)
@@ -126,7 +126,7 @@ class Count(NamedTuple):
 
 
 def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_WORTH_COPYING", 1)
+    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
     output = server.output(Count, "order", "key")
     output.write(1, [Count("a", 1), Count("b", 1), Count("a", 2), Count("c:d", 3)])
     output.write(1, [Count("a", 99)])
@@ -137,7 +137,7 @@ def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(server: Server, monk
 
 
 def test_a_batch_that_is_refused_leaves_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_WORTH_COPYING", 1)
+    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
     output = server.output(Count, "counts", "key")
     with pytest.raises(SinkError, match=r"0x00|NUL"):
         output.write(1, [Count("fine", 1), Count("a\0b", 2)])
@@ -159,18 +159,17 @@ TABLES = [
 def test_tables_that_copy_would_not_write_get_an_insert(
     server: Server, statements: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "_WORTH_COPYING", 1)
+    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
     for statement in statements.split("; "):
         server.run(statement)
     output = server.output(Count, "rows")
-    assert output._copies == (False, True)
     output.write(1, [Count("a", 1), Count("b", 2)])
     assert server.run("SELECT * FROM rows ORDER BY key") == [("a", 1), ("b", 2)]
 
 
 def lost(output: DatabaseOutput, server: Server, times: int, *, after: bool) -> Callable[..., None]:
     """Writes a batch, and ends the connection before or after the transaction is committed, some times."""
-    write_once = DatabaseOutput._write_once
+    write_once = DatabaseOutput._write_rows
     left = [times]
 
     def write(batch: int, rows: Any, deleted: Any) -> None:
@@ -193,9 +192,9 @@ def lost(output: DatabaseOutput, server: Server, times: int, *, after: bool) -> 
 def test_a_lost_connection_is_tried_again_and_the_batch_is_written_once(
     server: Server, after: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database_module, "_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(database_module, "_FIRST_PAUSE_SECONDS", 0.0)
     output = server.output(Count, "counts")
-    monkeypatch.setattr(output, "_write_once", lost(output, server, 2, after=after))
+    monkeypatch.setattr(output, "_write_rows", lost(output, server, 2, after=after))
     with caplog.at_level(logging.WARNING, logger="windrow"):
         output.write(1, [Count("a", 1)])
     assert server.run("SELECT * FROM counts") == [("a", 1)]
@@ -204,10 +203,11 @@ def test_a_lost_connection_is_tried_again_and_the_batch_is_written_once(
 
 
 def test_it_is_tried_a_bounded_number_of_times(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(database_module, "_FIRST_PAUSE_SECONDS", 0.0)
     output = server.output(Count, "counts")
-    monkeypatch.setattr(output, "_write_once", lost(output, server, 3, after=False))
+    monkeypatch.setattr(output, "_write_rows", lost(output, server, 9, after=False))
     with pytest.raises(SinkError, match=r"the database refused a batch.*terminat"):
         output.write(1, [Count("a", 1)])
+    monkeypatch.undo()
     output.write(1, [Count("a", 1)])
     assert server.run("SELECT * FROM counts") == [("a", 1)]

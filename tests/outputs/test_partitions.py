@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,10 +29,10 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import part_files
+from windrow_runtime.outputs.batch_files import BatchFiles
 from windrow_runtime.outputs.file_sinks import claim_folders
 from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.partition_columns import escaped, partitions_of
-from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
 
 # Any in this module: pyarrow has no types, and rows have columns of several.
 
@@ -99,7 +100,7 @@ def expected(elements: Sequence[Row]) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(elements=st.lists(rows, min_size=1, max_size=12), size=st.integers(1, 6))
 def test_arrow_reads_what_was_written(
     form: str, tmp_path_factory: pytest.TempPathFactory, elements: list[Row], size: int
@@ -167,17 +168,41 @@ def test_a_value_of_another_type_is_refused(sink: Callable[..., FileSink[Row]], 
     assert not list(tmp_path.glob("name=*"))
 
 
+@pytest.mark.parametrize("sink", [JsonFileSink, CsvFileSink, ParquetFileSink])
+@pytest.mark.parametrize(
+    ("text", "fits"), [("x" * 250, True), ("x" * 251, False), ("\u20ac" * 84, False), (":" * 84, False)], ids=range(4)
+)
+def test_a_value_that_is_too_long_for_a_folder(
+    sink: Callable[..., FileSink[Row]], tmp_path: Path, text: str, fits: bool
+) -> None:
+    elements = [
+        Row(name, 1, 7, True, datetime.date(2026, 3, 1), Level.LOW, note) for name, note in (("a", "x"), (text, "mine"))
+    ]
+    stream = from_source(CollectionSource(elements, Row))
+    pipeline = Pipeline("long", stream.sink_to(sink(tmp_path, partition_by=("name", "day"))))
+    if fits:
+        LocalRunner().run(pipeline)
+        return
+    with pytest.raises(SinkError, match=r"too long to name a folder: \d+ bytes") as caught:
+        LocalRunner().run(pipeline)
+    assert "Row(name=" in str(caught.value.given)
+    assert "long.2.sink, " in str(caught.value.where)
+    assert f"{Path(__file__).name}:" in str(caught.value.where)
+    assert str(caught.value.where).endswith("Row.name")
+    assert not list(tmp_path.glob("name=*"))
+
+
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_files, "_OPEN_FILES", 2)
     open_now: set[Path] = set()
     most = 0
 
     class Counting(part_files.PartFile):
-        def write_content(self, content: Any) -> int:
+        def _append(self, content: Any) -> int:
             nonlocal most
             open_now.add(self._folder)
             most = max(most, len(open_now))
-            return super().write_content(content)
+            return super()._append(content)
 
         def close(self) -> None:
             open_now.remove(self._folder)
@@ -192,7 +217,7 @@ def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ParquetFileSink[Row](tmp_path / "p", partition_by=BY),
     ):
         step = step_of(sink, elements)
-        batch = PartitionedBatch(Path(sink.path), 0)
+        batch = BatchFiles(Path(sink.path), 0, BY)
         batch.begin()
         files = part_files.part_of_task(step, record_type(Row), partitions_of(step), batch.aside, "part-0")
         for element in elements:
@@ -229,7 +254,7 @@ def before_each_change(do: Callable[[], None]) -> Iterator[None]:
 
 def put(sink: Path, batch: int, parts: Sequence[str], content: str) -> None:
     """Writes a batch with a file in each of some folders."""
-    folder = PartitionedBatch(sink, batch)
+    folder = BatchFiles(sink, batch, None)
     folder.begin()
     for name in parts:
         place = folder.aside / name
@@ -241,32 +266,38 @@ def put(sink: Path, batch: int, parts: Sequence[str], content: str) -> None:
 def found_in(sink: Path) -> Counter[str]:
     """The files that a reader finds, by their folder and content."""
     return Counter(
-        f"{file.parent.relative_to(sink)} {file.read_text()}" for file in sink.glob("*=*/**/*") if file.is_file()
+        f"{file.parent.relative_to(sink)} {file.read_text()}" for file in sink.rglob("batch-*") if file.is_file()
     )
 
 
-OLD = ["a=1/b=1/part-0", "a=1/b=2/part-0", "a=2/b=1/part-x"]
+OLD = ["a=1/b=1/part-0.json", "a=1/b=2/part-0.json", "a=2/b=1/part-a.json"]
 # A folder stays, with a file of the same name; one with another; one comes, and one goes.
-NEW = ["a=1/b=1/part-0", "a=2/b=1/part-y", "a=3/b=1/part-0", "a=3/b=1/part-1"]
+NEW = ["a=1/b=1/part-0.json", "a=2/b=1/part-b.json", "a=3/b=1/part-0.json", "a=3/b=1/part-1.json"]
 
 
 def contents(parts: Sequence[str], content: str) -> Counter[str]:
-    return Counter(f"{part.rpartition('/')[0]} {content}" for part in parts)
+    return Counter(f"{part.rpartition('/')[0] or '.'} {content}" for part in parts)
 
 
 @pytest.mark.parametrize("files", [NEW, []])
 @pytest.mark.parametrize("before", [OLD, []])
+@pytest.mark.parametrize("is_flat", [False, True])
 def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
-    tmp_path: Path, before: list[str], files: list[str]
+    tmp_path: Path, before: list[str], files: list[str], is_flat: bool
 ) -> None:
-    others = contents(OLD, "other")
+    if is_flat:
+        before, files = (
+            (["part-0.json", "part-a.json"] if before else []),
+            (["part-0.json", "part-b.json"] if files else []),
+        )
+    others = contents(OLD if not is_flat else ["part-0.json"], "other")
     whole = [others + contents(before, "old"), others + contents(files, "new")]
 
     def replace(sink: Path) -> None:
         if files:
             put(sink, 7, files, "new")
         else:
-            PartitionedBatch(sink, 7).withdraw()
+            BatchFiles(sink, 7, None).withdraw()
 
     def killed(do: Callable[[], None], change: int) -> bool:
         """Returns whether there were more changes than this number, at which the process is killed."""
@@ -283,7 +314,7 @@ def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
         return left < 0
 
     def killed_before(change: int, sink: Path) -> bool:
-        put(sink, 6, OLD, "other")
+        put(sink, 6, ["part-0.json"] if is_flat else OLD, "other")
         if before:
             put(sink, 7, before, "old")
         was_killed = killed(lambda: replace(sink), change)
@@ -293,13 +324,13 @@ def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
         assert others <= state
         # The batch is run again. That dies as well, while it clears up.
         for _ in range(3):
-            killed(PartitionedBatch(sink, 7).begin, change % 7)
-        PartitionedBatch(sink, 7).begin()
+            killed(BatchFiles(sink, 7, None).begin, change % 7)
+        BatchFiles(sink, 7, None).begin()
         assert found_in(sink) in whole
         replace(sink)
         assert found_in(sink) == whole[1]
-        assert [entry.name for entry in sink.iterdir() if "=" not in entry.name] == ["_batches"]
-        assert sorted(os.listdir(sink / "_batches")) == (["6", "7"] if files else ["6"])
+        assert [entry.name for entry in sink.iterdir() if not re.search("=|^batch-", entry.name)] == ["_batches"]
+        assert sorted(os.listdir(sink / "_batches")) == (["6.files", "7.files"] if files else ["6.files"])
         return was_killed
 
     moments = 0
@@ -342,7 +373,7 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
         return JsonFileSink(tmp_path, partition_by=by, overwrite=overwrite)
 
     claim(sink("name", "day"), "one", begins=True)
-    put(tmp_path, 0, ["name=a/day=2026-01-01/part-0"], "x")
+    put(tmp_path, 0, ["name=a/day=2026-01-01/part-0.json"], "x")
     (tmp_path / "name=a" / "mine").touch()
     claim(sink("name", "day"), "one", begins=False)
     with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0"):
@@ -351,9 +382,9 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
         with pytest.raises(SinkError, match=r"other fields(.|\n)*name, day"):
             claim(sink(*by), "one", begins=False)
     claim(sink("name", overwrite=True), "two", begins=True)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["_windrow", "mine", "name=a"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["_windrow", "mine", "name=a", "two"]
     (tmp_path / "batch-0").mkdir()
-    with pytest.raises(SinkError, match=r"other fields(.|\n)*batches alone"):
+    with pytest.raises(SinkError, match=r"an earlier version(.|\n)*batch-0"):
         claim(sink("name"), "two", begins=False)
     claim(sink("name", overwrite=True), "three", begins=True)
     assert not (tmp_path / "batch-0").exists()
@@ -361,8 +392,8 @@ def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> N
 
 def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path) -> None:
     claim(JsonFileSink(tmp_path, partition_by="name"), "one", begins=True)
-    put(tmp_path, 0, ["name=a/part-0"], "x")
-    (tmp_path / "_batches" / "0").rename(tmp_path / "_batches" / "0.begun")
+    put(tmp_path, 0, ["name=a/part-0.json"], "x")
+    (tmp_path / "_batches" / "0.files").rename(tmp_path / "_batches" / "0.begun")
     with pytest.raises(SinkError, match=r"another run(.|\n)*_batches/0.begun"):
         claim(JsonFileSink(tmp_path, partition_by="name"), "two", begins=True)
     claim(JsonFileSink(tmp_path, partition_by="name", overwrite=True), "two", begins=True)
@@ -372,7 +403,7 @@ def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path
 def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:
     sink = JsonFileSink[Row](tmp_path, partition_by="name")
     claim(sink, "one", begins=True)
-    put(tmp_path, 0, ["name=a/part-0"], "x")
+    put(tmp_path, 0, ["name=a/part-0.json"], "x")
     (tmp_path / "_batches" / "0").write_text("[")
     with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/0"):
         claim(sink, "one", begins=False)

@@ -79,7 +79,7 @@ class Run:
 
     def outcome(self, result: PipelineResult) -> dict[str, object]:
         """What came out, in an order of its own."""
-        written = [line for file in self.files.glob("*/part-*") for line in file.read_text().splitlines()]
+        written = [line for file in self.files.glob("batch-*") for line in file.read_text().splitlines()]
         return {
             "counts": sorted(result.collected(self._counts)),
             "written": sorted(written),

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import CheckpointError, WindrowWarning
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 
 # Holds a checkpoint, as a driver does, and has a child that outlives it, as the JVM does for a moment.
@@ -75,3 +77,26 @@ def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.warns(WindrowWarning, match="has no locks"):
         CheckpointLock(tmp_path).release()
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "in-use").symlink_to(precious)
+    with pytest.raises(CheckpointError, match="in-use"):
+        CheckpointLock(folder)
+    assert precious.read_text() == "kept"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_checkpoint_is_its_owners_alone(tmp_path: Path, exists: bool, inside: bool) -> None:
+    folder = tmp_path / "made" / ("windrow" if inside else "checkpoint")
+    if exists:
+        folder.mkdir(parents=True, mode=0o755)
+    Checkpoint.at(folder, inside=inside)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    if inside and not exists:
+        assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700  # with Spark's part, and so the state

@@ -92,6 +92,6 @@ def test_sums_of_decimals_and_time_spans(spark: SparkSession, tmp_path: Path) ->
     assert sorted(map(repr, runner.run(pipeline).collected(sink))) == wanted
     written = [
         Fares(**{name: row[name] for name in Fares._fields})
-        for row in spark.read.parquet(str(tmp_path / "out" / "batch-*")).collect()
+        for row in spark.read.parquet(str(tmp_path / "out")).collect()
     ]
     assert sorted(map(repr, written)) == wanted

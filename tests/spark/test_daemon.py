@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from windrow_runtime.spark.daemon import silent_when_closed
 from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
 
 PROGRAM = """
@@ -45,6 +47,27 @@ def test_it_imports_what_workers_need_and_can_still_be_copied() -> None:
     assert sum(name != "jemalloc_bg_thd" for name in threads.split(",")) == 1
     assert imported == "False True True"
     assert total == "499999500000"
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_worker_whose_connection_was_closed_ends_silently(
+    error: type[OSError], capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Spark's loop of a worker prints each error that comes out of here, with its traceback.
+    def flush(connection: socket.socket, authenticated: bool) -> int:
+        raise error(32, "Broken pipe")
+
+    with socket.socket() as connection:
+        assert silent_when_closed(flush)(connection, True) == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_worker_tells_its_other_errors() -> None:
+    def fail(connection: socket.socket, authenticated: bool) -> int:
+        raise FileNotFoundError
+
+    with socket.socket() as connection, pytest.raises(FileNotFoundError):
+        silent_when_closed(fail)(connection, True)
 
 
 def test_spark_s_archive_gives_way_to_the_installed_package_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,7 @@ class Writer:
     """Stands for a DataFrame and its writer, whose action fails."""
 
     sparkSession: Any = SimpleNamespace(addTag=str, removeTag=str)  # noqa: N815  Spark's name
-    version = "4.1.0"
+    version = "4.2.0"
 
     def format(self, name: str) -> Writer:
         return self

@@ -18,7 +18,6 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -59,12 +58,6 @@ def part(sinks: WorkerSinks) -> PartSink:
     return found
 
 
-def folder_of(part: PartSink) -> BatchFolder:
-    folder = part.folder(3)
-    assert isinstance(folder, BatchFolder)
-    return folder
-
-
 def values(*found: Any) -> PackedRow:
     return PackedRow(-1, RowKind.OUTPUT, SINK, 5, dump_values(list(found)))
 
@@ -80,7 +73,7 @@ def written(sinks: WorkerSinks, *rows: PackedRow) -> list[PackedRow]:
 
 
 def rows_in(folder: Path) -> list[Row]:
-    return [Row(**row) for file in folder.iterdir() for row in pq.read_table(file).to_pylist()]
+    return [Row(**row) for file in sorted(folder.glob("batch-3-*")) for row in pq.read_table(file).to_pylist()]
 
 
 def test_rows_for_files_are_written_and_all_others_passed_on(sinks: WorkerSinks, part: PartSink) -> None:
@@ -92,12 +85,11 @@ def test_rows_for_files_are_written_and_all_others_passed_on(sinks: WorkerSinks,
     assert passed == [count, first._replace(kind=RowKind.PART, payload=name), other]
     (part.folder(3).aside / "of-a-task-that-failed.parquet").write_bytes(b"half")
     part.publish(3, [name])
-    folder = Path(part.path, "batch-3")
-    assert [file.name for file in folder.iterdir()] == [name.decode()]
-    assert rows_in(folder) == [Row("a", 1), Row("b", None), Row("c", 3)]
+    assert [file.name for file in Path(part.path).glob("batch-*")] == [f"batch-3-{name.decode()}"]
+    assert rows_in(Path(part.path)) == [Row("a", 1), Row("b", None), Row("c", 3)]
     # Run again without elements, the batch has nothing any more.
     part.publish(3, [])
-    assert not folder.exists()
+    assert not list(Path(part.path).glob("batch-*"))
 
 
 def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part: PartSink) -> None:
@@ -117,7 +109,7 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
     assert (output.kind, output.target, list(load_values(output.payload))) == (RowKind.OUTPUT, SINK + 1, elements)
     assert name.number < output.number
     part.publish(3, [name.payload])
-    assert rows_in(Path(part.path, "batch-3")) == [*elements, Row("d", 4)]
+    assert rows_in(Path(part.path)) == [*elements, Row("d", 4)]
 
 
 def test_large_elements_are_written_a_few_at_a_time() -> None:
@@ -159,7 +151,7 @@ def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(sinks: Wo
         assert caught.value.given == elsewhere
         assert "every machine has mounted" in str(caught.value.hint)
         assert "test_file_parts.py:" in str(caught.value.where)
-        assert not folder_of(part).visible.exists()
+        assert not list(Path(part.path).glob("batch-*"))
         shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -176,7 +168,8 @@ def test_a_folder_that_cannot_be_made_is_told(sinks: WorkerSinks, tmp_path: Path
 
 
 def test_what_spark_writes() -> None:
-    assert sinks_of(JsonFileSink("out")) is None
+    assert sinks_of(JsonFileSink("s3a://bucket/out")) is None
+    assert sinks_of(JsonFileSink("out")) is not None
     assert sinks_of(ParquetFileSink("s3a://bucket/out")) is None
 
 

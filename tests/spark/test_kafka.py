@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
@@ -18,7 +20,7 @@ from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.rows import RowKind, dump_values
 from windrow_runtime.spark.faults import find_failure
-from windrow_runtime.spark.kafka import kafka_decoder, kafka_rows, scan_topic, write_kafka
+from windrow_runtime.spark.kafka import _spark_errors, kafka_decoder, kafka_rows, scan_topic, write_kafka
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.storage.values import StateCodec
 
@@ -43,7 +45,7 @@ class Reading(NamedTuple):
 class Recorder:
     """Stands for Spark's session, its stream reader, and the DataFrame that it loads; or for a writer."""
 
-    version = "4.1.0"
+    version = "4.2.0"
     columns = ("value",)
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -170,6 +172,30 @@ def test_elements_become_rows(spark: SparkSession) -> None:
     wrong = KafkaSink[Any]("a:1", "out", value_format="text")
     with pytest.raises(Exception, match="writes values of one type"):
         kafka_rows(payloads, sink_step(wrong), ()).collect()
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (AnalysisException("[KAFKA_DATA_SOURCE_NOT_ENABLED] The data source is not enabled. SQLSTATE: 0A000"), True),
+        (AnalysisException("Failed to find data source: kafka. Deploy the application as per the guide"), True),
+        (
+            AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka. Make sure it is there"),
+            True,
+        ),
+        (RuntimeError("java.lang.ClassNotFoundException: kafka.DefaultSource"), True),
+        (RuntimeError("java.lang.NoClassDefFoundError: org/apache/kafka/common/serialization/Deserializer"), True),
+        (AnalysisException("Failed to find data source: kinesis"), False),
+        (IllegalArgumentException("Option 'kafka.bootstrap.servers' must be specified"), False),
+    ],
+)
+def test_each_version_of_spark_misses_the_connector_in_its_own_words(error: Exception, missing: bool) -> None:
+    end = KafkaSource("a:1", "t", str, value_format="text")
+    session: Any = SimpleNamespace(version="4.2.0")
+    expected = UnsupportedOperationError if missing else SourceError
+    with pytest.raises(expected) as caught, _spark_errors(session, "here", end):
+        raise error
+    assert ("spark-sql-kafka-0-10_2.13:4.2.0" in str(caught.value)) is missing
 
 
 def test_a_session_without_the_connector(spark: SparkSession) -> None:

@@ -61,7 +61,7 @@ def test_a_package_is_missing(package: str) -> None:
     assert lines_printed(BLOCKED, IMPORT, arguments=[package]) == [
         title,
         f"  given:    without {package}",
-        "  expected: PySpark 4.1 or newer",
+        "  expected: PySpark 4.2 or newer",
         f"  hint:     {install_hint('spark')}",
     ]
 
@@ -72,14 +72,14 @@ def test_all_packages_are_missing() -> None:
     assert lines[1] == "  given:    without pyspark, pandas, pyarrow, numpy, protobuf, msgspec"
 
 
-@pytest.mark.parametrize("version", ["3.5.3", "4.0.1", "4.0.0.dev0"])
+@pytest.mark.parametrize("version", ["3.5.3", "4.1.4", "4.0.0.dev0"])
 def test_an_older_pyspark(tmp_path: Path, version: str) -> None:
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text(f'__version__ = "{version}"\n')
     assert lines_printed(IMPORT, arguments=[], path=tmp_path) == [
         "this PySpark is too old",
         f"  given:    PySpark {version}",
-        "  expected: PySpark 4.1 or newer",
+        "  expected: PySpark 4.2 or newer",
         f"  hint:     {install_hint('spark')}",
     ]
 

@@ -49,5 +49,5 @@ def test_a_continuous_trigger_on_the_global_window_ends_with_the_stream(spark: S
 
 
 def lines_of(folder: Path) -> list[str]:
-    files = sorted([*folder.glob("batch-*/*.json"), *folder.glob("batch-*/*.txt")])
+    files = sorted([*folder.glob("batch-*.json"), *folder.glob("batch-*.txt")])
     return [line for file in files for line in file.read_text().splitlines()]

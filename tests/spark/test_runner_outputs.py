@@ -56,7 +56,7 @@ class Outputs:
             return sorted(connection.execute(statement).fetchall())
 
     def found(self) -> dict[str, list[tuple[str, int, int]]]:
-        files = from_source(ParquetFileSource(self.files / "*" / "*.parquet", Event))
+        files = from_source(ParquetFileSource(self.files / "*.parquet", Event))
         copy = self.database.with_name("copy.db")
         copy.unlink(missing_ok=True)
         LocalRunner().run(Pipeline("copy", files.sink_to(DatabaseSink(f"sqlite:///{copy}", "files"))))

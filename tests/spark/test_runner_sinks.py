@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,11 +97,11 @@ def read_back(stream: DataStream[T]) -> list[T]:
 
 
 def read_json(folder: Path) -> list[Report]:
-    return read_back(from_source(JsonFileSource(folder / "*" / "*.json", Report)))
+    return read_back(from_source(JsonFileSource(folder / "*.json", Report)))
 
 
 def read_parquet(folder: Path) -> list[Report]:
-    return read_back(from_source(ParquetFileSource(folder / "*" / "*.parquet", Report)))
+    return read_back(from_source(ParquetFileSource(folder / "*.parquet", Report)))
 
 
 def route(event: Event) -> Route:
@@ -108,7 +109,9 @@ def route(event: Event) -> Route:
 
 
 def batches(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
+    """The batches that have files, and other names that are not hidden."""
+    names = (entry.name for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
+    return sorted({name.partition("-part-")[0] for name in names})
 
 
 def count_of(record: Report) -> int:
@@ -145,7 +148,7 @@ def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_re
     assert sorted(read_json(tmp_path / "json"), key=count_of) == expected
     assert sorted(read_parquet(tmp_path / "parquet"), key=count_of) == expected
     assert sorted(read_parquet(tmp_path / "first"), key=count_of) == expected[:8]
-    routes = read_back(from_source(ParquetFileSource(tmp_path / "routes" / "*" / "*.parquet", Route)))
+    routes = read_back(from_source(ParquetFileSource(tmp_path / "routes" / "*.parquet", Route)))
     assert {route.count: route.stops for route in routes} == {n: (n, "abc"[n % 3]) for n in range(24)}
     assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == ["batch-0", "batch-1", "batch-2"]
     assert batches(tmp_path / "first") == ["batch-0"]
@@ -153,7 +156,8 @@ def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_re
     # As after a crash between the sinks and Spark's note that the batch is done.
     (checkpoint / "spark" / "commits" / "2").unlink()
     (checkpoint / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
-    shutil.rmtree(tmp_path / "parquet" / "batch-2")
+    for file in (tmp_path / "parquet").glob("batch-2-*"):
+        file.unlink()
     again = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     assert again.collected(collect) == expected[16:]
     assert noted.read_text().splitlines() == [*taken, taken[2]]
@@ -189,13 +193,13 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
     collect = CollectSink[Event]()
 
     def files(name: str) -> list[Event]:
-        stream = from_source(ParquetFileSource(tmp_path / name / "*" / "*.parquet", Event))
+        stream = from_source(ParquetFileSource(tmp_path / name / "*.parquet", Event))
         return sorted(read_back(stream), key=by_time)
 
     def expected(stream: DataStream[Event]) -> list[Event]:
         return sorted(read_back(stream), key=by_time)
 
-    # Rows of the source and of the first level pass the second one; those of the last sink Spark writes.
+    # Rows of the source and of the first level pass the second one; those of all sinks are written there.
     pipeline = Pipeline(
         "levels",
         windows.sink_to(ParquetFileSink(tmp_path / "windows")),
@@ -211,11 +215,12 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
     assert files("windows") == expected(windows)
     assert files("first") == expected(first)
     assert files("events") == expected(events())
-    json = read_back(from_source(JsonFileSource(tmp_path / "json" / "*" / "*.json", Event)))
+    json = read_back(from_source(JsonFileSource(tmp_path / "json" / "*.json", Event)))
     assert sorted(json, key=by_time) == expected(windows)
     assert len(batches(tmp_path / "first")) == 1
     # One part for each of two partitions, however many groups of keys there are.
-    assert {len(list(folder.iterdir())) for folder in (tmp_path / "windows").glob("batch-*")} <= {1, 2}
+    parts = Counter(file.name.partition("-part-")[0] for file in (tmp_path / "windows").glob("batch-*"))
+    assert set(parts.values()) <= {1, 2}
 
 
 def test_files_that_the_last_keyed_step_cannot_write(spark: SparkSession, tmp_path: Path) -> None:
@@ -259,8 +264,8 @@ def test_the_folder_of_a_sink_is_for_one_run(spark: SparkSession, tmp_path: Path
     for kind in ("json", "parquet"):
         assert batches(tmp_path / kind) == ["batch-0", "batch-1"]
         # No folder reads like a value of the field.
-        assert plain(kind, recursiveFileLookup="true") == numbers
-        assert plain(kind, "/*") == plain(kind, "/batch-*") == numbers
+        assert plain(kind) == plain(kind, recursiveFileLookup="true") == numbers
+        assert plain(kind, f"/*.{kind}") == plain(kind, "/batch-*") == numbers
 
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if "checkpoint" not in str(file)}
     other = SparkRunner(spark)
@@ -287,8 +292,8 @@ def test_a_folder_that_was_taken_while_a_batch_was_computed_stays_as_it_is(
 
     def taken(*given: Any) -> Any:
         result = compute(*given)
-        (tmp_path / "sink" / "_windrow").write_text("another\n")
-        (tmp_path / "sink" / "batch-0").mkdir()
+        (tmp_path / "sink" / "_windrow" / "another").touch()
+        (tmp_path / "sink" / "theirs").mkdir()
         return result
 
     monkeypatch.setattr(BatchWriter, "_write_driver_sinks", taken)
@@ -296,7 +301,7 @@ def test_a_folder_that_was_taken_while_a_batch_was_computed_stays_as_it_is(
         for run in (SparkRunner(spark).run, SparkRunner(spark).run_batch):
             with pytest.raises(SinkError, match=rf"another run has taken the folder(.|\n)*{HERE}:\d+"):
                 run(Pipeline("files", end))
-            assert list((tmp_path / "sink" / "batch-0").iterdir()) == []
+            assert batches(tmp_path / "sink") == ["theirs"]
             shutil.rmtree(tmp_path / "sink")
 
 
@@ -316,7 +321,7 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
         )
 
     def lines(name: str) -> int:
-        files = (tmp_path / name).glob("batch-0/part-*.json")
+        files = [*(tmp_path / name).glob("batch-0-part-*.json"), *(tmp_path / name).glob("windrow_batch=0/part-*.txt")]
         return sum(len(file.read_text().splitlines()) for file in files)
 
     runner.run(pipeline(keep=True), drain=False)
@@ -325,8 +330,9 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
         SparkRunner(spark).run(Pipeline("again", events(8).sink_to(JsonFileSink("viewfs://test/out"))))
     assert len(read_parquet(tmp_path / "parquet")) == 8
     # What lies aside while a batch is written or replaced is nothing to Spark.
-    for name in ("_batch-1", "_replaced-0"):
-        shutil.copytree(tmp_path / "json" / "batch-0", tmp_path / "json" / name)
+    (tmp_path / "json" / "_batch-1").mkdir()
+    for file in (tmp_path / "json").glob("batch-0-*"):
+        shutil.copy(file, tmp_path / "json" / "_batch-1")
     plain = spark.read.option("recursiveFileLookup", "true")
     assert plain.json(str(tmp_path / "json")).count() == 8
     shutil.rmtree(tmp_path / "json" / "_batch-1")
@@ -337,7 +343,7 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
     runner.run(pipeline(keep=False), drain=False)
     spark.conf.unset("fs.viewfs.mounttable.test.link./out")
     assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == []
-    assert (tmp_path / "elsewhere" / "batch-0" / "_SUCCESS").exists()
+    assert (tmp_path / "elsewhere" / "windrow_batch=0" / "_SUCCESS").exists()
     assert lines("elsewhere") == 0
 
 

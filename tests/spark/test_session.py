@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from windrow_runtime.spark.session import local_session
+from windrow_runtime.spark.session import lacks_jar, local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,13 @@ print(SparkRunner().run(Pipeline("beside", added.sink_to(sums))).collected(sums)
 """
 
 
+def may_rename_machine() -> bool:
+    try:
+        return subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
 @pytest.mark.classic(reason="a session of a server has no context")
 def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as thread:
@@ -59,3 +67,84 @@ def test_workers_find_a_module_beside_the_main_program(tmp_path: Path) -> None:
         [sys.executable, program / "main.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.stdout.splitlines()[-1:] == ["[Number(key='a', value=6)]"], run.stderr[-2000:]
+
+
+@pytest.mark.program
+@pytest.mark.classic(reason="starts a session of its own")
+@pytest.mark.skipif(not may_rename_machine(), reason="only root may give a machine another name, on Linux")
+def test_a_machine_whose_name_does_not_resolve() -> None:
+    program = (
+        "import os, socket\n"
+        "from windrow_runtime.spark import SparkRunner\n"
+        "socket.sethostname('does-not-resolve.invalid')\n"
+        "runner = SparkRunner()\n"
+        "print(runner.spark.range(3).count(), 'SPARK_LOCAL_IP' in os.environ)"
+    )
+    # The name is that of the program's namespace alone.
+    run = subprocess.run(
+        ["unshare", "--uts", sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "3 False\n", run.stderr
+
+
+KAFKA = """
+import sys
+from windrow import Pipeline, from_collection, from_source
+from windrow.kafka import KafkaSink, KafkaSource
+from windrow.sinks import CollectSink
+from windrow_runtime.spark import SparkRunner
+
+reading = Pipeline("in", from_source(KafkaSource("a:1", "t", str, value_format="text")).sink_to(CollectSink()))
+writing = Pipeline("out", from_collection(["a"]).sink_to(KafkaSink("a:1", "t", value_format="text")))
+runner = SparkRunner(checkpoint="unused")
+calls = [
+    lambda: runner.run(reading, drain=False),
+    lambda: runner.start(reading),
+    lambda: runner.run(writing),
+    lambda: SparkRunner().run_batch(writing),
+]
+for call in calls:
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error.message, "--packages" in error.hint)
+from pyspark import SparkContext
+print(SparkContext._gateway)
+"""
+MISSING = "UnsupportedOperationError Spark's connector for Kafka is not there True\n"
+
+
+def test_a_missing_connector_is_told_before_java_starts(tmp_path: Path) -> None:
+    names = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "CLASSPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    run = subprocess.run(
+        [sys.executable, "-c", KAFKA], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.stdout == 4 * MISSING + "None\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "lacks"),
+    [
+        ("spark-defaults.conf", "spark.jars.packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0\n", False),
+        ("spark-defaults.conf", "spark.driver.extraClassPath /opt/kafka/*\n", False),
+        ("spark-env.sh", "export SPARK_DIST_CLASSPATH=/opt/kafka\n", False),
+        ("spark-defaults.conf", "spark.driver.memory 2g\n", True),
+    ],
+)
+def test_whether_a_jar_is_missing_is_known(
+    file: str, text: str, lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / file).write_text(text)
+    assert lacks_jar("spark-sql-kafka-0-10") is lacks
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 pyspark-shell"
+    )
+    assert not lacks_jar("spark-sql-kafka-0-10")
+
+
+@pytest.mark.parametrize("variable", ["SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH"])
+def test_a_class_path_may_have_any_jar(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "/opt/kafka/*")
+    assert not lacks_jar("spark-sql-kafka-0-10")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,3 +220,18 @@ def test_state_without_a_plan_is_no_leftover(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"there is state in state/0/0/1\.zip"):
         clear_leftovers(tmp_path)
     assert (tmp_path / "state/0/0/1.zip").exists()
+
+
+def test_nothing_is_removed_behind_a_link_or_under_another_name(tmp_path: Path) -> None:
+    checkpoint, other = tmp_path / "checkpoint", tmp_path / "other"
+    lay(checkpoint, *WHOLE)
+    lay(other, ".secret", ".0.5bb3.tmp", ".profile.tmp")
+    (checkpoint / "commits").rename(tmp_path / "moved")
+    (checkpoint / "commits").symlink_to(other)
+    with pytest.raises(CheckpointError, match=r"damaged(.|\n)*it is a link(.|\n)*commits"):
+        clear_leftovers(checkpoint)
+    assert sorted(os.listdir(other)) == [".0.5bb3.tmp", ".profile.tmp", ".secret"]
+    (checkpoint / "commits").unlink()
+    other.rename(checkpoint / "commits")
+    clear_leftovers(checkpoint)
+    assert sorted(os.listdir(checkpoint / "commits")) == [".profile.tmp", ".secret"]

@@ -209,9 +209,9 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(process(Alarm())),
         pipeline(process(other("Alarm", Alarm, last=None, more=ListStateDescriptor("more", int))())),
     ),
-    "what an aggregate takes, and a result of the same state": (
+    "another result of the same state, and other names of variables": (
         pipeline(windows(function=agg.combine(agg.sum(lambda s: s.span), agg.stddev(lambda s: s.times))), Stay),
-        pipeline(windows(function=agg.combine(agg.sum(lambda s: 2 * s.span), agg.variance(lambda s: s.times))), Stay),
+        pipeline(windows(function=agg.combine(agg.sum(lambda r: r.span), agg.variance(lambda r: r.times))), Stay),
     ),
     "a type that becomes known": (pipeline(windows(key=None)), pipeline(windows())),
     "a new last field": (pipeline(plain), pipeline(plain, grown(("unit", str, "C")))),

@@ -15,7 +15,8 @@ from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
 
 __all__ = [
-    "BATCH_FOLDER",
+    "BATCH_COLUMN",
+    "BATCH_PREFIX",
     "PathGuard",
     "check_pattern",
     "check_visible",
@@ -30,10 +31,13 @@ __all__ = [
 _FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
 _HIDDEN: Final = ("_", ".")
 
-BATCH_FOLDER: Final = "batch-"
-"""How the name of the folder of a batch begins, in the folder of a file sink; the number of the batch follows."""
+BATCH_PREFIX: Final = "batch-"
+"""How the names of the files of a batch begin, in the folder of a file sink; the number of the batch follows."""
 
-_IS_BATCH_FOLDER: Final = re.compile(rf"{BATCH_FOLDER}\d+", re.ASCII)
+BATCH_COLUMN: Final = "windrow_batch"
+"""The innermost folder of values in other file systems, where a batch that is run again replaces such folders."""
+
+_IS_BATCH_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-[^/]*", re.ASCII)
 
 
 def local_path(path: str) -> str | None:
@@ -100,10 +104,12 @@ def reads_from(source: str, folder: str, partition: str | None = None) -> bool:
     Args:
         source: The path of the source. Where nothing has its name yet, it may turn out literal or a pattern.
         folder: The folder of the sink.
-        partition: The field that the folders in the sink's are named by, instead of batches. A pattern that may match
-            some value is taken to read it.
+        partition: The field that the folders in the sink's are named by. A pattern that may match some value, or some
+            file of a batch, is taken to read it.
     """
     written = real_path(folder)
+    if partition is None and local_path(folder) is None:
+        partition = BATCH_COLUMN
     base, pattern = _pattern_of(source)
     if _names_read(real_path(source), [], written, partition):
         return True
@@ -119,20 +125,21 @@ def _names_read(base: str, names: list[str], written: str, partition: str | None
         inside = base[len(written.rstrip("/")) + 1 :].split("/") if is_inside(base, written) else [""]
         if partition is not None:
             return inside[0].startswith(f"{partition}=")
-        return _IS_BATCH_FOLDER.fullmatch(inside[0]) is not None
+        return len(inside) == 1 and _IS_BATCH_FILE.fullmatch(inside[0]) is not None
     below = [name for name in written[len(base.rstrip("/")) :].split("/") if name]
     for index, name in enumerate(names[: len(below) + 1]):
         found = pattern_regex(name)
-        if index == len(below) and partition is not None:
-            # There are too many values to try.
+        if index == len(below):
+            # There are too many values, and names of files, to try.
             sign = WILDCARD.search(name)
             begins = name if sign is None else name[: sign.start()]
-            if f"{partition}=".startswith(begins) or begins.startswith(f"{partition}="):
-                continue
-            return False
-        # Batches have numbers: a few stand for all.
-        candidates = below[index : index + 1] or [f"{BATCH_FOLDER}{number}" for number in range(100)]
-        if not any(map(found.fullmatch, candidates)):
+            written_as = BATCH_PREFIX if partition is None else f"{partition}="
+            is_folder = index + 1 < len(names)
+            if (partition is None and is_folder) or not (
+                written_as.startswith(begins) or begins.startswith(written_as)
+            ):
+                return False
+        elif found.fullmatch(below[index]) is None:
             return False
     return not any(map(is_hidden, below[len(names) :]))
 

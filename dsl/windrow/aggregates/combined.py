@@ -12,6 +12,7 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
+from windrow.functions.target import check_target
 from windrow.plan.fitting import accepts_none, can_fit
 from windrow.plan.nodes import type_name
 from windrow.plan.types import base_argument, parameter_types, result_type
@@ -375,17 +376,7 @@ def into(
             expected="one or the other",
         )
     _checked((*positional, *named.values()), "into")
-    try:
-        inspect.signature(record).bind(*positional, **named)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"{_name_of(record)} does not take these results: {error}",
-            given=", ".join(named) or f"{len(positional)} aggregates",
-            expected=f"{_name_of(record)}{inspect.signature(record)}",
-            hint="one aggregate for each argument, by position or by name",
-        ) from error
-    except ValueError:
-        pass  # a class of an extension that has no signature; it says itself what it takes, when it is called
+    check_target(record, "results", positional, named)
     members = tuple([("", member) for member in positional]) or tuple(named.items())
     return Combined(members, record)
 

@@ -15,6 +15,7 @@ from windrow.functions.process import (
     TimeDomain,
     TimerService,
 )
+from windrow.functions.retries import AsyncRetryStrategy, ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
 from windrow.functions.stateless import AsyncFunction, ProcessContext, ProcessFunction
 from windrow.functions.two_inputs import (
@@ -33,13 +34,16 @@ from windrow.functions.with_pane import WithPane, with_pane
 __all__ = [
     "AggregateFunction",
     "AsyncFunction",
+    "AsyncRetryStrategy",
     "BroadcastContext",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "Counter",
+    "ExponentialBackoffDelayRetryStrategy",
     "FilterFunction",
+    "FixedDelayRetryStrategy",
     "FlatMapFunction",
     "JoinFunction",
     "KeySelector",

@@ -132,8 +132,10 @@ class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
     belongs into ``context.get_state``, never onto ``self``.
 
     Attributes:
-        uses_processing_time: Whether it sets timers in processing time, or keeps state that expires. Spark has to run
-            batches for the clock then, so a function of yours that does either says ``uses_processing_time = True``.
+        uses_processing_time: Whether it sets timers in processing time. Spark has to run batches for the clock then, so
+            a function of yours that does says ``uses_processing_time = True``; else setting one fails, on both engines.
+            The same holds for state that expires in processing time, where the plan cannot see its descriptor in an
+            attribute of the function, or in a variable that its code names.
     """
 
     uses_processing_time: bool = False

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import RichFunction, RuntimeContext
 
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
@@ -59,8 +59,18 @@ class AsyncFunction(RichFunction, ABC, Generic[T_contra, R_co]):
     """Makes one record from each element, and lets others go on while it waits; for ``map_async``.
 
     ``open`` and ``close`` are called outside of the event loop. What belongs to the loop, such as a session of a
-    client, is made at the first call of :meth:`invoke`.
+    client, is made in :meth:`open_async`, and ended in :meth:`close_async`.
     """
+
+    async def open_async(self, runtime_context: RuntimeContext) -> None:
+        """Called in the event loop before the first element, after ``open``.
+
+        Args:
+            runtime_context: The step and its metrics.
+        """
+
+    async def close_async(self) -> None:
+        """Called in the event loop at the end, before ``close``; also where the run has failed or was interrupted."""
 
     @abstractmethod
     async def invoke(self, value: T_contra) -> R_co:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.functions.names import function_name
+from windrow.functions.target import check_target
 from windrow.joins.declared_join import DeclaredJoin, JoinField, JoinSide
 
 __all__ = ["into", "key", "left", "left_or_none", "right", "right_or_none"]
@@ -163,15 +162,5 @@ def into(
                 given=field,
                 expected="left(...), right(...) or key() of windrow.joins",
             )
-    try:
-        inspect.signature(record).bind(*positional, **named)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"{function_name(record)} does not take these fields: {error}",
-            given=", ".join(named) or f"{len(positional)} fields",
-            expected=f"{function_name(record)}{inspect.signature(record)}",
-            hint="one field for each argument, by position or by name",
-        ) from error
-    except ValueError:
-        pass  # a class of an extension that has no signature; it says itself what it takes, when it is called
+    check_target(record, "fields", positional, named)
     return DeclaredJoin(fields, record)

@@ -5,30 +5,48 @@ Type checkers refuse such a function by its annotations, the plan by its annotat
 
 from __future__ import annotations
 
+import dis
+import inspect
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import InvalidArgumentError
+from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = ["HINT", "WRAP_IT", "NotRecords", "OneValue", "is_single", "records_of"]
+__all__ = [
+    "HINT",
+    "TUPLE_HINT",
+    "WRAP_IT",
+    "NotRecords",
+    "OneValue",
+    "gives_one_tuple",
+    "is_fixed_tuple",
+    "is_single",
+    "records_of",
+]
 
 # Any: dicts of every type.
-OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any]"
-"""What can be iterated, but is one value: the items of a text are characters, those of a dict its keys."""
+OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any] | tuple[Any, Any, *tuple[Any, ...]]"
+"""What can be iterated, but is one value: the items of a text are characters, those of a dict its keys.
+
+So is a tuple of two parts or more whose number is fixed; ``tuple[int, ...]`` is as good as a list.
+"""
 
 _SINGLE = (str, bytes, bytearray, memoryview, Mapping)
 
 WRAP_IT: Final = "the function returns one value, whose items would be taken for records: return a list, [value]"
 """What type checkers show."""
 
+TUPLE_HINT: Final = "yield (a, b), or return [(a, b)], for one record that is a tuple; return [a, b] for two records"
+
 HINT: Final = "return a list of what is to be emitted: [value] for one record, [] for none"
 
 
 class NotRecords:
-    """The type of ``flat_map`` and ``apply`` with a function that returns a text, bytes or a dict.
+    """The type of ``flat_map``, ``apply`` and ``map_batches`` with a function that returns one value, such as a text.
 
     It has none of a stream's methods, so type checkers refuse the next call. The plan refuses the step.
     """
@@ -38,23 +56,92 @@ def is_single(kind: object) -> bool:
     """Whether an annotated result is one value that only looks like several."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return any(map(is_single, typing.get_args(kind)))
+    if is_fixed_tuple(kind):
+        return True
     kind = typing.get_origin(kind) or kind
     return isinstance(kind, type) and (issubclass(kind, _SINGLE) or is_named_tuple_class(kind))
 
 
+def is_fixed_tuple(kind: object) -> bool:
+    """Whether an annotated result is a tuple of a fixed number of parts, two or more: one record, not several."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return any(map(is_fixed_tuple, typing.get_args(kind)))
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is not tuple or len(arguments) < 2:
+        return False
+    return Ellipsis not in arguments and not any(typing.get_origin(each) is typing.Unpack for each in arguments)
+
+
+def gives_one_tuple(function: object) -> bool:
+    """Whether the code of a function returns a tuple of two parts or more wherever it returns something.
+
+    A tuple of tuples is not counted: it is likely to be one of records.
+    """
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType) or function.__code__.co_flags & _NO_PLAIN_RESULT:
+        return False
+    code = list(dis.get_instructions(function.__code__))
+    lengths: set[int] = set()
+    for place, instruction in enumerate(code):
+        if instruction.opname == "RETURN_CONST":
+            lengths.add(_length_of(code[: place + 1]))
+        elif instruction.opname == "RETURN_VALUE":
+            lengths.add(_length_of(code[:place]))
+            # Where a condition chooses the result, one branch jumps over the other.
+            ends = [
+                at
+                for at, each in enumerate(code)
+                if each.opname.startswith("JUMP") and each.argval == instruction.offset
+            ]
+            lengths.update(_length_of(code[:at]) for at in ends)
+    lengths.discard(0)  # None
+    return len(lengths) == 1 and lengths.pop() >= 2
+
+
+_NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _length_of(code: Sequence[dis.Instruction]) -> int:
+    """The parts of the tuple that code leaves to be returned; 0: it is None, -1: it is something else."""
+    last = code[-1]
+    if last.opname == "BUILD_TUPLE" and last.arg is not None:
+        nested = len(code) > 1 and (code[-2].opname == "BUILD_TUPLE" or isinstance(code[-2].argval, tuple))
+        return -1 if nested else last.arg
+    if last.opname in ("LOAD_CONST", "RETURN_CONST"):
+        if last.argval is None:
+            return 0
+        if isinstance(last.argval, tuple) and not any(isinstance(part, tuple) for part in last.argval):
+            return len(last.argval)
+    return -1
+
+
 # Any: records of every type.
-def records_of(result: Iterable[Any]) -> Iterable[Any]:
+def records_of(result: Iterable[Any], kind: object | None = None) -> Iterable[Any]:
     """The records that a function returned.
 
+    Args:
+        result: What it returned.
+        kind: The type of the records; None: not known.
+
     Raises:
-        InvalidArgumentError: If it returned one value instead, whose items would be taken for records.
+        InvalidArgumentError: If it returned one value instead, whose items would be taken for records. A tuple is one
+            value where its parts are no records of that type.
     """
-    kind = type(result)
-    if kind is not list and (isinstance(result, _SINGLE) or is_named_tuple_class(kind)):
-        raise InvalidArgumentError(
-            "a function that emits records returned one value",
-            given=f"{result!r:.200}, a {kind.__name__}",
-            expected="an iterable of records, such as a list",
-            hint=HINT,
-        )
-    return result
+    returned = type(result)
+    if returned is list:
+        return result
+    if returned is tuple:
+        parts: tuple[Any, ...] = result  # type: ignore[assignment]  # as its class says
+        if kind is None or len(parts) < 2 or all(is_value_of(part, kind) for part in parts):
+            return result
+        expected, hint = f"an iterable of records of type {kind}", TUPLE_HINT
+    elif isinstance(result, _SINGLE) or is_named_tuple_class(returned):
+        expected, hint = "an iterable of records, such as a list", HINT
+    else:
+        return result
+    raise InvalidArgumentError(
+        "a function that emits records returned one value",
+        given=f"{result!r:.200}, a {returned.__name__}",
+        expected=expected,
+        hint=hint,
+    )

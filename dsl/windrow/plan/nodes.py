@@ -15,6 +15,8 @@ from windrow.errors import Location
 from windrow.evictors import Evictor
 from windrow.functions import (
     AggregateFunction,
+    AsyncRetryStrategy,
+    FixedDelayRetryStrategy,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
@@ -182,6 +184,9 @@ class MapBatchesNode(OneInputNode):
         return f"{function_name(self.function)}, at most {self.size}"
 
 
+_NO_RETRIES: Final = FixedDelayRetryStrategy(1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapAsyncNode(OneInputNode):
     """Makes one element from each by a coroutine, many side by side.
@@ -189,9 +194,10 @@ class MapAsyncNode(OneInputNode):
     Attributes:
         capacity: How many coroutines are under way at most.
         timeout: The milliseconds that a try may take; None: any time.
-        retries: How many tries follow one that failed.
+        retry: Decides whether and when a try follows one that failed.
         ordered: Whether results keep the order of the elements.
-        timed_out: The side output for elements whose last try took too long; None: that is an error.
+        timed_out: The side output for elements whose last try took too long; None: that is a failure.
+        failed: The side output for elements whose last try failed; None: that is an error.
     """
 
     kind: ClassVar[str] = "map_async"
@@ -199,19 +205,22 @@ class MapAsyncNode(OneInputNode):
     function: Callable[[Any], Awaitable[Any]]
     capacity: int
     timeout: int | None = None
-    retries: int = 0
+    retry: AsyncRetryStrategy = _NO_RETRIES
     ordered: bool = True
     timed_out: OutputTag[Any] | None = None
+    failed: OutputTag[Any] | None = None
 
     def describe(self) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
             parts.append(f"timeout {self.timeout} ms")
-        if self.retries:
-            parts.append(f"retries {self.retries}")
+        if self.retry.can_retry(1):
+            parts.append(self.retry.describe())
         parts.append("ordered" if self.ordered else "unordered")
         if self.timed_out is not None:
             parts.append(f"timed out to {self.timed_out.name!r}")
+        if self.failed is not None:
+            parts.append(f"failed to {self.failed.name!r}")
         return ", ".join(parts)
 
 

@@ -7,19 +7,21 @@ descriptors of one name are one state.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import singledispatch
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final
 
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
-from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction
+from windrow.expressions.texts_in_code import texts_in_code
+from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, TimeDomain
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
+from windrow.plan.named_in_code import expiring_state, state_time_domains
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -53,7 +55,7 @@ from windrow.state import (
 from windrow.triggers import ComposableTrigger, Trigger
 from windrow.triggers.trigger import with_parts
 
-__all__ = ["declared_state", "held_types", "state_faults", "unrun_faults"]
+__all__ = ["counter_names", "declared_state", "expiry_faults", "held_types", "state_faults", "unrun_faults"]
 
 # Any in this module: attributes of the user's classes, and state of every type.
 
@@ -85,6 +87,11 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
         for kind, names in _CALLED_FOR_EFFECT:
             for name in names if isinstance(part, kind) else ():
                 yield from _faults_of(step, f"{type(part).__name__}.{name}", (getattr(type(part), name, None),))
+
+
+def counter_names(steps: Iterable[Step]) -> frozenset[str]:
+    """The names that counters of the functions of steps may have: all texts in the code of these functions."""
+    return texts_in_code(part for step in steps for part in _parts_of(step.node) if part is not None)
 
 
 def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fault]:
@@ -191,6 +198,32 @@ def state_faults(step: Step) -> Iterator[Fault]:
                     step.where,
                     "give each state a name of its own",
                 )
+
+
+def expiry_faults(step: Step, *, has_timestamps: bool) -> Iterator[Fault]:
+    """Give a fault for state with a time to live that it cannot have where it is."""
+    node = step.node
+    if isinstance(node, WindowNode):
+        for part in _parts_of(node):
+            for descriptor in expiring_state(part):
+                yield Fault(
+                    f"{type(part).__name__} gives the state {descriptor.name!r} a time to live, and the state of "
+                    "windows and triggers does not expire",
+                    step.where,
+                    "leave ttl out: the state goes with its window; clear what global_state holds in the function's "
+                    "clear",
+                )
+    elif (
+        isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
+        and not has_timestamps
+        and TimeDomain.EVENT_TIME in state_time_domains(node.function)
+    ):
+        yield Fault(
+            f"state of {node.function.describe()} expires in event time, and the stream has no timestamps",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by, or let "
+            "the state expire in processing time",
+        )
 
 
 def _is_one(one: StateDescriptor, other: StateDescriptor) -> bool:

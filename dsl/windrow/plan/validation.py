@@ -6,9 +6,9 @@ A kind of node has its checks in a function that is registered for its class; a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
 from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
@@ -18,11 +18,12 @@ from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes import AccumulationMode
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
-from windrow.plan.emitting import is_single
+from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
+from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -32,6 +33,7 @@ from windrow.plan.nodes import (
     KeyByNode,
     KeyedProcessNode,
     MapAsyncNode,
+    MapBatchesNode,
     Node,
     ProcessNode,
     ReturnsNode,
@@ -43,10 +45,9 @@ from windrow.plan.nodes import (
     WindowNode,
     type_name,
 )
-from windrow.plan.own_parts import state_faults, unrun_faults
+from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
-from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
@@ -90,6 +91,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.node.name for step in steps if step.node.name is not None)
     taken: TakenTags = {}
+    stated = {id(step.node.input): step.node.element_type for step in steps if isinstance(step.node, ReturnsNode)}
     for step in steps:
         name = step.node.name
         if name is not None and names[name] > 1:
@@ -102,10 +104,11 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
                 "give the step a name of characters",
             )
         yield from _node_faults(step.node, step, taken)
-        yield from _result_faults(step)
+        yield from _result_faults(step, stated)
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
+        yield from expiry_faults(step, has_timestamps=bool(step.node.inputs) and has_timestamps(step.node.inputs[0]))
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
 
@@ -214,15 +217,31 @@ def _returns_faults(node: ReturnsNode, step: Step, taken: TakenTags) -> Iterator
         )
 
 
-def _result_faults(step: Step) -> Iterator[Fault]:
+def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
+    """Functions that return one value where the records of a step are expected.
+
+    ``stated`` is the type of elements that ``returns`` states behind a node, by its id().
+    """
+    known = step.node.element_type or stated.get(id(step.node))
     for function in _emitting(step.node):
         kind = result_type(function)
         if kind is not None and is_single(kind):
             yield Fault(
                 f"{function_name(function)} returns {type_name(kind)}, whose items would be taken for records",
                 step.where,
-                RECORDS_HINT,
+                TUPLE_HINT if is_fixed_tuple(kind) else RECORDS_HINT,
             )
+        elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(function):
+            yield Fault(
+                f"{function_name(function)} returns one tuple, whose parts would be taken for records",
+                step.where,
+                TUPLE_HINT,
+            )
+
+
+def _is_tuple(kind: object) -> bool:
+    kind = get_origin(kind) or kind
+    return isinstance(kind, type) and issubclass(kind, tuple)
 
 
 @singledispatch
@@ -231,8 +250,9 @@ def _emitting(node: Node) -> tuple[object, ...]:
     return ()
 
 
-@_emitting.register
-def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
+@_emitting.register(FlatMapNode)
+@_emitting.register(MapBatchesNode)
+def _emitting_flat_map(node: FlatMapNode | MapBatchesNode) -> tuple[object, ...]:
     return (node.function,)
 
 
@@ -407,7 +427,8 @@ def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> I
             step.where,
             f"its side outputs are: {names}"
             if known
-            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
+            else "a source with on_malformed=tag, a window or a join with late outputs, map_async with "
+            "timed_out=tag or failed=tag, "
             "or a process function that outputs to the tag has one",
         )
 
@@ -427,7 +448,7 @@ def _side_outputs_of_window(node: WindowNode) -> tuple[list[OutputTag[Any]], obj
 
 @_side_outputs.register
 def _side_outputs_of_map_async(node: MapAsyncNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [] if node.timed_out is None else [node.timed_out], None
+    return [tag for tag in (node.timed_out, node.failed) if tag is not None], None
 
 
 @_side_outputs.register(ProcessNode)

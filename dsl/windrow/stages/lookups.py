@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from types import CoroutineType
@@ -10,7 +10,8 @@ from typing import Any, get_args, get_origin
 
 from windrow.arguments import check_callable, check_function
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, Location
+from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
@@ -39,7 +40,7 @@ def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | No
 
 
 def map_batches_node(
-    node: Node, function: Callable[[Sequence[Any]], Sequence[Any]], size: int, name: str | None
+    node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, name: str | None
 ) -> MapBatchesNode:
     """The step of a function of several elements at a time."""
     check_function(function, "map_batches")
@@ -61,8 +62,10 @@ def map_async_node(
     capacity: int,
     timeout: timedelta | None,
     retries: int,
+    retry_strategy: AsyncRetryStrategy | None,
     ordered: bool,
     timed_out: OutputTag[Any] | None,
+    failed: OutputTag[Any] | None,
     name: str | None,
 ) -> MapAsyncNode:
     """The step of a coroutine function."""
@@ -80,6 +83,15 @@ def map_async_node(
         )
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise InvalidArgumentError("retries are counted", given=retries, expected="an int, 0 or more", where=where)
+    if retry_strategy is not None:
+        check_kind(retry_strategy, AsyncRetryStrategy, "a strategy decides about retries", "an AsyncRetryStrategy")
+        if retries:
+            raise InvalidArgumentError(
+                "retries are counted, or a strategy decides about them",
+                given=f"retries={retries}, and {retry_strategy!r}",
+                expected="one of both",
+                where=where,
+            )
     try:
         millis = None if timeout is None else duration_millis(timeout, "the timeout of map_async")
     except InvalidArgumentError as error:
@@ -97,18 +109,35 @@ def map_async_node(
                 expected="timeout=timedelta(...)",
                 where=where,
             )
+    if failed is not None:
+        check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
+    if isinstance(function, AsyncFunction):
+        _check_life(function, where)
     return MapAsyncNode(
         input=node,
         function=function,
         capacity=capacity,
         timeout=millis,
-        retries=retries,
+        retry=FixedDelayRetryStrategy(retries + 1) if retry_strategy is None else retry_strategy,
         ordered=ordered,
         timed_out=timed_out,
+        failed=failed,
         name=name,
         element_type=_awaited(function),
         location=where,
     )
+
+
+def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> None:
+    for name in ("open_async", "close_async"):
+        if not iscoroutinefunction(getattr(function, name)):
+            raise InvalidArgumentError(
+                f"{name} of an AsyncFunction runs in the event loop",
+                given=f"{type(function).__name__}.{name}, which is no coroutine function",
+                expected=f"async def {name}(self, ...)",
+                where=where,
+                hint="open and close are called outside of the event loop",
+            )
 
 
 def _is_asynchronous(function: object) -> bool:

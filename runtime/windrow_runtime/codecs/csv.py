@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
+from windrow.formats import EpochTime
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -24,12 +25,14 @@ from windrow_runtime.codecs.malformed import (
     UnmatchedHeader,
     columns_error,
     misfit,
+    raw_text,
     short_repr,
 )
 from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
 
 LONGEST_CELL: Final = 1 << 26
-_ROWS_AT_ONCE: Final = 512
+_ROWS_AT_ONCE: Final = 64
+_LONG_ROW: Final = 1 << 16
 _LIMIT_LOCK: Final = threading.Lock()
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 
@@ -50,12 +53,12 @@ class CsvRow(NamedTuple):
     @property
     def raw(self) -> str:
         """The row as it was read, without its line end."""
-        return self.text.rstrip("\r\n")
+        return raw_text(self.text.rstrip("\r\n"))
 
     @property
     def lines(self) -> int:
         """The number of lines that the row has."""
-        return len(_LINE_END.findall(self.raw)) + 1
+        return sum(1 for _ in _LINE_END.finditer(self.text.rstrip("\r\n"))) + 1
 
 
 def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
@@ -67,8 +70,10 @@ def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
     rows = _Reader(lines, delimiter).rows()
     found: list[CsvRow] | None = None
     while found is None or found:
+        # Long rows come one by one, so that memory is bounded.
+        count = _ROWS_AT_ONCE if not found or len(found[-1].text) < _LONG_ROW else 1
         with _long_cells():
-            found = list(islice(rows, _ROWS_AT_ONCE))
+            found = list(islice(rows, count))
         yield from found
 
 
@@ -195,6 +200,7 @@ class _Reader:
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_NUMBER: Final = 64
 _BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
 _CellParser = Callable[[str], object]
@@ -287,6 +293,8 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
 def _cell_parser(value: ValueType, path: str) -> _CellParser:
     parse = parser(value, path)
     convert = _CONVERTERS.get(value.scalar_kind)
+    if isinstance(value.time_format, EpochTime):
+        convert = _number_of
     if value.kind in NESTED:
         convert = partial(_json_of, path, Decimal if value.contains(Kind.DECIMAL) else float)
     # A text that is no number goes on as it is, and the parser says what it expected.
@@ -296,7 +304,7 @@ def _cell_parser(value: ValueType, path: str) -> _CellParser:
 def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> object:
     try:
         return json.loads(cell, parse_float=parse_float)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
 
 
@@ -306,6 +314,12 @@ def _float_of(cell: str) -> object:
     number = float(cell)
     # An int beyond all floats: the parser says that it is out of range.
     return number if math.isfinite(number) else 10**400
+
+
+def _number_of(cell: str) -> object:
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    return Decimal(cell) if len(cell) <= _LONGEST_NUMBER and _FLOAT.fullmatch(cell) else cell
 
 
 _CONVERTERS: dict[Kind, Callable[[str], object]] = {

@@ -9,6 +9,7 @@ from windrow import sources
 from windrow.errors import CheckpointError, InvalidArgumentError, MalformedRecordError, SourceError
 
 _SHOWN = 200
+_KEPT = 4096
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
 
 
@@ -17,10 +18,15 @@ def shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def raw_text(text: str) -> str:
+    """The beginning of a text that did not fit its type: memory is bounded where there are many long ones."""
+    return text if len(text) <= _KEPT else text[:_KEPT]
+
+
 def short_repr(value: object) -> str:
     """``repr``, cut to fit a message, for values whose ``repr`` may itself raise."""
     try:
-        return shorten(repr(value))
+        return shorten(repr(value[:_KEPT] if isinstance(value, str) else value))
     except Exception:  # a user's __repr__ may raise anything, and it must not hide the fault
         return f"<{type(value).__name__}>"
 

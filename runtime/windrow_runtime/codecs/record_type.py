@@ -22,10 +22,12 @@ from collections.abc import Callable, Mapping
 import typing_extensions
 
 from windrow.errors import InvalidArgumentError
+from windrow.formats import DateFormat, EpochTime
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 from windrow.text_options import has_half_surrogate
 from windrow_runtime.codecs.value_type import (
+    DECIMAL_PRECISION,
     INT_MAX,
     INT_MIN,
     Constant,
@@ -116,7 +118,8 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
     if origin is typing.Annotated:
-        return _value_type(arguments[0], path, within)
+        value = _with_digits(_value_type(arguments[0], path, within), arguments[1:], annotation, path)
+        return _formatted(annotation, value, path)
     if origin is typing.Union or origin is types.UnionType:
         others = [argument for argument in arguments if argument is not types.NoneType]
         if len(others) != 1:
@@ -143,6 +146,39 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     if isinstance(origin, type) and shape is not None:
         return _record(origin, shape, path, (*within, annotation), _given(origin, arguments))
     _refuse(annotation, path, _hint_for(annotation, origin))
+
+
+def _with_digits(value: ValueType, notes: tuple[object, ...], annotation: object, path: str) -> ValueType:
+    """A type with the precision and the scale that the notes of an annotation say; other notes mean nothing here."""
+    for note in notes:
+        digits = getattr(note, "precision", None), getattr(note, "scale", None)
+        if value.kind is not Kind.DECIMAL or digits == (None, None):
+            continue
+        precision, scale = digits
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision <= DECIMAL_PRECISION:
+            expected = f"a precision of 1 to {DECIMAL_PRECISION}, and a scale of 0 to the precision"
+            _refuse(annotation, path, "such as Annotated[Decimal, DecimalType(10, 2)]", expected)
+        return dataclasses.replace(value, precision=precision, scale=scale)
+    return value
+
+
+def _formatted(annotation: object, value: ValueType, path: str) -> ValueType:
+    """The type with the format of moments that an ``Annotated`` says, if it says one."""
+    formats = [mark for mark in typing.get_args(annotation)[1:] if isinstance(mark, (DateFormat, EpochTime))]
+    for mark in (DateFormat, EpochTime):
+        if mark in typing.get_args(annotation)[1:]:
+            _refuse(annotation, path, f"write {mark.__name__}(...), or EpochMillis", "a format")
+    if not formats:
+        return value
+    allowed = (Kind.DATETIME,) if isinstance(formats[0], EpochTime) else (Kind.DATETIME, Kind.DATE)
+    if len(formats) > 1 or value.kind not in allowed:
+        _refuse(
+            annotation,
+            path,
+            "annotate the datetime itself, as in list[Annotated[datetime, EpochMillis]]",
+            f"one format, of a {' or a '.join(kind.value for kind in allowed)}",
+        )
+    return dataclasses.replace(value, time_format=formats[0])
 
 
 def _parameters(generic: object) -> tuple[object, ...]:
@@ -215,6 +251,8 @@ def _dict(annotation: object, path: str, within: tuple[object, ...]) -> ValueTyp
     if key.nullable or key.kind not in _KEYS:
         expected = "keys of type str, int, Enum, UUID, date or datetime"
         _refuse(arguments[0], f"{path}{{key}}", "use str keys, or a list of records", expected)
+    if isinstance(key.time_format, EpochTime):
+        _refuse(arguments[0], f"{path}{{key}}", "use int keys", "keys that are texts")
     return ValueType(Kind.DICT, dict, arguments=(key, _value_type(arguments[1], f"{path}{{}}", within)))
 
 

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
-from windrow_runtime.codecs.value_type import (
-    COLLECTIONS,
-    DECIMAL_PRECISION,
-    DECIMAL_SCALE,
-    Field,
-    Kind,
-    RecordType,
-    ValueType,
-    fits_decimal,
-)
+from windrow_runtime.codecs.unmatched import Names
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-# For each kind of scalars the type of its columns, and the names of the types that are read as it without loss.
+# For each kind of scalars the type of its columns, and the names of the types whose values can be of the kind; a value
+# that is not, by its size or its digits, is malformed.
 _SCALARS: Final = {
     Kind.NONE: ("VOID", ""),
     Kind.BOOL: ("BOOLEAN", "boolean"),
     Kind.INT: ("BIGINT", "byte short integer long"),
-    Kind.FLOAT: ("DOUBLE", "byte short integer float double"),
+    Kind.FLOAT: ("DOUBLE", "byte short integer long float double"),
     Kind.STR: ("STRING", "string char varchar"),
-    Kind.UUID: ("STRING", "string char varchar"),
+    Kind.UUID: ("STRING", "string char varchar binary"),
     Kind.BYTES: ("BINARY", "binary"),
-    Kind.DECIMAL: (f"DECIMAL({DECIMAL_PRECISION},{DECIMAL_SCALE})", "decimal"),
+    Kind.DECIMAL: ("DECIMAL", "decimal"),
     Kind.DATETIME: ("TIMESTAMP", "timestamp timestamp_ntz"),
     Kind.DATE: ("DATE", "date"),
     Kind.TIMEDELTA: ("INTERVAL DAY TO SECOND", "daytimeinterval"),
@@ -58,6 +51,50 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def spark_type(value: ValueType) -> str:
+    """The Spark type of a column, as text."""
+    return _ddl(value)
+
+
+def spark_names(kind: DataType) -> Names:
+    """The names of the columns of a schema, and of those within them."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        return Names({each.name: spark_names(each.dataType) for each in kind.fields})
+    if isinstance(kind, types.MapType):
+        return Names(parts=(spark_names(kind.keyType), spark_names(kind.valueType)))
+    return Names(parts=(spark_names(kind.elementType),)) if isinstance(kind, types.ArrayType) else Names()
+
+
+# Any: Spark's types have no common attributes.
+def as_stored(there: Any, wanted: Any) -> Any:
+    """Returns a wanted type, with the types of the columns that are there where Spark would not read them as wanted."""
+    from pyspark.sql import types
+
+    if isinstance(wanted, types.StructType) and isinstance(there, types.StructType):
+        by_name = {each.name: each.dataType for each in there.fields}
+        fields = [
+            (each.name, as_stored(by_name.get(each.name, each.dataType), each.dataType)) for each in wanted.fields
+        ]
+        return types.StructType([types.StructField(name, kind) for name, kind in fields])
+    if isinstance(wanted, types.ArrayType) and isinstance(there, types.ArrayType):
+        return types.ArrayType(as_stored(there.elementType, wanted.elementType))
+    if isinstance(wanted, types.MapType) and isinstance(there, types.MapType):
+        pairs = (there.keyType, wanted.keyType), (there.valueType, wanted.valueType)
+        return types.MapType(*(as_stored(*pair) for pair in pairs))
+    if isinstance(there, types.DecimalType):
+        widens = (
+            isinstance(wanted, types.DecimalType)
+            and there.scale <= wanted.scale
+            and there.precision - there.scale <= wanted.precision - wanted.scale
+        )
+        return wanted if widens else there
+    narrow = isinstance(there, types.LongType) and isinstance(wanted, types.DoubleType)
+    is_bytes = isinstance(there, types.BinaryType) and isinstance(wanted, types.StringType)
+    return there if narrow or is_bytes else wanted
+
+
 def _ddl(value: ValueType) -> str:
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
@@ -65,6 +102,8 @@ def _ddl(value: ValueType) -> str:
         return f"STRUCT<{inner}>"
     if kind is Kind.DICT:
         return f"MAP<{', '.join(map(_ddl, value.arguments))}>"
+    if kind is Kind.DECIMAL:
+        return f"DECIMAL({value.precision},{value.scale})"
     return f"ARRAY<{_ddl(value.arguments[0])}>" if kind in COLLECTIONS else _SCALARS[value.scalar_kind][0]
 
 
@@ -104,5 +143,6 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
     if isinstance(given, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    fits = not isinstance(given, types.DecimalType) or fits_decimal(given.precision, given.scale)
-    return [] if fits and given.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong
+    if isinstance(given, types.DecimalType) and given.scale <= 0 and value.scalar_kind in (Kind.INT, Kind.FLOAT):
+        return []  # unsigned numbers of 64 bits in Parquet, for Spark
+    return [] if given.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong

@@ -12,10 +12,10 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar, Final, TypeAlias, cast
 
 from windrow.distribution import install_hint
@@ -24,11 +24,18 @@ from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
 from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.json.documents import LongValueError, split_values
 from windrow_runtime.codecs.json.encoder import JsonEncoder
-from windrow_runtime.codecs.malformed import MalformedRecord, short_repr
+from windrow_runtime.codecs.json.lines import JsonLines
+from windrow_runtime.codecs.malformed import MalformedRecord, raw_text, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 
 UTF_8: Final = "utf-8"
+
+LONGEST_LINE: Final = 1 << 26
+"""A file with a line of more bytes is refused; in encodings other than UTF-8, of more characters."""
+
+_PIECE: Final = 1 << 16
 
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
@@ -62,9 +69,9 @@ def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        found = [f"0x{ord(mark) - 0xDC00:02x}" for mark in _MARKED.findall(text)]
+        found = [f"0x{ord(mark.group()) - 0xDC00:02x}" for mark in islice(_MARKED.finditer(text), 5)]
         listed = ", ".join(found[:4]) + ("..." if len(found) > 4 else "")
-        shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", text).rstrip("\r\n")
+        shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", raw_text(text)).rstrip("\r\n")
         return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
 
@@ -89,10 +96,32 @@ def _zstd(file: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
 
 
+class _Inflated(io.RawIOBase):
+    """The bytes of a file of zlib's format."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._zlib = zlib.decompressobj()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
+        while not self._zlib.eof:
+            given = self._zlib.unconsumed_tail or self._file.read(_PIECE)
+            data = self._zlib.decompress(given, len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+            if not given:
+                raise zlib.error("incomplete or truncated stream")
+        return 0
+
+
 _OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
     ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
-    ".deflate": lambda file: io.BytesIO(zlib.decompress(file.read())),
+    ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_Inflated(file), _PIECE)),
     ".zst": _zstd,
 }
 # Hadoop has formats of its own for these, and Spark reads them as nothing where they are no such files.
@@ -124,27 +153,94 @@ def open_bytes(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
         yield plain
 
 
-@contextmanager
-def open_lines(
-    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
-) -> Iterator[Iterator[str]]:
-    """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
+class _LimitedLines(io.BufferedIOBase):
+    """The bytes of a text in UTF-8; it raises a ``SourceError`` where a line is longer than ``LONGEST_LINE``."""
 
-    Bytes that are no characters are found by :func:`wrong_bytes`. Only a part that begins the file, as ``begins`` says,
-    may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the text is read.
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+        self._length = 0  # of the line that was not ended yet
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1) -> bytes:
+        data = self._read(size)
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if end >= 0:
+            self._length = len(data) - end - 1
+        else:
+            self._length += len(data)
+            if self._length > LONGEST_LINE:
+                raise _too_long("line", "bytes")
+        return data
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self.read1(-1 if size is None else size)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def limited_lines(file: BinaryIO) -> BinaryIO:
+    """The bytes of a text in UTF-8, with a ``SourceError`` where a line is too long."""
+    return cast(BinaryIO, _LimitedLines(file))
+
+
+def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise _too_long("line", "characters")
+        yield line
+
+
+def _too_long(what: str, unit: str) -> SourceError:
+    return SourceError(
+        f"a {what} of a file is too long",
+        given=f"more than {LONGEST_LINE:,} {unit}",
+        expected=f"a {what} of at most that many {unit}",
+        hint="for one array of JSON, or records of many lines: JsonFileSource(..., lines=False)"
+        if what == "line"
+        else "with lines=False a file holds one array of records, or records behind each other",
+    )
+
+
+@contextmanager
+def open_text(
+    name: str, file: BinaryIO, encoding: str, *, newline: str | None, is_limited: bool = False
+) -> Iterator[io.TextIOWrapper]:
+    """The text of a file; its name says how it is compressed.
+
+    Bytes that are no characters are found by :func:`wrong_bytes`. A file that is damaged is a ``SourceError``, here or
+    where the text is read. If it ``is_limited``, so is a line of UTF-8 that is too long.
     """
     with open_bytes(name, file) as content:
-        plain = content
+        plain = limited_lines(content) if is_limited and encoding == UTF_8 else content
         if encoding in _MARKED_ENCODINGS:
             buffered = io.BufferedReader(cast(io.RawIOBase, content))
             plain = cast(BinaryIO, buffered)
             if not buffered.peek(4).startswith(_MARKED_ENCODINGS[encoding]):
                 encoding = f"{encoding}-le"
         with io.TextIOWrapper(plain, encoding=encoding, errors=_MARK, newline=newline) as text:
-            first = text.readline()
-            if begins:
-                first = first.removeprefix(_BYTE_ORDER_MARK)
-            yield chain([first] if first else [], text)
+            yield text
+
+
+@contextmanager
+def open_lines(
+    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
+) -> Iterator[Iterator[str]]:
+    """The lines of a file with their ends, without a byte order mark, as :func:`open_text` reads it.
+
+    Only a part that begins the file, as ``begins`` says, may have a byte order mark. A line of more than
+    ``LONGEST_LINE`` bytes is a ``SourceError``.
+    """
+    with open_text(name, file, encoding, newline=newline, is_limited=True) as text:
+        lines = iter(text) if encoding == UTF_8 else _bounded_lines(text)
+        first = next(lines, "")
+        if begins:
+            first = first.removeprefix(_BYTE_ORDER_MARK)
+        yield chain([first] if first else [], lines)
 
 
 @contextmanager
@@ -191,7 +287,7 @@ class LineRecords:
 
     def read_lines(self, file: BinaryIO, decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
         """The records of lines that are not compressed, without a byte order mark, by a function of :meth:`decoder`."""
-        with io.TextIOWrapper(file, encoding=self.encoding, errors=_MARK, newline=None) as lines:
+        with io.TextIOWrapper(limited_lines(file), encoding=self.encoding, errors=_MARK, newline=None) as lines:
             yield from self._read(lines, decode)
 
     def _read(self, lines: Iterator[str], decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
@@ -208,9 +304,44 @@ class LineRecords:
             wrong = None if line.isascii() else wrong_bytes(line, self.encoding)
             if wrong is not None:
                 return wrong
-            return line if decode is None else decode(line)
+            if decode is None:
+                return line
+            found = decode(line)
+            return self._hinted(found, line) if type(found) is MalformedRecord else found
 
         return decode_line
+
+    def _hinted(self, found: MalformedRecord, line: str) -> MalformedRecord:
+        """Says that a record is a line, where a line looks like a part of a longer text."""
+        is_part = found.reason.startswith("not JSON") and line.rstrip().endswith(("{", "[", ",", "}", "]"))
+        is_array = line.lstrip().startswith("[") and (found.field == self.kind.name or is_part)
+        if not is_array and not is_part:
+            return found
+        reason = f"{found.reason}; each line has to be a record: lines=False reads records of many lines, and arrays"
+        return replace(found, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecords:
+    """Reads the records of a JSON text that is one array of them, or has them behind each other, on any lines."""
+
+    kind: RecordType
+    encoding: str
+    has_lines: ClassVar[bool] = False
+
+    def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
+        """The same as for lines; behind a fault of the array itself nothing is read."""
+        decode = JsonDecoder(self.kind).decode
+        with open_text(name, file, self.encoding, newline=None) as text:
+            first = text.read(_PIECE).removeprefix(_BYTE_ORDER_MARK)
+            try:
+                for found in split_values(chain([first], iter(lambda: text.read(_PIECE), "")), LONGEST_LINE):
+                    wrong = wrong_bytes(found.text, self.encoding)
+                    if wrong is None and found.fault is not None:
+                        wrong = MalformedRecord(found.text, f"not JSON: {found.fault}", None)
+                    yield found.line, decode(found.text) if wrong is None else wrong
+            except LongValueError:
+                raise _too_long("record", "characters") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +365,7 @@ class CsvRecords:
 
     def rows_of(self, file: BinaryIO) -> Iterator[CsvRow]:
         """The rows of a text that is not compressed and has no byte order mark."""
-        return csv_rows(io.TextIOWrapper(file, self.encoding, _MARK, newline=""), self.delimiter)
+        return csv_rows(io.TextIOWrapper(limited_lines(file), self.encoding, _MARK, newline=""), self.delimiter)
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
         """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""
@@ -265,7 +396,7 @@ class CsvRecords:
         return wrong_bytes(row.text, self.encoding) or fault
 
 
-TextRecords: TypeAlias = LineRecords | CsvRecords
+TextRecords: TypeAlias = LineRecords | DocumentRecords | CsvRecords
 
 
 def text_records(source: FileSource[Any]) -> TextRecords | None:
@@ -275,6 +406,8 @@ def text_records(source: FileSource[Any]) -> TextRecords | None:
     if isinstance(source, (JsonFileSource, CsvFileSource)):
         kind = record_type(source.record_type).in_timezone(source.timezone)
         if isinstance(source, JsonFileSource):
+            if not source.lines:
+                return DocumentRecords(kind, source.encoding)
             return LineRecords(kind, source.encoding, json=True)
         return CsvRecords(kind, source.encoding, source.delimiter, source.header)
     return None
@@ -287,12 +420,19 @@ class LineEncoder:
     encode: Callable[[object], str]  # a line without its end; InvalidArgumentError for an element that has none
     ending: str
     header: str | None = None
+    json: JsonLines | None = None  # encodes many elements at once, where lines are JSON
+
+    def encode_all(self, values: Sequence[object]) -> str:
+        """The lines of elements, each with its end; an ``InvalidArgumentError`` for an element that has none."""
+        if self.json is not None:
+            return self.json.encode(values)
+        return "".join([f"{self.encode(value)}\n" for value in values])
 
 
 def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
     """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
     if isinstance(sink, JsonFileSink):
-        return LineEncoder(JsonEncoder(kind).encode, ".json")
+        return LineEncoder(JsonEncoder(kind).encode, ".json", json=JsonLines(kind))
     if isinstance(sink, CsvFileSink):
         encoder = CsvEncoder(kind, sink.delimiter)
         return LineEncoder(encoder.encode, ".csv", encoder.header if sink.header else None)

@@ -12,11 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.record_type import Kind
 
+_DAY: Final = r"(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?|\d{4}W\d\d\d?)"
+# What datetime.fromisoformat reads, but for other signs than these between the parts.
 _DATETIME = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.(?P<fraction>\d+))?"
-    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):?[0-5]\d|(?P<no_offset>[+-]\d\d:?\d\d))?",
+    rf"(?P<day>{_DAY})(?:[Tt ](?P<clock>\d\d(?::\d\d(?::\d\d)?|\d\d(?:\d\d)?)?)(?:[.,](?P<fraction>\d+))?"
+    r" ?(?P<offset>[Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
+_OFFSET = re.compile(r"[Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d)?)?", re.ASCII)
 _DURATION = re.compile(
     r"(?P<sign>-)?P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
     r"(?:(?P<seconds>\d+)(?:\.(?P<microseconds>\d{1,6}))?S)?)?",
@@ -27,17 +30,23 @@ _DURATION = re.compile(
 def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.datetime:
     """The moment that an ISO 8601 text names, in UTC.
 
-    The zone is where the clock is of a text without an offset. What it shows twice is the first of the two moments. It
-    is a ``ValueError`` if the text names none, and an ``OverflowError`` outside of the years 1 to 9999.
+    The text is one that ``datetime.fromisoformat`` reads; behind the microseconds it may have zeros. The zone is where
+    the clock is of a text without an offset. What it shows twice is the first of the two moments. It is a
+    ``ValueError`` if the text names none, and an ``OverflowError`` outside of the years 1 to 9999.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 date and time")
-    if len(match["fraction"] or "") > 6:
-        raise ValueError("finer than a microsecond, which datetime cannot hold")
-    moment = datetime.datetime.fromisoformat(text.removesuffix(match["no_offset"] or "").upper())
-    if match["no_offset"] is not None:
+    day, clock, fraction, offset = match.groups()
+    if fraction is not None:
+        if len(clock.replace(":", "")) < 6:
+            raise ValueError("not an ISO 8601 date and time")
+        if fraction[6:].strip("0"):
+            raise ValueError("finer than a microsecond, which datetime cannot hold")
+    if offset is not None and _OFFSET.fullmatch(offset) is None:
         raise ValueError("not a time zone's offset")
+    digits = "" if fraction is None else f".{fraction[:6]}"
+    moment = datetime.datetime.fromisoformat(f"{day}T{clock or '00'}{digits}{(offset or '').upper()}")
     if moment.tzinfo is None:
         if zone is None:
             raise ValueError(
@@ -49,6 +58,8 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
 
 
 def _format_datetime(moment: datetime.datetime) -> str:
+    if moment.tzinfo is datetime.UTC:  # as nearly all are
+        return f"{moment.isoformat()[:-6]}Z"
     if moment.utcoffset() is None:
         raise ValueError("the datetime has no time zone, so it names no moment")
     return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
@@ -110,9 +121,7 @@ class TextForm(NamedTuple):
 TEXT_FORMS: Final[dict[Kind, TextForm]] = {
     Kind.DATETIME: TextForm("an ISO 8601 date and time", parse_datetime, _format_datetime),
     Kind.DATE: TextForm(
-        "an ISO 8601 date",
-        _matching(r"\d{4}-\d\d-\d\d", "an ISO 8601 date", datetime.date.fromisoformat),
-        datetime.date.isoformat,
+        "an ISO 8601 date", _matching(_DAY, "an ISO 8601 date", datetime.date.fromisoformat), datetime.date.isoformat
     ),
     Kind.TIMEDELTA: TextForm("an ISO 8601 duration, such as P1DT2.5S", _parse_timedelta, _format_timedelta),
     Kind.DECIMAL: TextForm(

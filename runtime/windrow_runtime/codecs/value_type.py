@@ -9,6 +9,8 @@ import numbers
 from collections.abc import Callable
 from typing import Final
 
+from windrow.formats import DateFormat, EpochTime
+
 # Spark's widest decimal, with its default scale for Python's Decimal.
 DECIMAL_PRECISION = 38
 DECIMAL_SCALE = 18
@@ -54,11 +56,6 @@ class RecordShape(enum.Enum):
     NAMED_TUPLE = "NamedTuple"
     STRUCT = "msgspec.Struct"
     TYPED_DICT = "TypedDict"
-
-
-def fits_decimal(precision: int, scale: int) -> bool:
-    """Returns whether a column of decimals holds each number of another one, of that precision and scale."""
-    return scale <= DECIMAL_SCALE and precision - scale <= DECIMAL_PRECISION - DECIMAL_SCALE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,6 +108,11 @@ class ValueType:
     sequence: bool = False  # whether a list was written as Sequence: tuples are welcome when encoding
     # Where the clock of datetimes without an offset is that a source reads; None: they do not fit.
     timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
+    # The digits of decimals in columns: how many in all, and how many of them behind the point.
+    precision: int = DECIMAL_PRECISION
+    scale: int = DECIMAL_SCALE
+    # How JSON and CSV have a datetime or a date; None: ISO 8601. Columns are the same for all.
+    time_format: DateFormat | EpochTime | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.kind is Kind.NONE:
@@ -119,7 +121,18 @@ class ValueType:
         if self.arguments and self.kind is not Kind.ENUM:
             more = ", ..." if self.kind is Kind.VARIADIC_TUPLE else ""
             name = f"{name}[{', '.join(map(str, self.arguments))}{more}]"
+        if not self.has_default_digits:
+            name = f"{name}({self.precision}, {self.scale})"
         return f"{name} | None" if self.nullable else name
+
+    @property
+    def has_default_digits(self) -> bool:
+        """Returns whether decimals have the digits of a field whose annotation says none."""
+        return (self.precision, self.scale) == (DECIMAL_PRECISION, DECIMAL_SCALE)
+
+    def holds_decimals(self, precision: int, scale: int) -> bool:
+        """Returns whether columns of this type hold each number of a column of that precision and scale."""
+        return scale <= self.scale and precision - scale <= self.precision - self.scale
 
     def contains(self, *kinds: Kind) -> bool:
         """Returns whether a value of one of these kinds may be in here, at any depth."""

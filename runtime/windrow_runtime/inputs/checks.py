@@ -42,12 +42,12 @@ def path_missing(path: str) -> SourceError:
 
 
 def warn_of_header(unmatched: str, where: str, location: Location | None) -> None:
-    """Warn of a CSV file whose header lacks fields that have defaults, and has columns that no field takes."""
+    """Warn of a header, or of columns, that lack fields with defaults, and have columns that no field takes."""
     warn(
-        "fields of a CSV file have their defaults in each row, and a column may be misspelt",
+        "fields have their defaults in each row, and a column may be misspelt",
         given=unmatched,
         where=where,
-        hint="correct the header or the names of the fields, which are matched exactly",
+        hint="correct the names of the columns, or those of the fields",
         location=location,
     )
 

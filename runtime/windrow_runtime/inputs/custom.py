@@ -51,8 +51,8 @@ class CustomReads:
                 )
         return {name: self._offset("latest_offset", name) for name in names}
 
-    def advance(self, start: Offsets, latest: Mapping[str, Any], *, limited: bool = True) -> dict[str, list[Any]]:
-        """Returns how far the next batch reads each partition: as the source limits it, or to the latest offsets."""
+    def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Returns how far the next batch reads each partition: as the source limits it."""
         end = {name: list(offsets) for name, offsets in start.items()}
         for name, last in sorted(latest.items()):
             if name not in end:
@@ -61,7 +61,7 @@ class CustomReads:
             reached = end[name][1]
             if reached != last:
                 self._check_order("latest_offset", name, reached, last)
-                end[name][1] = self._offset("next_offset", name, reached, last) if limited else last
+                end[name][1] = self._offset("next_offset", name, reached, last)
                 self._check_order("next_offset", name, reached, end[name][1], last)
         return end
 

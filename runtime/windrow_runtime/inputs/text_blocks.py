@@ -9,7 +9,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from windrow.sources import FileSource, MalformedRecord
-from windrow_runtime.codecs.text_files import CsvRecords, LineRecords, TextRecords, open_bytes, text_records, unreadable
+from windrow_runtime.codecs.text_files import (
+    CsvRecords,
+    DocumentRecords,
+    LineRecords,
+    TextRecords,
+    open_bytes,
+    text_records,
+    unreadable,
+)
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.files import SourceBatch, in_batches, lines_before, range_of, source_batch
 
@@ -59,6 +67,9 @@ def without_elements(batch: Any) -> SourceBatch:
     for _, plain in batch.plain if isinstance(batch, TextRows) else ():
         found.malformed += plain.malformed
         found.unmatched = plain.unmatched | found.unmatched
+    if not isinstance(batch, TextRows):
+        # Only the rows of files have such a thing, and not those of a DataFrame.
+        found.unmatched = dict(getattr(batch, "unmatched", {}))
     return found
 
 
@@ -153,6 +164,8 @@ def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
         from windrow_runtime.codecs.arrow.json_lines import JsonBlocks, line_by_line
 
         return line_by_line(records.kind) or TextBlockReader(records, partial(JsonBlocks, records))
+    if isinstance(records, DocumentRecords):
+        return "its records are no lines"
     if isinstance(records, CsvRecords):
         from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks, row_by_row
 

@@ -11,6 +11,7 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.recorder import Recorder, StepRecorder
+from windrow_runtime.local.shipping import check_sendable, renewals_of
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -18,6 +19,7 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
@@ -111,7 +113,9 @@ class Execution:
         recorder: Recorder | None = None,
         make_operator: Callable[[Step], KeyedOperator] | None = None,
     ) -> None:
+        check_sendable(topology.steps)
         self.topology = topology
+        self._renewals: dict[str, Renewal] = {}
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
@@ -162,6 +166,9 @@ class Execution:
             fragment.open(self._runtime)
         for step in self.topology.keyed:
             self.operators[step.id].open(self._runtime(step))
+        self._renewals = renewals_of(self.topology.steps)
+        for step in self.topology.keyed:
+            self.operators[step.id].renewal = self._renewals.get(step.id)
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -187,9 +194,7 @@ class Execution:
         fire that these have set behind the clock. The new clock holds for all of this. Both are in milliseconds, the
         watermark for all keyed steps or for each by its id; None: it stays.
         """
-        if processing_time is not None:
-            for tracker in self.trackers.values():
-                tracker.now = processing_time
+        self._begin(processing_time)
         for port, elements in inputs.items():
             self._pass_on(port, elements)
         for step in self.topology.keyed:
@@ -214,6 +219,14 @@ class Execution:
             for _ in operator.firing_overdue_timers():
                 pass
             self._flush(step, before=False)
+
+    def _begin(self, processing_time: int | None) -> None:
+        """Begins a round with functions as they were opened, and tells watermark strategies the clock."""
+        for renewal in self._renewals.values():
+            renewal.renew()
+        if processing_time is not None:
+            for tracker in self.trackers.values():
+                tracker.now = processing_time
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, rules first."""

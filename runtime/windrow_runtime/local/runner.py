@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import zip_longest
 from typing import Any
 
@@ -25,8 +26,8 @@ from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
-from windrow_runtime.operators.watermarks import clock_millis
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
+from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.part_files import FileOutput
@@ -54,7 +55,7 @@ class LocalRunner:
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
-        return {step.id: form_text(step, fast=self._fast) for step in Topology(pipeline.steps).keyed}
+        return {step.id: form_text(step, fast=self._fast) for step in topology_of(pipeline).keyed}
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -75,7 +76,7 @@ class LocalRunner:
                 holds the batches of another run.
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         if drain:
             own = [step for step in topology.sources if isinstance(source_of(step), CustomSource)]
             check_bounded(own, "a stream without an end cannot be drained")
@@ -86,7 +87,8 @@ class LocalRunner:
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
-        with closing_outputs(outputs), claim_folders(topology.sinks, query, begins=True):
+        with ExitStack() as claims, closing_outputs(outputs):
+            claims.enter_context(claim_folders(topology.sinks, query, begins=True))
             recorder = Recorder() if self._record else None
             run = _Run(topology, self._clock, query, outputs, fast=self._fast, recorder=recorder)
             run.execution.open()
@@ -156,8 +158,10 @@ class _Run:
     def batches(self, *, drain: bool) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         readers = [read_batches(source_of(step), step) for step in self._topology.sources]
+        scale = TimestampScale(self._topology)
         for batches in zip_longest(*readers):
             watermark = self._round(self._inputs(batches), watermark)
+            scale.check(watermark)
         # The watermark of the last batch still has to take effect, and what comes of it may make another.
         while (following := self._round({}, watermark)) != watermark:
             watermark = following

@@ -15,6 +15,7 @@ from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.process_operator import ProcessContext, ProcessOperator
 from windrow_runtime.operators.state.handles import MapHandle
+from windrow_runtime.operators.state.time_to_live import other_cells
 
 # Any in this module: elements, keys, rules and results of every type.
 
@@ -53,7 +54,7 @@ class BroadcastOperator(ProcessOperator):
                 context.begin(timestamp, emits=emits)
                 results = self._process_rule(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         if emits:
                             collect(result, timestamp)
             except USER_ERRORS as error:
@@ -165,17 +166,18 @@ class _RuleContext(_ReadingContext):
             )
         self.applied = True
         operator, timestamp, name = self._operator, self._timestamp, descriptor.name
-        for key in [key for key, held in operator.state.keys.items() if name in held.state]:
+        cells = {name, *other_cells(name, name)}
+        for key in [key for key, held in operator.state.keys.items() if not cells.isdisjoint(held.state)]:
             try:
                 self.enter(key, timestamp)
                 self._count(for_key=True)
                 state = self.get_state(descriptor)
                 # It may have expired.
-                if name in self._cells and (results := function(key, state)) is not None:
-                    for result in records_of(results):
+                assert isinstance(operator, BroadcastOperator), "made by one"
+                if state.holds() and (results := function(key, state)) is not None:
+                    for result in records_of(results, operator.step.node.element_type):
                         operator.output.collect(result, timestamp)
             except USER_ERRORS as error:
-                assert isinstance(operator, BroadcastOperator), "made by one"
                 raise_call_error(operator.step, error, f"{call_description(key)}, state {name!r}")
             finally:
                 self.leave()

@@ -105,6 +105,8 @@ class Fragment:
         for step, function in self._functions:
             with lifecycle_errors(step, "open", function):
                 function.open(runtime(step))
+        for built in self._built.values():
+            built.open(runtime(built.step))
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -251,7 +253,7 @@ class _FlatMap(FusedStep):
         results = function(value)
         if results is None:
             return ()
-        records = records_of(results)
+        records = records_of(results, self.step.node.element_type)
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

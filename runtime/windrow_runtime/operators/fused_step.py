@@ -9,6 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
+from windrow.functions import RuntimeContext
 from windrow.plan import Step
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -53,6 +54,9 @@ class FusedStep:
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Take elements, and push their results to the steps behind."""
         self._forward(values, timestamps)
+
+    def open(self, runtime: RuntimeContext) -> None:
+        """Begins what the step has beside the user's function, which is open already."""
 
     def close(self) -> None:
         """Ends what the step has begun beside the user's function."""

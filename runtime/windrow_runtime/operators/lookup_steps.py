@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import wait as wait_for_any
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, function_failed, raise_call_error, shortened
+from windrow_runtime.operators.errors import (
+    USER_ERRORS,
+    first_line,
+    function_failed,
+    lifecycle_errors,
+    raise_call_error,
+    shortened,
+)
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 
 # Any in this module: elements of every type.
 
 R = TypeVar("R")
-_NONE: Final = object()
-"""Stands for the result of an element that has timed out, since None may be one."""
-
 
 Observe: TypeAlias = Callable[[str, Values, Timestamps], None]
 """Is shown what leaves a step at a side output, by the name of its tag, whether or not something reads it."""
@@ -50,6 +58,7 @@ class ProcessStep(FusedStep):
         self.function: Any = node.function  # is opened and closed
         self._taps = taps
         self._context = _Context()
+        self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Takes elements; main results go first, then side outputs by the names of their tags."""
@@ -62,7 +71,7 @@ class ProcessStep(FusedStep):
             try:
                 results = process(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         found.append(own(result))
                         stamps.append(timestamp)
             except USER_ERRORS as error:
@@ -95,6 +104,7 @@ class BatchStep(FusedStep):
         super().__init__(step, then, constant=False)
         self.function: Any = node.function
         self._size = node.size
+        self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Takes elements, and cuts them into batches."""
@@ -102,7 +112,7 @@ class BatchStep(FusedStep):
             some = values[start : start + self._size]
             what = f"{len(some)} elements, the first of them {shortened(some[0])}"
             try:
-                results = [own(result) for result in self.function(some)]
+                results = [own(result) for result in records_of(self.function(some), self._kind)]
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, what)
             if len(results) != len(some):
@@ -125,26 +135,60 @@ class AsyncStep(FusedStep):
         self._node = node
         self._taps = taps
         self._loop = _Loop()
+        self._left: set[asyncio.Task[Any]] = set()  # coroutines that go on though they were cancelled
+        self._is_open = False
+
+    def open(self, runtime: RuntimeContext) -> None:
+        """Lets the function make what belongs to the event loop."""
+        self._is_open = True
+        if self._overrides("open_async"):
+            try:
+                with lifecycle_errors(self.step, "open_async", self.function):
+                    self._loop.run(_guarded(self.function.open_async(runtime)))
+            except BaseException:
+                # What could not be opened is not closed, and no thread stays.
+                self._is_open = False
+                self._loop.close()
+                raise
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Takes elements, and hands their results on when all of them are done."""
         if not values:
             return
-        order, results = self._loop.run(self._all(values))
-        done = [place for place in order if results[place] is not _NONE]
+        try:
+            order, results = self._loop.run(self._all(values))
+        except SystemExit as error:
+            # It came from a task that a coroutine of the user's has begun, and has ended the loop.
+            raise_call_error(self.step, error, f"one of {len(values)} elements")
+        done = [place for place in order if not isinstance(results[place], _Aside)]
         self._forward([own(results[place]) for place in done], [timestamps[place] for place in done])
-        late = [place for place in range(len(values)) if results[place] is _NONE]
-        if late and self._node.timed_out is not None:
-            tag = self._node.timed_out.name
-            self._taps.push(tag, [values[place] for place in late], [timestamps[place] for place in late])
+        aside: dict[str, list[int]] = {}
+        for place, result in enumerate(results):
+            if isinstance(result, _Aside):
+                aside.setdefault(result.tag, []).append(place)
+        for tag in sorted(aside):
+            places = aside[tag]
+            self._taps.push(tag, [values[place] for place in places], [timestamps[place] for place in places])
 
     def close(self) -> None:
-        """Ends the event loop."""
-        self._loop.close()
+        """Lets the function end what belongs to the event loop, and ends the loop."""
+        try:
+            if self._is_open and self._overrides("close_async"):
+                with lifecycle_errors(self.step, "close_async", self.function):
+                    self._loop.run(_guarded(self.function.close_async()))
+        finally:
+            self._is_open = False
+            self._loop.close()
+
+    def _overrides(self, name: str) -> bool:
+        """Returns whether the function has such a method of its own; else no loop has to begin for it."""
+        return isinstance(self.function, AsyncFunction) and getattr(type(self.function), name) is not getattr(
+            AsyncFunction, name
+        )
 
     async def _all(self, values: Values) -> tuple[list[int], list[Any]]:
         """The places of elements in the order in which they come out, and the results by place."""
-        results: list[Any] = [_NONE] * len(values)
+        results: list[Any] = [None] * len(values)
         finished: list[int] = []
         places = iter(range(len(values)))
 
@@ -163,42 +207,160 @@ class AsyncStep(FusedStep):
         return (list(range(len(values))) if self._node.ordered else finished), results
 
     async def _one(self, value: Any) -> Any:
-        """The result for an element, after as many tries as are allowed."""
-        node = self._node
-        timeout = None if node.timeout is None else node.timeout / 1000
-        for left in range(node.retries, -1, -1):
-            limit = asyncio.timeout(timeout)
+        """The result for an element, after as many tries as are allowed; an ``_Aside`` if it has failed for good."""
+        for attempts in count(1):
+            outcome = await self._try(value)
+            error = outcome.error
+            if error is not None and not isinstance(error, (*USER_ERRORS, asyncio.CancelledError)):
+                raise _InterruptedError(error)
             try:
-                async with limit:
-                    return await self.function(own(value))
-            except TimeoutError as error:
-                if not limit.expired():
-                    if not left:
-                        raise_call_error(self.step, error, f"element {shortened(value)}")
-                elif not left:
-                    if node.timed_out is not None:
-                        return _NONE
-                    raise self._timed_out(value) from None
-            except asyncio.CancelledError as error:
-                # The step cancels its own work where another element has failed; else the coroutine did it.
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-                if not left:
-                    raise function_failed(self.step, error, f"element {shortened(value)}") from error
-            except USER_ERRORS as error:
-                if not left:
-                    raise_call_error(self.step, error, f"element {shortened(value)}")
-        raise AssertionError("the last try returns or raises")
+                delay = self._delay(outcome, attempts)
+            except USER_ERRORS as failure:
+                raise_call_error(self.step, failure, f"element {shortened(value)}, try {attempts}")
+            if delay is None:
+                return self._settled(value, outcome, attempts)
+            await asyncio.sleep(delay)
+        raise AssertionError("the loop has no end")
 
-    def _timed_out(self, value: Any) -> UserFunctionError:
+    def _delay(self, outcome: _Outcome, attempts: int) -> float | None:
+        """The seconds until an element is tried again; None: what has come out stands."""
+        strategy, error = self._node.retry, outcome.error
+        if error is None:
+            again = strategy.retries_result(outcome.result)
+        else:
+            # To a strategy a coroutine that was cancelled, or called sys.exit(), has failed as others have.
+            again = strategy.retries_error(error if isinstance(error, Exception) else RuntimeError(first_line(error)))
+        if not again or not strategy.can_retry(attempts):
+            return None
+        return max(strategy.backoff(attempts).total_seconds(), 0.0)
+
+    def _settled(self, value: Any, outcome: _Outcome, attempts: int) -> Any:
+        """What comes out for an element."""
+        node, error = self._node, outcome.error
+        if error is None:
+            return outcome.result
+        if outcome.is_late and node.timed_out is not None:
+            return _Aside(node.timed_out.name)
+        if node.failed is not None:
+            return _Aside(node.failed.name)
+        if outcome.is_late:
+            raise self._timed_out(value, attempts)
+        if isinstance(error, asyncio.CancelledError):
+            raise function_failed(self.step, error, f"element {shortened(value)}") from error
+        return raise_call_error(self.step, error, f"element {shortened(value)}")
+
+    async def _try(self, value: Any) -> _Outcome:
+        """Calls the function once. An answer that comes after the time is none, whatever the function does with it."""
+        limit = None if self._node.timeout is None else self._node.timeout / 1000
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        # A task of its own: it may be left behind, and not only cancelled.
+        task = asyncio.ensure_future(self._call(value))
+        try:
+            await asyncio.wait({task}, timeout=limit)
+        except asyncio.CancelledError:
+            # Another element has failed, or the run was interrupted: the coroutine may clean up.
+            await self._leave(task, _CLEAN_UP)
+            raise
+        if not task.done():
+            await self._leave(task, _GRACE)
+            return _LATE
+        if task.cancelled():
+            return _Outcome(error=asyncio.CancelledError())
+        outcome, ended = task.result()
+        return _LATE if limit is not None and ended - begun > limit else outcome
+
+    async def _call(self, value: Any) -> tuple[_Outcome, float]:
+        """The outcome of a call, and when it was there. No exception but a cancellation leaves it.
+
+        ``KeyboardInterrupt`` and ``SystemExit`` would end the event loop, and nobody would learn why.
+        """
+        clock = asyncio.get_running_loop().time
+        try:
+            outcome = _Outcome(await self.function(own(value)))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            outcome = _Outcome(error=error)
+        except BaseException as error:  # it is raised in the thread of the step
+            outcome = _Outcome(error=error)
+        return outcome, clock()
+
+    async def _leave(self, task: asyncio.Task[Any], seconds: float) -> None:
+        """Cancels a coroutine and gives it some time to end; one that goes on is left behind."""
+        task.cancel()
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+        if len(self._left) <= self._node.capacity:
+            return
+        # Others wait until one has ended.
+        await asyncio.wait(set(self._left), timeout=_CLEAN_UP, return_when=asyncio.FIRST_COMPLETED)
+        if len(self._left) > self._node.capacity:
+            raise UserFunctionError(
+                "coroutines of the step go on though they were cancelled",
+                given=f"{len(self._left)} at a time",
+                expected=f"{self._node.capacity} at most, the capacity of the step",
+                where=self.step.where,
+                hint="a client that catches asyncio.CancelledError raises it again; give it a timeout of its own",
+            )
+
+    def _timed_out(self, value: Any, attempts: int) -> UserFunctionError:
         return UserFunctionError(
             "a coroutine of the step took too long",
-            given=f"element {shortened(value)}, {self._node.retries + 1} tries",
+            given=f"element {shortened(value)}, {attempts} tries",
             expected=f"an answer within {self._node.timeout} ms",
             where=self.step.where,
             hint="allow more time or more retries, or send such elements to a side output: timed_out=tag",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a try came to: a result, or an error."""
+
+    result: Any = None
+    error: BaseException | None = None
+    is_late: bool = False
+
+
+_LATE: Final = _Outcome(error=TimeoutError("the try took too long"), is_late=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """Stands for the result of an element that goes to a side output."""
+
+    tag: str
+
+
+class _InterruptedError(Exception):
+    """Carries a ``KeyboardInterrupt``, or another exception that ends programs, out of the event loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+async def _guarded(work: Awaitable[R]) -> R:
+    """Runs a coroutine whose exceptions may not end the event loop."""
+    try:
+        return await work
+    except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+        raise _InterruptedError(error) from error
+
+
+_GRACE: Final = 0.05
+"""The seconds in which a coroutine that took too long may clean up before it is left behind."""
+
+_CLEAN_UP: Final = 5.0
+"""The seconds in which coroutines may clean up when the step ends, or too many were left behind."""
+
+_LOOK: Final = 0.25
+"""After each of so many seconds a caller that waits looks whether the event loop is still there."""
 
 
 class _Loop:
@@ -207,20 +369,79 @@ class _Loop:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._fatal: BaseException | None = None
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Runs a coroutine to its end, and gives its result."""
+        """Runs a coroutine to its end, and gives its result.
+
+        If the caller is interrupted, the coroutine is cancelled, and gets some time to clean up.
+        """
+        loop, thread = self._started()
+        ended = threading.Event()
+
+        async def watched() -> R:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), loop)
+        try:
+            while not future.done():
+                wait_for_any([future], timeout=_LOOK)
+                if not thread.is_alive() and not future.done():
+                    raise self._fatal or RuntimeError("the event loop has ended")
+            return future.result()
+        except _InterruptedError as interrupted:
+            raise interrupted.error from None
+        except BaseException:
+            if not ended.is_set() and thread.is_alive():
+                future.cancel()
+                ended.wait(_CLEAN_UP + 1)
+            raise
+
+    def _started(self) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="windrow-map-async", daemon=True)
-            self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            self._begin_thread(self._loop)
+        assert self._thread is not None, "the loop has one"
+        return self._loop, self._thread
+
+    def _begin_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._thread = threading.Thread(target=self._serve, args=(loop,), name="windrow-map-async", daemon=True)
+        self._thread.start()
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        except BaseException as error:  # of a task that a user's coroutine has begun; whoever waits raises it
+            self._fatal = error
 
     def close(self) -> None:
-        """Ends the thread."""
-        if self._loop is None or self._thread is None:
+        """Cancels what is still under way, lets it clean up, and ends the thread."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
         self._loop = self._thread = None
+        if not thread.is_alive():
+            # Coroutines may clean up also where one of them has ended the loop.
+            self._begin_thread(loop)
+            thread, self._thread = self._thread, None
+        assert thread is not None, "it has just begun"
+        ending = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
+        wait_for_any([ending], timeout=_CLEAN_UP + 1)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_CLEAN_UP)
+        # A coroutine that holds the thread up, without awaiting anything, keeps its loop: the thread is a daemon.
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _end_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_CLEAN_UP)
+    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -20,9 +20,11 @@ from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
+from windrow_runtime.operators.parcel import Renewal
 from windrow_runtime.operators.recording import Witness
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
+from windrow_runtime.operators.topology import uses_clock
 
 # Any in this module: an operator carries elements of every type.
 
@@ -88,15 +90,18 @@ class KeyedOperator(ABC):
 
     Attributes:
         witness: Notes which panes come out, where a run is recorded.
+        renewal: Makes the functions new for the next key, in the interpreter: on Spark it may be in another worker.
     """
 
     # One for all until a run is recorded: operators that run without have no further attribute.
     witness: Witness | None = None
+    renewal: Renewal | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
         self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
+        self._unclocked = None if step is None or uses_clock(step.node) else step
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
         self.state = OperatorState()
@@ -154,6 +159,21 @@ class KeyedOperator(ABC):
             for window, entry in key_state.windows.items():
                 if entry.contents is not NOTHING:
                     yield key, window
+
+    def allow_clock(self) -> None:
+        """Let the step wait for the clock undeclared: a harness drives triggers that wrap others to watch them."""
+        self._unclocked = None
+
+    def check_clock(self, what: str) -> None:
+        """Refuse what waits for the clock in a step that does not say so: Spark would run no batches for it."""
+        if self._unclocked is not None:
+            raise UnsupportedOperationError(
+                f"{what} waits for the clock, and nothing in the plan says so",
+                given=self._unclocked.id,
+                expected="a class that says uses_processing_time = True",
+                where=self._unclocked.where,
+                hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
+            )
 
     def set_clock(self, now: int) -> None:
         """Set the clock, which never falls, and fire nothing yet: a batch has one clock from its beginning."""
@@ -214,6 +234,7 @@ class TimerContext(TimeContext):
         self._operator.state.event_timers.register(self._key, self._namespace, time)
 
     def register_processing_time_timer(self, time: int) -> None:
+        self._operator.check_clock("a timer in processing time")
         self._operator.state.processing_timers.register(self._key, self._namespace, time)
 
     def delete_event_time_timer(self, time: int) -> None:

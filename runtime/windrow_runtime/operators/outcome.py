@@ -17,6 +17,7 @@ from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import CollectSink
+from windrow_runtime.operators.counter_names import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
 
 P = ParamSpec("P")
@@ -74,7 +75,16 @@ class PipelineResult:
         return recorded(self._recording, "LocalRunner(record=True).run(pipeline).recording")
 
     def counter(self, name: str) -> int:
-        """The total of a counter over all steps."""
+        """The total of a counter over all steps.
+
+        Args:
+            name: The name of a counter of windrow's, see :attr:`counters`, or of a function of the pipeline.
+
+        Raises:
+            InvalidArgumentError: If nothing counts under that name. The code of the functions is looked at for the
+                names of counters that are 0.
+        """
+        check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
         return sum(counters.get(name, 0) for counters in self.counters.values())
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import MissingTimestampError, UnsupportedOperationError
 from windrow.functions import TimeDomain
 from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
-from windrow.state import StateDescriptor
+from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator, TimerContext
 from windrow_runtime.operators.state.handles import open_state
-from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer
+from windrow_runtime.operators.state.model import KeyState, TimerQueue
+from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer, cell_name, clean_up
 
 # Any in this module: elements, keys and results of every type.
 
@@ -27,6 +29,7 @@ class ProcessOperator(KeyedOperator):
         super().__init__(step, (node.function,))
         self.step = step
         self._function = node.function
+        self._kind = node.element_type
         self._context = self._make_context()
 
     # Any: the node and the operator belong together, so that the function gets a context of the kind that it takes.
@@ -37,12 +40,16 @@ class ProcessOperator(KeyedOperator):
         function = self._function.process_element
         collect = self.output.collect
         context = self._context
+        renewal, before = self.renewal, next(iter(keys), None)
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            if renewal is not None and key != before:
+                renewal.renew()
+                before = key
             try:
                 context.enter(key, timestamp)
                 results = function(value, context)
                 if results is not None:
-                    for result in records_of(results):
+                    for result in records_of(results, self._kind):
                         collect(result, timestamp)
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, call_description(key, element=value))
@@ -51,7 +58,7 @@ class ProcessOperator(KeyedOperator):
 
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         if isinstance(namespace, TtlTimer):
-            self._expire(key, namespace)
+            self._expire(key, namespace, time, event_time)
             return
         timestamp = time if event_time else None
         domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
@@ -60,31 +67,39 @@ class ProcessOperator(KeyedOperator):
             context.enter(key, timestamp, domain, time)
             results = self._function.on_timer(time, context)
             if results is not None:
-                for result in records_of(results):
+                for result in records_of(results, self._kind):
                     self.output.collect(result, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"{call_description(key)}, timer {time} in {domain.value}")
         finally:
             context.leave()
 
-    def _expire(self, key: Hashable, timer: TtlTimer) -> None:
+    def _expire(self, key: Hashable, timer: TtlTimer, time: int, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
         if key_state is None:
             return
-        due = TtlCells(key_state.state, self, key, timer).expire()
-        if due is not None:
-            self.state.processing_timers.register(key, timer, due)
+        # Timers of event time fire in its order, and those that come before see what expires between.
+        now = time if event_time else self.current_processing_time
+        domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
+        following = clean_up(key_state.state, timer, domain, now)
+        if following is not None:
+            self.ttl_timers(domain).register(key, timer, following)
         if key_state.is_empty:
             del self.state.keys[key]
+
+    def ttl_timers(self, domain: TimeDomain) -> TimerQueue:
+        """The timers in a time domain, among them those that take expired state away."""
+        return self.state.event_timers if domain is TimeDomain.EVENT_TIME else self.state.processing_timers
 
 
 class ProcessContext(TimerContext):
     """The context of process functions. One instance serves all calls; it has a key during a call only."""
 
-    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timestamp")
+    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timers_of", "_timestamp")
 
     def __init__(self, operator: ProcessOperator) -> None:
         super().__init__(operator)
+        self._timers_of = operator.ttl_timers
         self._inside = False
         self._timestamp: int | None = None
         self._output_timestamp: int | None = None  # of side outputs: also the time of a timer of the clock
@@ -143,9 +158,39 @@ class ProcessContext(TimerContext):
         ttl = getattr(descriptor, "ttl", None)
         if ttl is None:
             return open_state(self._cells, descriptor, descriptor.name)
-        timer = TtlTimer(descriptor.name, ttl.millis)
-        cells = TtlCells(self._cells, self._operator, self._key, timer, ttl.refresh_on_read)
-        return open_state(cells, descriptor, descriptor.name)
+        return open_state(self._expiring(descriptor.name, ttl), descriptor, descriptor.name)
+
+    def _expiring(self, name: str, ttl: StateTtlConfig) -> TtlCells:
+        operator, domain, millis = self._operator, ttl.time_domain, ttl.millis
+        if domain is TimeDomain.EVENT_TIME:
+            now = self._event_time(name)
+        else:
+            operator.check_clock(f"a time to live of the state {name!r}")
+            now = operator.current_processing_time
+        set_timer = partial(self._timers_of(domain).register, self._key, TtlTimer(name, millis))
+        return TtlCells(self._cells, cell_name(name, ttl), millis, ttl.refresh_on_read, now, set_timer)
+
+    def _event_time(self, name: str) -> int:
+        """The time of the call in event time: that of the element or of the timer; the watermark, if that is later.
+
+        A timer of event time sees what there was at its time, however far the watermark has advanced at once.
+        """
+        if self._domain is TimeDomain.EVENT_TIME:
+            assert self._output_timestamp is not None, "a timer has a time"
+            return self._output_timestamp
+        watermark = self._operator.current_watermark
+        if self._timestamp is None:
+            if self._domain is None and watermark == MIN_TIMESTAMP:
+                raise MissingTimestampError(
+                    "state expires in event time, and the element has no timestamp",
+                    given=f"the state {name!r}",
+                    expected="elements with timestamps",
+                    hint="call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before, or "
+                    "let the state expire in processing time",
+                )
+            return watermark
+        # When the input has ended there is no later time that anything could wait for.
+        return self._timestamp if watermark == MAX_TIMESTAMP else max(self._timestamp, watermark)
 
     def _check_inside(self) -> None:
         if not self._inside:

@@ -179,7 +179,7 @@ class IntervalJoinOperator(TimedJoinOperator):
         try:
             results = self._process(left[0], right[0], context)
             if results is not None:
-                for result in records_of(results):
+                for result in records_of(results, self.step.node.element_type):
                     self.output.collect(result, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, left=left[0], right=right[0]))

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from windrow.errors import InvalidArgumentError
+from windrow.functions import TimeDomain
 from windrow.plan import (
     BroadcastProcessNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
+    Pipeline,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
@@ -22,6 +25,8 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.plan.named_in_code import state_time_domains
+from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
@@ -151,3 +156,35 @@ def in_processing_time(node: WindowNode) -> bool:
         return True
     # Windows on the clock are cleaned up by it; the global window never is.
     return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
+
+
+def uses_clock(node: Node) -> bool:
+    """Returns whether a keyed step waits for the clock: its windows, timers that its class declares, or its state.
+
+    A process function whose state expires in processing time need not say so, where the plan sees its descriptors.
+    """
+    if isinstance(node, WindowNode):
+        return in_processing_time(node)
+    if not isinstance(node, (KeyedProcessNode, BroadcastProcessNode)):
+        return False
+    if node.function.uses_processing_time:
+        return True
+    return TimeDomain.PROCESSING_TIME in state_time_domains(node.function)
+
+
+def topology_of(pipeline: Pipeline) -> Topology:
+    """Returns the topology of a pipeline that a user gave a runner.
+
+    Raises:
+        InvalidArgumentError: If it is no pipeline but, say, a stream; with how a pipeline is made of that.
+    """
+    if isinstance(pipeline, Pipeline):
+        return Topology(pipeline.steps)
+    hint = 'Pipeline("name", stream.sink_to(CollectSink()))'
+    if isinstance(pipeline, DataStreamSink):
+        hint = 'Pipeline("name", sink), with what sink_to gave'
+    elif isinstance(pipeline, type):
+        hint = f"an instance, not the class; {hint}"
+    raise InvalidArgumentError(
+        "a runner runs a pipeline", given=f"a {type(pipeline).__name__}", expected="a Pipeline", hint=hint
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from windrow.errors import warn
 from windrow.plan import SinkNode, Step, TimestampsNode, UnionNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
@@ -12,6 +13,10 @@ from windrow_runtime.operators.class_facts import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.topology import Topology, is_keyed
+
+_FIRST_SECOND: Final = 631_152_000
+_LAST_SECOND: Final = 4_102_444_800
+"""The years from 1990 to 2100 in epoch seconds; as milliseconds these are the second and third months of 1970."""
 
 
 class TimestampObserver(Protocol):
@@ -165,3 +170,34 @@ def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTA
     if not active:
         return max((each.current for each in known), default=MIN_TIMESTAMP)
     return min((watermark for watermark in active if watermark >= last), default=last)
+
+
+class TimestampScale:
+    """Looks at the watermarks of a run, and warns once of each step whose timestamps look like epoch seconds."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._warned: set[str] = set()
+
+    def check(self, watermarks: Mapping[str, int | None]) -> None:
+        """Warn of the timestamp-assigning steps in front of keyed steps whose watermark is in January or February 1970.
+
+        Args:
+            watermarks: The watermark of each keyed step by its id, in milliseconds; None: it has none.
+        """
+        for keyed in self._topology.keyed:
+            watermark = watermarks.get(keyed.id)
+            if watermark is None or not _FIRST_SECOND <= watermark <= _LAST_SECOND:
+                continue
+            for identifier in self._topology.stampers(keyed):
+                if identifier in self._warned:
+                    continue
+                self._warned.add(identifier)
+                step = self._topology.step(identifier)
+                warn(
+                    "timestamps look like seconds since 1970, and are taken for milliseconds",
+                    given=f"a watermark of {watermark}, which is in early 1970",
+                    where=step.where,
+                    hint="timestamp=lambda element: element.at * 1000, or a datetime",
+                    location=step.node.location,
+                )

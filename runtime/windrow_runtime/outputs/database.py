@@ -6,14 +6,15 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Any, Final, SupportsFloat
 from uuid import UUID
 
 import sqlalchemy as sa
+from psycopg import OperationalError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from windrow.errors import SinkError
@@ -25,11 +26,9 @@ from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, NESTED, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.outputs.bulk_rows import BulkTable, copy_rows, may_copy
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
+from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, may_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
-
-Row = tuple[object, ...]
 
 _dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _MICROSECOND = timedelta(microseconds=1)
@@ -52,40 +51,35 @@ class RowEncoder:
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
-        root = self._kind.root
-        if not self._kind.single and root.kind is Kind.RECORD and set(map(type, values)) == {root.python_type}:
-            with suppress(UnfitError):  # which element it is shows one by one
-                columns = record_columns(values, root, self._kind.name)
-                return list(zip(*map(self._written, self._writers, self._are_plain, columns), strict=True))
-        return self._one_by_one(values)
+        try:
+            return self._rows(values)
+        except UnfitError:
+            for value in values:
+                try:
+                    self._rows([value])
+                except UnfitError as error:
+                    raise misfit(value, error) from error
+            raise
 
-    def _written(
-        self, write: Writer, is_plain: Callable[[Sequence[Any]], bool], cells: Sequence[Any]
-    ) -> Iterable[object]:
-        """The cells of a column; those that are what the database takes stay as they are."""
-        return cells if is_plain(cells) else map(write, cells)
+    def _rows(self, values: Sequence[object]) -> list[Row]:
+        """The rows of elements, made column by column; ``UnfitError`` if a part of any does not fit."""
+        columns = zip(self._writers, self._are_plain, self._columns(values), strict=True)
+        written = [column if is_plain(column) else map(write, column) for write, is_plain, column in columns]
+        return list(zip(*written, strict=True))
 
-    def _one_by_one(self, values: Sequence[object]) -> list[Row]:
-        rows: list[Row] = []
-        for value in values:
-            try:
-                cells = self._cells(value)
-                rows.append(tuple(write(cell) for write, cell in zip(self._writers, cells, strict=True)))
-            except UnfitError as error:
-                raise misfit(value, error) from error
-        return rows
-
-    def _cells(self, value: object) -> Sequence[object]:
+    def _columns(self, values: Sequence[object]) -> Sequence[Sequence[object]]:
         root, name = self._kind.root, self._kind.name
         if self._kind.single:
-            return (value,)
-        if type(value) is not root.python_type and not root.admits(type(value)):
-            raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
+            return (values,)
+        for value in values if set(map(type, values)) != {root.python_type} else ():
+            if type(value) is not root.python_type and not root.admits(type(value)):
+                raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
         if root.kind is Kind.RECORD:
-            return [column[0] for column in record_columns([value], root, name)]
-        if not isinstance(value, tuple) or len(value) != len(root.arguments):
-            raise UnfitError(name, f"{short_repr(value)} is no tuple of {len(root.arguments)}", str(root))
-        return value
+            return record_columns(values, root, name)
+        tuples = [value for value in values if isinstance(value, tuple) and len(value) == len(root.arguments)]
+        if len(tuples) != len(values):
+            raise UnfitError(name, f"{short_repr(values[0])} is no tuple of {len(root.arguments)}", str(root))
+        return list(zip(*tuples, strict=True))
 
 
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
@@ -121,7 +115,8 @@ def _limited(write: Writer, path: str, limit: int) -> Writer:
 
 
 def _float(given: object) -> float:
-    return float(given) if isinstance(given, SupportsFloat) else math.nan
+    # A check of a protocol takes microseconds.
+    return given if type(given) is float else float(given) if isinstance(given, SupportsFloat) else math.nan
 
 
 def _number(given: object) -> float:
@@ -207,11 +202,10 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 }
 
 
-_ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
-_WORTH_COPYING = 500  # rows from which on a temporary table is worth its making
-_WAITS = (0.1, 0.5, 1.0, 2.0, 4.0)  # seconds before each further try when a connection is lost
-_LOST = frozenset(["57P01", "57P02", "57P03", "53300"])  # the server ends, starts, or has too many connections
 _LOG: Final = logging.getLogger("windrow")
+_ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
+_ATTEMPTS: Final = 5
+_FIRST_PAUSE_SECONDS: Final = 0.5  # before the second attempt; each pause is twice the one before
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
 
 
@@ -240,12 +234,15 @@ class DatabaseOutput(TableOutput):
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
             self._engine = _engine(sink)
-        self._copies = False, False  # whether COPY may write the table, and temporary ones
         self._claim = self._claim_statement()
         self._upsert = self._upsert_statement()
         self._delete = sa.delete(self._table).where(
             *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
         )
+        self._may_copy = False  # known when the table is ready
+        key_names = [self._names[place] for place in self._key_places]
+        self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
+        self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
 
     def clean(self, text: str) -> str:
         return self._sink.url.scrub(text)
@@ -270,8 +267,7 @@ class DatabaseOutput(TableOutput):
             with self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-                if self._sink.url.backend == "postgresql":
-                    self._copies = may_copy(connection, self._table)
+                self._may_copy = self._sink.url.backend == "postgresql" and may_copy(connection)
 
     def _check_table(self, connection: sa.Connection) -> None:
         """Refuses a table that would not give back every record as it was."""
@@ -282,24 +278,24 @@ class DatabaseOutput(TableOutput):
         self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        """Write a batch in one transaction, unless it was written before; again if the connection is lost."""
+        """Write a batch in one transaction, unless it was written before."""
         with field_errors(self._where):
             rows = self._encoder.encode(list(map(value_of, values)))
         deleted: list[Row] = []
         if self._key_places:
             rows, deleted = self._last_of_each_key(rows, values)
         with self.failures("the database refused a batch", batch, len(values)):
-            for wait in (*_WAITS, None):
+            for attempt in count(1):
                 try:
-                    self._write_once(batch, rows, deleted)
-                except Exception as error:  # the driver's errors come as they are where SQLAlchemy is not asked
-                    if wait is None or not _is_lost(error):
+                    self._write_rows(batch, rows, deleted)
+                    return
+                except Exception as error:  # of SQLAlchemy, or of the driver
+                    if attempt == _ATTEMPTS or not _is_lost(error):
                         raise
                     text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
-                    _LOG.warning("batch %d of %s is tried again in %.1f s: %s", batch, self._shown, wait, shorten(text))
-                    time.sleep(wait)
-                else:
-                    return
+                    _LOG.warning("batch %d of %s is tried again: %s", batch, self._shown, shorten(text))
+                # Whether the last attempt was committed is not known; the number of the batch tells the next one.
+                time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
 
     def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
         """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement."""
@@ -312,41 +308,35 @@ class DatabaseOutput(TableOutput):
         left = [row for row, is_withdrawn in changes.values() if not is_withdrawn]
         return left, [key for key, (_, is_withdrawn) in changes.items() if is_withdrawn]
 
-    def _write_once(self, batch: int, rows: list[Row], deleted: list[Row]) -> None:
-        """Writes a batch in one transaction, unless it was written before."""
+    def _write_rows(self, batch: int, rows: Sequence[Row], deleted: Sequence[Row]) -> None:
+        """Write a batch, and delete the rows of some keys, in one transaction, unless it was written before."""
         with self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
-            if len(deleted) >= _WORTH_COPYING and self._copies[1]:
-                self._delete_many(connection, deleted)
+            if self._may_copy and len(deleted) >= FEWEST_ROWS:
+                self._staged_keys.fill(connection, deleted)
+                staged = self._staged_keys
+                same_key = [self._table.c[name] == staged.table.c[name] for name in staged.columns]
+                connection.execute(sa.delete(self._table).where(*same_key))
             else:
                 names = [f"key{place}" for place in self._key_places]
-                self._execute(connection, self._delete, names, deleted)
-            if len(rows) >= _WORTH_COPYING and self._copies[0] and not self._key_places:
-                copy_rows(connection, self._table, self._names, rows)
-            elif len(rows) >= _WORTH_COPYING and self._copies[1]:
-                bulk = BulkTable(self._table, self._names)
-                bulk.fill(connection, rows)
-                connection.execute(self._upsert_statement(sa.select(*bulk.table.c)))
+                self._execute_many(connection, self._delete, names, deleted)
+            if self._may_copy and len(rows) >= FEWEST_ROWS:
+                self._staged_rows.fill(connection, rows)
+                connection.execute(self._upsert_statement(self._staged_rows.select()))
             else:
-                self._execute(connection, self._upsert, self._names, rows)
+                self._execute_many(connection, self._upsert, self._names, rows)
 
-    def _execute(
-        self, connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
+    @staticmethod
+    def _execute_many(
+        connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
     ) -> None:
-        """Executes a statement for each of some rows."""
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[start : start + _ROWS_AT_ONCE]
             connection.execute(statement, [dict(zip(names, row, strict=True)) for row in part])
-
-    def _delete_many(self, connection: sa.Connection, keys: Sequence[Row]) -> None:
-        names = [self._names[place] for place in self._key_places]
-        bulk = BulkTable(self._table, names)
-        bulk.fill(connection, keys)
-        connection.execute(sa.delete(self._table).where(*[self._table.c[each] == bulk.table.c[each] for each in names]))
 
     def _claim_statement(self) -> sa.Executable:
         batches = self._batches
@@ -360,11 +350,12 @@ class DatabaseOutput(TableOutput):
             where=batches.c.batch < insert.excluded.batch,
         )
 
-    def _upsert_statement(self, rows: sa.Select[Any] | None = None) -> sa.Executable:
-        """Inserts given rows, or those of a query; a row that has the key of one replaces it."""
+    # Any: rows of the sink's columns.
+    def _upsert_statement(self, staged: sa.Select[Any] | None = None) -> sa.Executable:
+        """The statement that inserts or replaces rows: those of its parameters, or those of a query."""
         insert = self._insert(self._table)
-        if rows is not None:
-            insert = insert.from_select(self._names, rows)
+        if staged is not None:
+            insert = insert.from_select(self._names, staged)
         key = [self._names[place] for place in self._key_places]
         if not key:
             return insert
@@ -377,17 +368,18 @@ class DatabaseOutput(TableOutput):
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
 
 
-def _is_lost(error: BaseException) -> bool:
-    """Whether a connection was lost, or not made, and another one may do; the batch's number says if it was written."""
-    if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
-        return True
+# What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its
+# codes, a server that goes down or is not up yet, a serialization failure and a deadlock.
+_LOST_STATES: Final = ("08", "57P01", "57P02", "57P03", "40001", "40P01")
+
+
+def _is_lost(error: Exception) -> bool:
+    """Returns whether an attempt may succeed when it is made again: the connection was lost, or others came first."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    if type(cause).__module__.partition(".")[0] != "psycopg":
+    if not isinstance(cause, OperationalError):
         return False
-    # An error that is no answer of the server has no code.
-    code = getattr(cause, "sqlstate", None)
-    is_operational = any(each.__name__ == "OperationalError" for each in type(cause).__mro__)
-    return is_operational and (code is None or code.startswith("08") or code in _LOST)
+    # The driver gives no code where the server could not say anything any more.
+    return cause.sqlstate is None or cause.sqlstate.startswith(_LOST_STATES)
 
 
 # Any: elements of every type.

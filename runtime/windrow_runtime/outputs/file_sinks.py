@@ -4,7 +4,7 @@ The folder of a file sink belongs to one run, and to the runs that go on from it
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
 other in part. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
 
-The folder of a batch is written aside, and made visible as a whole. Readers pass over names that begin with an
+The files of a batch are written aside, and made visible when they are whole. Readers pass over names that begin with an
 underscore. No name has an equals sign, but where ``partition_by`` asks for it: readers would take the folder for the
 value of a column, in front of a column of that name that the files have.
 """
@@ -13,30 +13,26 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from windrow.addresses.paths import BATCH_FOLDER, local_path
+from windrow.addresses.paths import local_path
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.batch_folder import write_whole
+from windrow_runtime.outputs.batch_files import batches_in, columns_in, old_batches_in, remove_batches
 from windrow_runtime.outputs.folder_lock import lock_folder
-from windrow_runtime.outputs.partition_columns import Partitions, escaped, partitions_of
-from windrow_runtime.outputs.partitioned_batch import partitioned_batches, partitioned_by, remove_partitioned
+from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
+from windrow_runtime.outputs.process_lock import OwnStack
+from windrow_runtime.outputs.whole_files import check_no_link, read_whole
 
 # Any in this module: sinks of elements of every type.
 
-__all__ = ["check_folders", "check_owner", "claim_folders", "file_sink_of", "other_run", "write_whole"]
-
 _OWNER: Final = "_windrow"
-_BATCH_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
@@ -49,11 +45,14 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
         partitions = partitions_of(step)
         with sink_errors(step, sink.path):
             # A batch that never became whole is in nobody's way.
-            batches = [name for name in _batches(folder) if not name.startswith(f"_{BATCH_FOLDER}")]
+            old = old_batches_in(folder)
+            batches = [*batches_in(folder), *old]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
                 others = f" and {len(batches) - 1} more" if len(batches) > 1 else ""
                 raise other_run(step, f"{sink.shown_path} with {batches[0]}{others}", begins=begins)
             if batches and _owner(folder) == run:
+                if old:
+                    raise _old_layout(step, f"{sink.shown_path} with {old[0]}")
                 _check_layout(step, folder, partitions, batches[0])
             _check_writable(folder)
 
@@ -67,7 +66,7 @@ def claim_folders(
     system has locks. Elsewhere :func:`check_owner` finds out that another run took a folder.
     """
     check_folders(sinks, run, begins=begins)
-    with ExitStack() as held:
+    with OwnStack() as held:
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -84,13 +83,8 @@ def claim_folders(
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 if _owner(folder) != run:
-                    remove_partitioned(folder)
-                    for path in (folder / name for name in _batches(folder)):
-                        if path.is_dir() and not path.is_symlink():
-                            shutil.rmtree(path)
-                        else:
-                            path.unlink()
-                    write_whole(folder / _OWNER, f"{run}\n")
+                    remove_batches(folder)
+                    _set_owner(folder, run)
         return held.pop_all()
 
 
@@ -148,30 +142,50 @@ def _check_writable(folder: Path) -> None:
         raise OSError(number, os.strerror(number), str(there))
 
 
-def _batches(folder: Path) -> list[str]:
-    try:
-        plain = sorted(filter(_BATCH_NAME.fullmatch, os.listdir(folder)))
-    except FileNotFoundError:
-        return []
-    return [*plain, *partitioned_batches(folder).values()]
+def _old_layout(step: Step, given: str) -> SinkError:
+    return SinkError(
+        "the folder of a file sink has batches as an earlier version laid them out, which readers do not find",
+        given=given,
+        expected="files of batches in the folder itself, or in folders of values",
+        where=step.where,
+        hint="run it to its end with the version that wrote it, or give the sink another folder and the runner a new "
+        "checkpoint",
+    )
 
 
 def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown: str) -> None:
     """Refuse to go on with another ``partition_by``: a batch that is run again would not replace its files."""
-    columns = () if partitions is None else tuple(map(escaped, partitions.columns))
-    before = partitioned_by(folder) or (() if shown.startswith(BATCH_FOLDER) else columns)
-    if before != columns:
+    columns = folder_columns(partitions)
+    before = columns_in(folder)
+    if before is not None and before != columns:
         raise SinkError(
             "the folder of a file sink has batches that are laid out by other fields",
-            given=f"{shown}, laid out by {', '.join(before) if before else 'batches alone'}",
-            expected=f"batches laid out by {', '.join(columns) or 'batches alone'}",
+            given=f"{shown}, laid out by {', '.join(before) or 'no field'}",
+            expected=f"batches laid out by {', '.join(columns) or 'no field'}",
             where=step.where,
             hint="keep partition_by as it was, or give the sink another folder",
         )
 
 
 def _owner(folder: Path) -> str | None:
+    check_no_link(folder / _OWNER)
     try:
-        return (folder / _OWNER).read_text(encoding="utf-8", errors="replace").strip()
+        names = os.listdir(folder / _OWNER)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        # An earlier version's note.
+        return read_whole(folder / _OWNER).decode(errors="replace").strip()
+    return " ".join(names) or None
+
+
+def _set_owner(folder: Path, run: str) -> None:
+    """Note the identity of a run: the name of an empty file, since some readers open all files that are not empty."""
+    note = folder / _OWNER
+    if note.is_dir():
+        for other in note.iterdir():
+            other.unlink()
+    else:
+        note.unlink(missing_ok=True)
+        note.mkdir()
+    (note / run).touch()

@@ -14,11 +14,10 @@ from windrow.sinks import FileSink, ParquetFileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
 from windrow_runtime.operators.errors import field_errors, sink_errors
-from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.batch_files import BatchFiles
 from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.outputs.partition_columns import Partitions, partitions_of
-from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
+from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
 
 _OPEN_FILES: Final = 64
 """A task has at most this number of files open; each holds the rows of a row group in memory."""
-
-
-def batch_of(sink: FileSink[Any], folder: Path, batch: int) -> BatchFolder | PartitionedBatch:
-    """Returns the files of a batch of a sink, in the folder of the sink."""
-    return PartitionedBatch(folder, batch) if sink.partition_by else BatchFolder(folder, batch)
 
 
 class PartFile:
@@ -51,10 +45,15 @@ class PartFile:
         """Write elements; returns about how many bytes they take before they are compressed."""
         with field_errors(self._step.where):
             content = self._format.encode(values)
-        return self.write_content(content) if values else 0
+        return self._append(content) if values else 0
 
-    def write_content(self, content: Any) -> int:
-        """As :meth:`write`, for elements, at least one, that are lines or an Arrow batch already."""
+    def write_rows(self, rows: Any) -> int:
+        """As :meth:`write`, for elements, at least one, that are an Arrow batch."""
+        with field_errors(self._step.where):
+            content = self._format.encode_rows(rows)
+        return self._append(content)
+
+    def _append(self, content: Any) -> int:
         with sink_errors(self._step, self._address):
             if not self._exists:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -102,15 +101,16 @@ class PartitionedFiles:
 
             with field_errors(self._step.where):
                 rows = encode_batch(values, self._partitions.kind)
-            return self.write_content(rows)
+            return self.write_rows(rows)
         with field_errors(self._step.where):
             found = self._partitions.split(values)
         return sum(self._written(folder, self._file(folder).write(some)) for folder, some in found.items())
 
-    def write_content(self, content: Any) -> int:
+    def write_rows(self, rows: Any) -> int:
         """As :meth:`write`, for an Arrow batch with all columns."""
-        found = self._partitions.split_rows(content)
-        return sum(self._written(folder, self._file(folder).write_content(rows)) for folder, rows in found)
+        with field_errors(self._step.where):
+            found = list(self._partitions.split_rows(rows))
+        return sum(self._written(folder, self._file(folder).write_rows(some)) for folder, some in found)
 
     def _file(self, folder: str) -> PartFile:
         file = self._open.get(folder)
@@ -161,7 +161,7 @@ class FileOutput(Output):
     def write(self, batch: int, values: Sequence[object]) -> None:
         path = local_path(self._address)
         assert path is not None, "the sink was checked"
-        folder = batch_of(file_sink_of(self._step), Path(path), batch)
+        folder = BatchFiles(Path(path), batch, folder_columns(self._partitions))
         with sink_errors(self._step, self._address):
             if not values:
                 folder.withdraw()
@@ -175,16 +175,23 @@ class FileOutput(Output):
 class _Lines:
     """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
 
-    def __init__(self, encoder: LineEncoder) -> None:
+    def __init__(self, encoder: LineEncoder, kind: RecordType) -> None:
         self.ending = encoder.ending
+        self._kind = kind
         self._encoder = encoder
 
     def encode(self, values: Sequence[object]) -> str:
-        encode = self._encoder.encode
-        return "".join([f"{encode(value)}\n" for value in values])
+        return self._encoder.encode_all(values)
+
+    def encode_rows(self, rows: Any) -> str:
+        # Arrow only where columns are written: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.decoding import lines_of_rows
+
+        assert self._encoder.json is not None, "other lines are written of elements"
+        return lines_of_rows(rows, self._kind, self._encoder.json)
 
     def open(self, file: Path) -> None:
-        self._file = file.open("w", encoding="utf-8", newline="\n")
+        self._file = file.open("x", encoding="utf-8", newline="\n")
         if self._encoder.header is not None:
             self._file.write(f"{self._encoder.header}\n")
 
@@ -198,7 +205,7 @@ class _Lines:
 def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
     encoder = line_encoder(sink, kind)
     if encoder is not None:
-        return _Lines(encoder)
+        return _Lines(encoder, kind)
     # Arrow only where Parquet is written: the interpreter runs without it.
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 

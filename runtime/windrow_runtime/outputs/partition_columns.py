@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, SinkError
 from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.codecs.json.encoder import json_writer
-from windrow_runtime.codecs.malformed import UnfitError, misfit
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.value_type import Field, Kind, RecordShape
 from windrow_runtime.operators.topology import sink_of
@@ -25,6 +25,9 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in the name of a folder for ``None``, and for an empty text: readers take no name without a value."""
 
 # The signs for which Spark and Hive write their codes, and NUL, which no name may have.
+MAX_NAME_BYTES: Final = 255
+"""The longest name that file systems take."""
+
 _SPECIAL: Final = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _PLAIN: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
 
@@ -48,9 +51,9 @@ def segment(column: str, value: object) -> str:
     return f"{escaped(column)}={NO_VALUE if text is None else escaped(text)}"
 
 
-def columns_of(folder: str) -> tuple[str, ...]:
-    """The columns by which a path of partitions is named, as the folders spell them."""
-    return tuple(part.partition("=")[0] for part in folder.split("/"))
+def _is_too_long(name: str) -> bool:
+    # No character has more than four bytes.
+    return len(name) * 4 > MAX_NAME_BYTES and len(name.encode()) > MAX_NAME_BYTES
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Partitions:
     def _values(self) -> Callable[[object], list[object]]:
         """Makes the function that gives the values of an element; an ``UnfitError`` if one is not of its type."""
         writers = [
-            (field.name, json_writer(field.column_type, f"{self.kind.name}.{field.name}")) for field in self.fields
+            # Folders have dates in ISO 8601, whatever the format is in the files.
+            (field.name, json_writer(replace(field.column_type, time_format=None), f"{self.kind.name}.{field.name}"))
+            for field in self.fields
         ]
         if self.kind.root.shape is RecordShape.TYPED_DICT:
             return lambda element: [
@@ -91,6 +96,7 @@ class Partitions:
             texts = tuple(map(text_of, given))
             folder = folders.get(texts)
             if folder is None:
+                self._check_lengths(given, value)
                 folder = folders[texts] = "/".join(map(segment, columns, texts))
             found[folder].append(value)
         return found
@@ -108,10 +114,31 @@ class Partitions:
                 raise misfit(value, error) from error
             yield (self._without(value) if is_dict else value), named
 
+    def _check_lengths(self, values: Sequence[object], element: object) -> None:
+        """Refuse a value for whose folder a mounted file system has no name."""
+        for field, value in zip(self.fields, values, strict=True):
+            name = segment(field.column, value)
+            if _is_too_long(name):
+                raise SinkError(
+                    f"the value of a field is too long to name a folder: {len(name.encode())} bytes",
+                    given=short_repr(element),
+                    expected=f"at most {MAX_NAME_BYTES} bytes of {field.column}=..., with special characters as %3A",
+                    where=f"{self.kind.name}.{field.name}",
+                    hint="partition by a shorter field, such as a hash of this one, or filter such elements in front",
+                )
+
     def _without(self, value: object) -> object:
         assert isinstance(value, dict), "it was checked"
         names = {field.name for field in self.fields}
         return {name: item for name, item in value.items() if name not in names}
+
+    def _refuse_long(self, rows: Any) -> None:
+        """Finds the first row with a value for whose folder there is no name."""
+        from windrow_runtime.codecs.arrow.decoding import decode_batch
+
+        for place, row in enumerate(rows.select(self.columns).to_pylist()):
+            if any(_is_too_long(segment(column, value)) for column, value in row.items()):
+                self._check_lengths(list(row.values()), *decode_batch(rows.slice(place, 1), self.kind))
 
     def split_rows(self, rows: Any) -> Iterator[tuple[str, Any]]:
         """As :meth:`split`, for an Arrow batch."""
@@ -128,6 +155,8 @@ class Partitions:
             pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
             present, codes = np.unique(pairs, return_inverse=True)
             below = [segment(column, value) for value in encoded.dictionary.to_pylist()]
+            if any(map(_is_too_long, below)):
+                self._refuse_long(rows)
             outer, inner = np.divmod(present, len(below))
             names = [f"{names[a]}/{below[b]}" for a, b in zip(outer.tolist(), inner.tolist(), strict=True)]
         left = rows.select([field.column for field in self.rest.columns])
@@ -141,6 +170,11 @@ class Partitions:
         for name, end in zip(merged, ends, strict=True):
             yield name[1:], ordered.slice(begin, end - begin)
             begin = end
+
+
+def folder_columns(partitions: Partitions | None) -> tuple[str, ...]:
+    """The columns that name the folders of a file sink, as the folders spell them; none without partitions."""
+    return () if partitions is None else tuple(map(escaped, partitions.columns))
 
 
 def partitions_of(step: Step) -> Partitions | None:

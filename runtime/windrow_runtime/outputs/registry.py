@@ -18,6 +18,7 @@ from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Si
 from windrow_runtime.operators.errors import connector_errors, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.process_lock import OwnStack
 
 # Any in this module: sinks of elements of every type.
 
@@ -192,8 +193,11 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
 
 
 def closing_outputs(outputs: Mapping[str, Output]) -> ExitStack:
-    """Returns a context that closes all outputs of a query at its end, also where closing one of them fails."""
-    stack = ExitStack()
+    """Returns a context that closes all outputs of a query at its end, also where closing one of them fails.
+
+    In a process that was forked it does nothing.
+    """
+    stack = OwnStack()
     for output in outputs.values():
         stack.callback(output.close)
     return stack

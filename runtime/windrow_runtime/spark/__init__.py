@@ -40,7 +40,7 @@ _PACKAGES: Final = {
 }
 """The modules of the extra ``spark``, with the distributions that they are in."""
 
-_OLDEST: Final = (4, 1)
+_OLDEST: Final = (4, 2)
 
 
 def __getattr__(name: str) -> object:
@@ -80,7 +80,7 @@ def _spark_required() -> Iterator[None]:
 
 
 def _refusal(message: str, given: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(message, given=given, expected="PySpark 4.1 or newer", hint=install_hint("spark"))
+    return UnsupportedOperationError(message, given=given, expected="PySpark 4.2 or newer", hint=install_hint("spark"))
 
 
 def _is_installed(module: str) -> bool:

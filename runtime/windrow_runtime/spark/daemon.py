@@ -4,6 +4,10 @@ Spark starts the daemon once, and each worker is a copy of it. Its own daemon im
 first workers imports pandas, pyarrow and windrow for itself, all at the same time. ``local_session`` names this module
 as ``spark.python.daemon.module``. A session of the user's may do so too, where windrow is installed on all machines.
 
+Spark closes the connection to a worker when it ends the task, or the session, before it has read all that the worker
+writes. Over the Unix sockets of such a session, not over Spark's usual ones, the worker finds out, and would print a
+traceback that tells the user nothing; so it ends silently.
+
 A process that forks should have no threads. pyarrow's allocator has one, which it looks after itself; numpy's library
 for matrices makes more unless a variable turns them off, and windrow has no use for them.
 """
@@ -14,7 +18,9 @@ import contextlib
 import gc
 import importlib
 import os
+import socket
 import sys
+from collections.abc import Callable
 
 from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
 
@@ -53,8 +59,25 @@ def preload() -> None:
     gc.freeze()
 
 
+def silent_when_closed(work: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """Makes the loop of a worker end without a traceback where Spark has closed its connection.
+
+    Errors of users' functions do not come here: the loop sends them to Spark.
+    """
+
+    def call(connection: socket.socket, authenticated: bool) -> int:
+        try:
+            return work(connection, authenticated)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1  # Spark's daemon ends the worker
+
+    return call
+
+
 if __name__ == "__main__":
     preload()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    # The loop of the daemon looks its function up by this name.
+    setattr(daemon, "worker", silent_when_closed(daemon.worker))  # noqa: B010
+    daemon.manager()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from typing import Any
 
+import pyspark
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.addresses.redaction import redact
-from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError
+from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
-from windrow.plan import SinkNode, Step
+from windrow.plan import SinkNode, SourceNode, Step
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord
@@ -23,13 +25,20 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened
+from windrow_runtime.spark.session import lacks_jar
 from windrow_runtime.spark.sinks.by_spark import Unpack
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _WRITTEN = "topic string, key binary, value binary"
-_NOT_THERE = "KAFKA_DATA_SOURCE_NOT_ENABLED"
+_JAR = "spark-sql-kafka-0-10"
+# Spark 4.3 has a condition of its own, the versions before it the one of all sources or a text without any. Where the
+# connector is there, and what it needs is not, Java says which class is missing.
+_NOT_THERE = re.compile(
+    r"KAFKA_DATA_SOURCE_NOT_ENABLED|Failed to find (?:the )?data source: `?kafka|ClassNotFoundException: kafka"
+    r"|(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./](?:spark[./]sql[./])?kafka"
+)
 
 
 def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
@@ -180,22 +189,38 @@ class _ToRows:
             ) from error
 
 
+def check_jar(steps: Iterable[Step]) -> None:
+    """Refuse Kafka sources and sinks before a session is started, if it is known that it will lack the connector."""
+    for step in steps:
+        end = step.node.source if isinstance(step.node, SourceNode) else getattr(step.node, "sink", None)
+        if isinstance(end, TopicSource | KafkaSink) and lacks_jar(_JAR):
+            raise _connector_missing(end, step.where, pyspark.__version__)
+
+
+def _connector_missing(end: TopicSource[Any] | KafkaSink[Any], where: str, version: str) -> WindrowError:
+    package = f"org.apache.spark:{_JAR}_2.13:{version}"
+    return UnsupportedOperationError(
+        "Spark's connector for Kafka is not there",
+        given=end.describe(),
+        expected="a session that was started with the connector",
+        where=where,
+        hint=f"spark-submit --packages {package}; "
+        "in a program, .config('spark.jars.packages', ...) where the session is built",
+    )
+
+
 @contextmanager
 def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
     """Turns Spark's errors about the connector and its options into windrow's errors, without secrets."""
     try:
         yield
-    except (AnalysisException, IllegalArgumentException) as error:
-        if _NOT_THERE in str(error):
-            package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-            raise UnsupportedOperationError(
-                "Spark's connector for Kafka is not there",
-                given=end.describe(),
-                expected="a session that was started with the connector",
-                where=where,
-                hint=f"spark-submit --packages {package}; "
-                "in a program, .config('spark.jars.packages', ...) where the session is built",
-            ) from None
+    except WindrowError:
+        raise
+    except Exception as error:
+        if _NOT_THERE.search(str(error)):
+            raise _connector_missing(end, where, spark.version) from None
+        if not isinstance(error, AnalysisException | IllegalArgumentException):
+            raise
         # The error is not chained: Spark's text may hold the value of an option.
         raise SourceError(
             "Spark refuses the options for Kafka",

@@ -14,7 +14,7 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Pipeline, SinkNode, Step, WindowNode
+from windrow.plan import Pipeline, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
 from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.forms.row_form import fold_for, row_form
@@ -22,7 +22,7 @@ from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm, sink_fo
 from windrow_runtime.columnar.forms.step_form import OnColumns, step_form
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, is_keyed, source_of
+from windrow_runtime.operators.topology import Port, Topology, is_keyed, source_of, uses_clock
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
@@ -118,12 +118,7 @@ def _python_text(topology: Topology, step: Step, forms: Mapping[str, PlanForm]) 
 
 def steps_by_clock(topology: Topology) -> list[Step]:
     """Returns the steps of a plan that wait for the clock."""
-    return [
-        step
-        for step in topology.keyed
-        if (isinstance(step.node, (KeyedProcessNode, BroadcastProcessNode)) and step.node.function.uses_processing_time)
-        or (isinstance(step.node, WindowNode) and in_processing_time(step.node))
-    ]
+    return [step for step in topology.keyed if uses_clock(step.node)]
 
 
 def keeps_clock(topology: Topology, *, own_clock: bool) -> bool:
@@ -254,7 +249,9 @@ class Lowered:
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
-        aside = self.steps.create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
+        # Nobody has to read the side output; malformed records are counted all the same.
+        bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
+        aside = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
@@ -266,6 +263,7 @@ class Lowered:
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
             open=scan.narrowed(self.steps.columns_needed(step)).open,
+            names=scan.names,
             targets=self.steps.targets(step),
             sink_targets=self.steps.sinks_of(step.id),
             kind=scan.kind,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +24,19 @@ from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of
+from windrow_runtime.operators.topology import Topology, sink_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
+from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.kafka import check_connector
+from windrow_runtime.spark.kafka import check_connector, check_jar
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.run.aside import ctrl_c_kept
 from windrow_runtime.spark.run.progress import OnProgress
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
@@ -44,7 +48,9 @@ from windrow_runtime.spark.session import (
     local_session,
     own_partitions,
     prepare_workers,
+    session_there,
     session_with,
+    warn_of_partitions,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
@@ -58,7 +64,7 @@ class SparkRunner:
     """Runs a pipeline as one streaming query of Spark.
 
     Args:
-        spark: The session; by default the active one, or a new one on this machine.
+        spark: The session; by default the active one, or a new one on this machine, which the first run starts.
         checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
             an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
         partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default the
@@ -78,10 +84,14 @@ class SparkRunner:
             until it returns. An error that it raises is logged by the logger ``windrow``, and the pipeline goes on.
             Over Spark Connect a thread of this process calls it, a little later. The same logger gets one line for
             each batch at its level INFO.
+        accept_changes: The ids, as ``explain()`` shows them, or the names of steps that may take other streams or keys
+            than in the run before, or aggregate and join other things. What is stored of them stays as it is, and later
+            runs are compared with this one. Leave it out once a run has accepted the changes.
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
-        InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive.
+        InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive, or ``accept_changes``
+            is given without a checkpoint.
     """
 
     def __init__(
@@ -95,30 +105,57 @@ class SparkRunner:
         columnar: bool = True,
         verbose: bool = False,
         on_progress: OnProgress | None = None,
+        accept_changes: Collection[str] = (),
     ) -> None:
+        if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
+            raise InvalidArgumentError(
+                "accept_changes takes steps", given=accept_changes, expected="a list of ids or names of steps"
+            )
+        if accept_changes and checkpoint is None:
+            raise InvalidArgumentError(
+                "only a run that goes on from a checkpoint has changes to accept",
+                given=f"accept_changes={accept_changes!r}",
+                expected="SparkRunner(checkpoint=folder, accept_changes=[...])",
+            )
         for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
             if number is not None:
                 check_positive(number, name)
         self._partitions = partitions
-        self._spark = spark if spark is not None else local_session(os.cpu_count() or 1, verbose=verbose)
+        # A new session is started when it is needed, so that a plan that cannot run is refused before. Whoever wants
+        # all messages of Spark gets them from here on.
+        self._session = spark if spark is not None else session_there()
         self._is_verbose = verbose
         self._checkpoint = checkpoint
         self._clock = clock
         self._groups_per_partition = key_groups_per_partition
         self._columnar = columnar
         self._on_progress = on_progress
+        self._accepted = tuple(accept_changes)
+        if verbose:
+            _ = self.spark
 
     @property
     def spark(self) -> SparkSession:
-        """The session."""
+        """The session. A new one is started when this is asked for, or by the first run."""
         return self._spark
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            with ctrl_c_kept():
+                self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
+        return self._session
+
+    def _check_before_start(self, topology: Topology) -> None:
+        if self._session is None:
+            check_jar([*topology.sources, *topology.sinks])
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
         """
-        return form_texts(Topology(pipeline.steps), columnar=self._columnar)
+        return form_texts(topology_of(pipeline), columnar=self._columnar)
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -144,17 +181,27 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
+        self._check_before_start(topology)
         query = self._prepare(pipeline, topology, self._on_progress, drain=drain)
-        with query.opened:
+
+        def run() -> PipelineResult:
             if drain:
                 query.drain()
             else:
                 query.run_available()
             return query.result()
+
+        try:
+            result = query.attend(run)
+        except BaseException as error:
+            query.end(error)
+            raise
+        query.close()
+        return result
 
     @short_tracebacks
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
@@ -181,8 +228,9 @@ class SparkRunner:
                 holds the batches of another run.
         """
         self._refuse_checkpoint("run_batch(pipeline)")
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology)
+        self._check_before_start(topology)
         self._check_sinks(topology)
         return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
 
@@ -216,13 +264,14 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology, waits=True)
+        self._check_before_start(topology)
         query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
         try:
-            return RunningPipeline(query, query.start(interval_seconds))
-        except BaseException:
-            query.opened.close()
+            return RunningPipeline(query, query.attend(lambda: query.start(interval_seconds)))
+        except BaseException as error:
+            query.end(error)
             raise
 
     @short_tracebacks
@@ -262,8 +311,9 @@ class SparkRunner:
         if batch:
             self._refuse_checkpoint("to_dataframe(stream, batch=True)")
         pipeline = pipeline_of(stream, name)
-        topology = Topology(pipeline.steps)
+        topology = topology_of(pipeline)
         check_source_files(topology, waits=not batch)
+        self._check_before_start(topology)
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
@@ -282,14 +332,14 @@ class SparkRunner:
 
     def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
         """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
-        with ExitStack() as opened:
+        with ctrl_c_kept(), OwnStack() as opened:
             if self._checkpoint is None:
-                folder = tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True)
-                checkpoint = Checkpoint(Path(opened.enter_context(folder)))
+                checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
             else:
                 checkpoint = Checkpoint.at(self._checkpoint)
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
+            claims = opened.enter_context(ExitStack())  # let go behind the outputs
             self._check_sinks(topology)
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
@@ -308,8 +358,7 @@ class SparkRunner:
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
-            claims = claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live)
-            opened.enter_context(claims)
+            claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
             keeper = None
             if lowered.clock is not None:
                 keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)
@@ -334,7 +383,9 @@ class SparkRunner:
         """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
-        with _secrets_hidden(pipeline):
+        if topology.keyed and self._partitions is None:
+            warn_of_partitions(self._spark, groups.partitions)
+        with ctrl_c_kept(), _secrets_hidden(pipeline):
             check_bounded(topology.sources, "a batch job reads sources that come to an end")
             for step in steps_by_clock(topology):
                 raise UnsupportedOperationError(
@@ -354,8 +405,12 @@ class SparkRunner:
         """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
         forms = self._forms(topology)
         own_clock = self._clock is not None
-        stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
+        stored = resume(
+            checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms, self._accepted
+        )
         checkpoint.check_whole(topology)
+        if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
+            warn_of_partitions(self._spark, stored.groups.partitions)
         spark = self._spark
         if by_user:
             # The query has to shuffle into as many partitions as its state has.
@@ -376,6 +431,23 @@ class SparkRunner:
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Makes a folder that this process deletes behind the block, or when it ends; one that it forks does not."""
+    folder, process = tempfile.mkdtemp(prefix="windrow-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    try:
+        yield Path(folder)
+    finally:
+        atexit.unregister(remove)
+        remove()
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:

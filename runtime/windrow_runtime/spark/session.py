@@ -20,13 +20,17 @@ from typing import Final
 
 from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError, warn
+from windrow.plan.location import caller_location
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_MOST_PARTITIONS_OF_A_CORE: Final = 16
+_RUNTIME: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
@@ -86,14 +90,19 @@ _FOLDER_BYTES: Final = 50
 # These are set if spark-submit or the pyspark shell started this program, or if a Spark Connect server is named.
 _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
+_LOCAL_IP: Final = "SPARK_LOCAL_IP"
+# Each of these may bring packages into a session that is started here.
+_CLASS_PATHS: Final = ("SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH")
+_OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
+_BRINGS_JARS: Final = re.compile(r"jar|package|class-?path|properties-file", re.IGNORECASE)
 _begun: Final[set[str]] = set()
 _lock: Final = threading.RLock()
 
 
-def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
-    """Returns the active session, that of ``spark-submit``, or a new one on this machine; refuses if Java is missing.
+def session_there() -> SparkSession | None:
+    """Returns the active session or that of ``spark-submit``; None: there is none, and a runner starts its own.
 
-    A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
+    Refuses if Java is missing, which that needs.
     """
     try:
         return SparkSession.active()
@@ -103,6 +112,32 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         # Its master and its settings were given to the launcher, and must not be overridden.
         return SparkSession.builder.getOrCreate()
     _check_java()
+    return None
+
+
+def lacks_jar(name: str) -> bool:
+    """Returns whether a session that a runner starts is known to have no jar whose name begins so.
+
+    It is not known where Spark's configuration names packages, or a class path.
+    """
+    home = Path(_find_spark_home())
+    if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
+        return False
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    files = [folder / "spark-defaults.conf", folder / "spark-env.sh"]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+    texts += [os.environ.get(option, "") for option in _OPTIONS]
+    return not any(map(_BRINGS_JARS.search, texts))
+
+
+def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
+    """Returns the active session, that of ``spark-submit``, or a new one on this machine; refuses if Java is missing.
+
+    A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
+    """
+    there = session_there()
+    if there is not None:
+        return there
     # Spark starts its workers with the `python3` of PATH unless this is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Windrow's folders come first: its ``sitecustomize`` imports the user's module of that name.
@@ -125,7 +160,24 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
             **QUERY,
         }
     )
-    return builder.getOrCreate() if verbose else quiet_session(builder)
+    with _loopback():
+        return builder.getOrCreate() if verbose else quiet_session(builder)
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Have a JVM that is started meanwhile take the loopback address for this machine's.
+
+    Spark would look up the name of the machine, and fails where that does not resolve, as on many laptops.
+    """
+    if _LOCAL_IP in os.environ:
+        yield
+        return
+    os.environ[_LOCAL_IP] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        del os.environ[_LOCAL_IP]
 
 
 def _own_paths() -> list[str]:
@@ -225,6 +277,27 @@ def own_partitions(spark: SparkSession) -> int:
     """Returns the number of shuffle partitions that the user gave a session."""
     with _lock:
         return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
+
+
+def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
+    """Warn of shuffle partitions that a session on one machine has in plenty: each costs every batch a task.
+
+    Clusters are left out, as their cores come and go.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local"):
+        return
+    cores = context.defaultParallelism
+    if partitions > _MOST_PARTITIONS_OF_A_CORE * cores:
+        location = caller_location(_RUNTIME)
+        warn(
+            "each batch starts a task and opens a state store for each shuffle partition, which takes seconds",
+            given=f"{partitions} shuffle partitions on {cores} cores",
+            where=location,
+            hint=f"SparkRunner(partitions={cores}), or the setting {SHUFFLE_PARTITIONS} of the session; "
+            "the first run of a checkpoint fixes it",
+            location=location,
+        )
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

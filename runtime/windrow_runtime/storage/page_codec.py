@@ -100,6 +100,7 @@ class PageCodec:
                 entry.contents = self._store_tail(entry.contents, write_segment)
         for cells in filter(None, states):
             cells.update({name: self._store_tail(value, write_segment) for name, value in cells.items()})
+        lives = [live if isinstance(live, list) else list(live) for live in lives]
         contents, born, triggers, window_states = (list(map(attrgetter(name), entries)) for name in _OF_AN_ENTRY)
         # Windows that merge are mostly in the order in which they came to be, and need not be there twice.
         are_alike = any(lives) and all(map(eq, lives, map(list, windows)))

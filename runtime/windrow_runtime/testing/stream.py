@@ -22,6 +22,7 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.counter_names import check_counter
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.recording import Recording, recorded
 from windrow_runtime.operators.state.model import NOTHING
@@ -154,6 +155,14 @@ class StreamHarness(Generic[In, Out]):
         explains: bool = True,
         record: bool = False,
     ) -> None:
+        if not isinstance(stream, DataStream):
+            raise InvalidArgumentError(
+                "a harness tests a stream",
+                given=f"a {type(stream).__name__}",
+                expected="a DataStream",
+                where=line_of_test(),
+                hint="the stream itself, without a sink and without a Pipeline",
+            )
         self._stream = stream
         tapped = {id(each.node): each for each in (stream, *also)}
         pipeline = Pipeline("harness", *(each.sink_to(CollectSink[Any]()) for each in tapped.values()))
@@ -179,7 +188,11 @@ class StreamHarness(Generic[In, Out]):
 
     def _operator_of(self, step: Step) -> KeyedOperator:
         journal = self._journals.get(step.id)
-        return operator_for(step, fast=self._recorder is None) if journal is None else journalled(step, journal)
+        fast = self._recorder is None
+        operator = operator_for(step, fast=fast) if journal is None else journalled(step, journal)
+        if isinstance(step.node, WindowNode):
+            operator.allow_clock()
+        return operator
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
@@ -354,8 +367,14 @@ class StreamHarness(Generic[In, Out]):
         return recorded(recording, "StreamHarness(stream, source, record=True)", line_of_test())
 
     def counter(self, name: str) -> int:
-        """The total of a counter over all steps, such as ``late_records_dropped``."""
-        return sum(metrics.totals[name] for metrics in self._execution.metrics.values())
+        """The total of a counter over all steps, such as ``late_records_dropped``.
+
+        Raises:
+            InvalidArgumentError: If nothing counts under that name.
+        """
+        totals = [metrics.totals for metrics in self._execution.metrics.values()]
+        check_counter(name, (each for counts in totals for each in counts), self._topology.steps)
+        return sum(counts[name] for counts in totals)
 
     def open_windows(self) -> list[OpenWindow]:
         """The windows that hold elements."""

@@ -53,6 +53,8 @@ def row_by_row(records: CsvRecords) -> str | None:
     for field in kind.columns:
         if field.type.kind not in TEXT_KINDS or field.absent_allowed:
             return f"{kind.prefix}{field.name} {'may be absent' if field.absent_allowed else f'is a {field.type}'}"
+        if field.type.time_format is not None:
+            return f"{kind.prefix}{field.name} is {field.type.time_format}"
     return None
 
 

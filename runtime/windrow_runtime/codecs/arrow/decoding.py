@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
+import math
 import operator
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise, repeat
+from itertools import accumulate, pairwise, repeat
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
+from windrow_runtime.codecs.json.lines import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
 from windrow_runtime.codecs.records import build_records
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType, fits_decimal
+from windrow_runtime.codecs.unmatched import Names
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -32,6 +37,31 @@ def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
             expected=", ".join(f"{field.column}: {field.type}" for field in record_type.columns),
             hint="correct the columns or the record type; a field that is Optional or has a default needs no column",
         )
+
+
+def batch_of(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A record batch of columns that a source has, which may be none: Arrow takes the number of rows from a column.
+
+    Where there is no column, the batch gets one of nulls, whose name is that of no field: all fields have defaults.
+    """
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], schema=schema.append(pa.field(NO_FIELD, pa.null())))
+
+
+NO_FIELD: Final = "\0"
+"""The name of a column that only says how many rows there are; no file can have such a name."""
+
+
+def column_names(kind: pa.Schema | pa.DataType) -> Names:
+    """The names of the columns of a schema, and of those within them."""
+    if isinstance(kind, pa.Schema) or types.is_struct(kind):
+        return Names({each.name: column_names(each.type) for each in kind})
+    if types.is_dictionary(kind):
+        return column_names(kind.value_type)
+    if types.is_map(kind):
+        return Names(parts=(column_names(kind.key_type), column_names(kind.item_type)))
+    return Names(parts=(column_names(kind.value_type),)) if is_list(kind) else Names()
 
 
 def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
@@ -53,8 +83,7 @@ def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], pr
 def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     kind = value.kind
     wrong = [f"{path}: expected {value}, not {given}"]
-    if types.is_dictionary(given):
-        given = given.value_type
+    given = _plain_type(given)
     if types.is_null(given):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
@@ -65,32 +94,88 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         key, item = value.arguments
         return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(given.item_type, item, f"{path}{{}}")
     if kind in COLLECTIONS:
-        if not (types.is_list(given) or types.is_large_list(given)):
-            return wrong
-        return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
+        return _type_faults(given.value_type, value.arguments[0], f"{path}[]") if is_list(given) else wrong
     if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    reads = given.id in _READABLE.get(value.scalar_kind, ())
-    return [] if reads and (kind is not Kind.DECIMAL or fits_decimal(given.precision, given.scale)) else wrong
+    return [] if any(reads(given) for reads in _READABLE.get(value.scalar_kind, ())) else wrong
 
 
-def _ids(*given: pa.DataType) -> frozenset[int]:
-    return frozenset(one.id for one in given)
+def _plain_type(given: pa.DataType) -> pa.DataType:
+    """The type of the values of a column: what they mean, and how they are packed, does not matter."""
+    while True:
+        if isinstance(given, pa.BaseExtensionType):
+            given = given.storage_type
+        elif types.is_dictionary(given) or types.is_run_end_encoded(given):
+            given = given.value_type
+        else:
+            return given
 
 
-_SMALL: Final = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
-# The columns of scalars that can be read as a kind without loss, whatever the unit of times is.
-_READABLE: Final[dict[Kind, frozenset[int]]] = {
-    Kind.BOOL: _ids(pa.bool_()),
-    Kind.INT: _ids(*_SMALL, pa.int64(), pa.uint32()),
-    Kind.FLOAT: _ids(*_SMALL, pa.float16(), pa.float32(), pa.float64()),
-    Kind.STR: _ids(pa.string(), pa.large_string()),
-    Kind.UUID: _ids(pa.string(), pa.large_string()),
-    Kind.BYTES: _ids(pa.binary(), pa.large_binary()),
-    Kind.DECIMAL: _ids(pa.decimal128(1)),
-    Kind.DATETIME: _ids(pa.timestamp("us")),
-    Kind.DATE: _ids(pa.date32()),
-    Kind.TIMEDELTA: _ids(pa.duration("us")),
+def _plain(array: pa.Array) -> pa.Array:
+    """The values of a column without what they mean, and unpacked; lists have offsets."""
+    while True:
+        given = array.type
+        if isinstance(given, pa.BaseExtensionType):
+            array = array.storage
+        elif types.is_dictionary(given):
+            array = array.dictionary_decode()
+        elif types.is_run_end_encoded(given):
+            array = pc.run_end_decode(array)
+        elif types.is_fixed_size_list(given):
+            array = array.cast(pa.list_(given.value_field))
+        elif types.is_list_view(given) or types.is_large_list_view(given):
+            array = _list_of_views(array)
+        elif types.is_string_view(given):
+            array = array.cast(pa.string())
+        elif types.is_binary_view(given) or types.is_fixed_size_binary(given):
+            array = array.cast(pa.binary())
+        else:
+            return array
+
+
+def _list_of_views(array: pa.Array) -> pa.Array:
+    """Lists whose values lie in their order, and not anywhere; Arrow's own cast loses values of the last list."""
+    there: list[bool] = array.is_valid().to_pylist()
+    sizes: list[int] = array.sizes.to_pylist()
+    ends = accumulate((size for size, valid in zip(sizes, there, strict=True) if valid), initial=0)
+    # A null among the offsets marks a null list; the last one is the end of all.
+    offsets = pa.array([*(next(ends) if valid else None for valid in there), next(ends)], pa.int32())
+    return pa.ListArray.from_arrays(offsets, array.flatten())
+
+
+def is_list(given: pa.DataType) -> bool:
+    """Whether a column has lists, of any form."""
+    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(is_kind(given) for is_kind in kinds)
+
+
+def _is_text(given: pa.DataType) -> bool:
+    return any(is_kind(given) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def _is_binary(given: pa.DataType) -> bool:
+    kinds = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(is_kind(given) for is_kind in kinds)
+
+
+def _is_whole(given: pa.DataType) -> bool:
+    """Whether the numbers of a column have no digits behind the point; Spark has unsigned ones as such decimals."""
+    return bool(types.is_integer(given) or (types.is_decimal(given) and given.scale <= 0))
+
+
+# The columns of scalars whose values can be those of a kind. Each value that is not, by its size or its digits, is
+# malformed. A time span may be a number of microseconds, as Spark writes it to Parquet.
+_READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    Kind.BOOL: (types.is_boolean,),
+    Kind.INT: (_is_whole,),
+    Kind.FLOAT: (_is_whole, types.is_floating),
+    Kind.STR: (_is_text,),
+    Kind.UUID: (_is_text, _is_binary),
+    Kind.BYTES: (_is_binary,),
+    Kind.DECIMAL: (types.is_decimal,),
+    Kind.DATETIME: (types.is_timestamp,),
+    Kind.DATE: (types.is_date,),
+    Kind.TIMEDELTA: (types.is_duration, types.is_int64),
 }
 
 
@@ -105,6 +190,16 @@ def decode_batch(
     """
     check_arrow_schema(batch.schema, record_type)
     return _decode_rows(batch, record_type, on_error, 0)
+
+
+def lines_of_rows(batch: pa.RecordBatch, record_type: RecordType, lines: JsonLines) -> str:
+    """The JSON lines of the elements of a record batch with all columns of the type, without making the elements."""
+    if not lines.has_columns:
+        return lines.encode(decode_batch(batch, record_type))
+    name = record_type.name
+    return lines.of_columns(
+        [_decode(batch.column(field.column), field.type, f"{name}.{field.name}") for field in record_type.columns]
+    )
 
 
 def _decode_rows(
@@ -163,8 +258,7 @@ def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[o
 def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
     if value.kind is Kind.NONE or (types.is_null(array.type) and value.nullable):
         return [None] * len(array)
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _plain(array)
     if not array.null_count:
         return _decode_valid(array, value, path)
     if not value.nullable:
@@ -218,21 +312,73 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
             moments = (shown.replace(tzinfo=value.timezone).astimezone(datetime.UTC) for shown in moments)
         return _converted(moments, path, value)
     if kind is Kind.DATE:
-        ordinals = map(operator.add, repeat(_EPOCH_DAY), array.view(pa.int32()).to_numpy().tolist())
+        days = _cast(array, pa.date32(), value, path).view(pa.int32())
+        ordinals = map(operator.add, repeat(_EPOCH_DAY), days.to_numpy().tolist())
         return _converted(map(datetime.date.fromordinal, ordinals), path, value)
     if kind is Kind.TIMEDELTA:
         return _converted(_microseconds(array, pa.duration("us"), value, path), path, value)
     if kind is Kind.UUID:
-        return _converted(map(uuid.UUID, array.to_pylist()), path, value)
+        read = uuid.UUID if _is_text(array.type) else _uuid_of_bytes
+        return _converted(map(read, array.to_pylist()), path, value)
     if kind is Kind.DECIMAL:
+        if not value.holds_decimals(array.type.precision, array.type.scale):
+            return [_with_digits(number, value, path) for number in array.to_pylist()]
         return _converted(array.to_pylist(), path, value)
     if kind is Kind.INT:
-        array = array.cast(pa.int64())
+        array = _cast(array, pa.int64(), value, path)
     elif kind is Kind.FLOAT:
+        if types.is_decimal(array.type) or array.type.id in _WIDE:
+            return _exact_floats(array, path)
         array = array.cast(pa.float64())
     # Numpy makes Python's values faster than to_pylist() in older releases of Arrow.
     values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
     return values
+
+
+_DIGITS: Final = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.InvalidOperation])
+
+
+def _with_digits(number: decimal.Decimal, value: ValueType, path: str) -> decimal.Decimal:
+    """A number with as many digits behind the point as its type says; Arrow may cast many to another one."""
+    before = value.precision - value.scale
+    try:
+        found = number.quantize(decimal.Decimal(1).scaleb(-value.scale), context=_DIGITS)
+    except decimal.DecimalException:
+        found = None
+    if found is None or found.adjusted() >= before:
+        digits = f"at most {before} digits before the point and {value.scale} behind it"
+        raise UnfitError(path, f"{number} has not {digits}")
+    return found
+
+
+_WIDE: Final = (pa.int64().id, pa.uint64().id)
+
+
+def _exact_floats(array: pa.Array, path: str) -> list[object]:
+    """Whole numbers as floats; a float does not hold each of them."""
+    numbers: list[int] = [int(number) for number in array.to_pylist()]
+    floats: list[object] = []
+    for number in numbers:
+        try:
+            wanted = float(number)
+        except OverflowError:
+            wanted = math.inf
+        if wanted != number:
+            raise UnfitError(path, f"{number} is no float: the nearest one is {wanted}")
+        floats.append(wanted)
+    return floats
+
+
+def _uuid_of_bytes(given: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=given)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> pa.Array:
+    """Values as another type of Arrow, which has to hold each of them exactly."""
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise UnfitError(path, f"not a {value}: {error}") from error
 
 
 def _microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> list[datetime.timedelta]:

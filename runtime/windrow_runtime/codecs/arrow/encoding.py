@@ -19,7 +19,7 @@ import pyarrow as pa
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, DECIMAL_PRECISION, DECIMAL_SCALE, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
 _SCALARS: Final = {
     Kind.NONE: pa.null(),
@@ -29,7 +29,6 @@ _SCALARS: Final = {
     Kind.STR: pa.string(),
     Kind.UUID: pa.string(),
     Kind.BYTES: pa.binary(),
-    Kind.DECIMAL: pa.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE),
     Kind.DATETIME: pa.timestamp("us", tz="UTC"),
     Kind.DATE: pa.date32(),
     Kind.TIMEDELTA: pa.duration("us"),
@@ -48,6 +47,8 @@ def arrow_type(value: ValueType) -> pa.DataType:
     if kind in COLLECTIONS:
         # "element" is Spark's name for it, and Arrow's type equality looks at names.
         return pa.list_(pa.field("element", arrow_type(value.arguments[0])))
+    if kind is Kind.DECIMAL:
+        return pa.decimal128(value.precision, value.scale)
     return arrow_type(value.arguments[0]) if kind is Kind.ENUM else _SCALARS[kind]
 
 
@@ -141,7 +142,8 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
     try:
         return pa.array(values, target)
     except Exception:
-        limits = {Kind.INT: " of 64 bits", Kind.DECIMAL: " with at most 20 digits before the point and 18 behind it"}
+        digits = f" with at most {value.precision - value.scale} digits before the point and {value.scale} behind it"
+        limits = {Kind.INT: " of 64 bits", Kind.DECIMAL: digits}
         for item in values:
             try:
                 pa.array([item], target)

@@ -49,7 +49,9 @@ _DAY: Final = (
     r"^(?:000[2-9]|00[1-9]\d|0[1-9]\d\d|[1-8]\d{3}|9[0-8]\d\d|99[0-8]\d|999[0-8])"
     r"-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
 )
-_MOMENT: Final = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$"
+_MOMENT: Final = (
+    rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)$"
+)
 _LEAP_DAY: Final = "-02-29"
 
 
@@ -66,6 +68,8 @@ def line_by_line(kind: RecordType) -> str | None:
     for field in kind.columns:
         if field.type.kind not in _KINDS:
             return f"{kind.name}.{field.name} is a {field.type}"
+        if field.type.time_format is not None:
+            return f"{kind.name}.{field.name} is {field.type.time_format}"
     return None
 
 

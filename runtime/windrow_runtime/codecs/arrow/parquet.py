@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 from windrow.errors import SourceError
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
-from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
+from windrow_runtime.codecs.arrow.int96 import int96_columns, with_nanoseconds
+from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
-from windrow_runtime.codecs.value_type import Kind, fits_decimal
+from windrow_runtime.codecs.unmatched import unmatched_columns
+from windrow_runtime.codecs.value_type import Field, Kind
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -32,15 +35,19 @@ class ParquetRows:
     kind: RecordType
     file: str
     first: int
+    unmatched: Mapping[str, str]
+    """What to warn of, with the file: columns of no field, where a field has no column."""
 
-    def decode(self) -> tuple[list[object], list[MalformedRecord]]:
-        """The elements, and the rows that do not fit their type."""
+    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
+        """The elements, the rows that do not fit their type, and columns to warn of."""
         found: list[malformed.MalformedRecord] = []
         with unreadable(
             self.file, f"texts of UTF-8 in the columns of {self.kind}", pa.ArrowException, UnicodeDecodeError
         ):
             values = decode_batch(self.rows, self.kind, found.append)
-        return values, [malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found]
+        origin = f"{self.file}, row "
+        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in found]
+        return values, rows, dict(self.unmatched)
 
 
 UNREAD: Final = b"windrow.unread"
@@ -59,13 +66,16 @@ def read_parquet(
     values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
     row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
     """
-    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
+    # Names that are no UTF-8 are found as late as they are asked for.
+    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException, UnicodeDecodeError):
         if not os.path.getsize(file):
             return
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
             columns = _columns_read(opened, kind)
             schema = pa.schema([field for field, _ in columns])
             check_arrow_schema(schema, kind)
+            unmatched = unmatched_columns("the file", kind.columns, column_names(opened.schema_arrow), any_case=True)
+            to_warn_of = {} if unmatched is None else {unmatched.reason: file}
             groups = opened.num_row_groups
             begin, end = groups * part // parts, groups * (part + 1) // parts
             first = sum(opened.metadata.row_group(group).num_rows for group in range(begin))
@@ -73,12 +83,13 @@ def read_parquet(
             if only is not None and _is_well_formed(opened, columns, kind, range(begin, end)):
                 unread = frozenset(field.name for field, _ in columns) - only
                 schema = schema.with_metadata({UNREAD: ",".join(sorted(unread)).encode()})
-            for rows in opened.iter_batches(
-                _ROWS_AT_ONCE,
-                row_groups=list(range(begin, end)),
-                columns=[name for field, name in columns if name is not None and field.name not in unread],
-                use_threads=False,
-            ):
+            names = [name for field, name in columns if name is not None and field.name not in unread]
+            of_part = list(range(begin, end))
+            batches = opened.iter_batches(_ROWS_AT_ONCE, row_groups=of_part, columns=names, use_threads=False)
+            oldest = int96_columns(opened, names)
+            if oldest:
+                batches = with_nanoseconds(batches, file, oldest, _ROWS_AT_ONCE, of_part)
+            for rows in batches:
                 arrays = [
                     _filled(field.type, rows.num_rows)
                     if field.name in unread
@@ -87,7 +98,10 @@ def read_parquet(
                     else _cast(rows.column(name), field.type)
                     for field, name in columns
                 ]
-                yield ParquetRows(pa.RecordBatch.from_arrays(arrays, schema=schema), kind, file, first)
+                for place, array in enumerate(arrays):
+                    # Some timestamps are finer than the type of their column.
+                    schema = schema.set(place, schema.field(place).with_type(array.type))
+                yield ParquetRows(batch_of(arrays, schema, rows.num_rows), kind, file, first, to_warn_of)
                 first += rows.num_rows
 
 
@@ -103,9 +117,18 @@ class ParquetWriter:
         """The rows of elements; raises an ``InvalidArgumentError`` if one of them is not of its type."""
         return encode_batch(values, self._kind)
 
+    def encode_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, as they are."""
+        return rows
+
     def open(self, file: Path) -> None:
-        """Make the file."""
-        self._writer = pq.ParquetWriter(file, arrow_schema(self._kind), compression="snappy")
+        """Make the file, which does not exist."""
+        schema = arrow_schema(self._kind)
+        if self._kind.root.contains(Kind.TIMEDELTA):
+            # Parquet has no type for spans of time. They are numbers of microseconds, and each reader has its own note.
+            schema = schema.with_metadata(spark_metadata(self._kind))
+        self._file = file.open("xb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 
     def append(self, content: pa.RecordBatch) -> int:
         """Write rows; gives their size in bytes."""
@@ -114,7 +137,8 @@ class ParquetWriter:
 
     def close(self) -> None:
         """Finish the file."""
-        self._writer.close()
+        with self._file:
+            self._writer.close()
 
 
 _CHECKED: Final = frozenset({Kind.BOOL, Kind.BYTES, Kind.DATETIME, Kind.FLOAT, Kind.INT, Kind.STR})
@@ -156,30 +180,36 @@ def _filled(kind: pa.DataType, rows: int) -> pa.Array:
 
 def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:
     """The columns of a type as rows get them, each with its column of the file; decoding puts defaults in."""
-    leaves = iter([opened.schema.column(i).physical_type for i in range(len(opened.schema))])
-    given = [field.with_type(_in_utc(field.type, leaves)) for field in opened.schema_arrow]
+    leaves = iter([opened.schema.column(i) for i in range(len(opened.schema))])
+    given = [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
     columns: list[tuple[pa.Field, str | None]] = []
     for field in kind.columns:
         wanted = arrow_type(field.type)
         name = _name_in_file([one.name for one in given], field.column, f"{kind.name}.{field.name}")
         if name is not None:
             same = [one for one in given if one.name == name]
-            columns += [(one.with_name(field.column).with_type(_type_read(one.type, wanted)), name) for one in same]
+            columns += [(one.with_name(field.column).with_type(_type_read(one.type, field)), name) for one in same]
         elif field.type.nullable and field.default is None:
             columns.append((pa.field(field.column, wanted), None))
     return columns
 
 
-def _in_utc(given: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
-    """The type of a column, given the stored types of its leaves: the oldest timestamps are in UTC, without a mark."""
+def _meant(given: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> pa.DataType:
+    """The type of a column by what its leaves are in the file, which Arrow does not say.
+
+    The oldest timestamps are in UTC, without a mark, and the members of an enumeration are texts.
+    """
     if pa.types.is_struct(given):
-        return pa.struct([field.with_type(_in_utc(field.type, leaves)) for field in given])
+        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in given])
     if pa.types.is_map(given):
-        return pa.map_(_in_utc(given.key_type, leaves), _in_utc(given.item_type, leaves))
-    if pa.types.is_list(given):
-        return pa.list_(given.value_field.with_type(_in_utc(given.value_type, leaves)))
-    is_old = next(leaves) == "INT96"
-    return pa.timestamp(given.unit, "UTC") if is_old and pa.types.is_timestamp(given) else given
+        return pa.map_(_meant(given.key_type, leaves), _meant(given.item_type, leaves))
+    if is_list(given):
+        item = _meant(given.value_type, leaves)
+        return given if item == given.value_type else pa.list_(given.value_field.with_type(item))
+    leaf = next(leaves)
+    if leaf.physical_type == "INT96" and pa.types.is_timestamp(given):
+        return pa.timestamp(given.unit, "UTC")
+    return pa.string() if leaf.logical_type.type == "ENUM" and pa.types.is_binary(given) else given
 
 
 def _name_in_file(names: list[str], column: str, path: str) -> str | None:
@@ -197,20 +227,15 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
     return alike[0] if alike else None
 
 
-def _type_read(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """The type that rows get for a column: the wanted one, where the file has another form of the same.
-
-    Spark writes a time span as a number of microseconds, and notes what it is for itself alone. Decimals show how many
-    digits their column has behind the point: as many in a batch with a malformed row as in one without.
-    """
+def _type_read(given: pa.DataType, field: Field) -> pa.DataType:
+    """The type that rows get for a column: decimals show as many digits behind the point as their type says."""
+    wanted = arrow_type(field.type)
     number = given.value_type if pa.types.is_dictionary(given) else given
-    is_decimal = pa.types.is_decimal128(number) and pa.types.is_decimal128(wanted)
-    if is_decimal and fits_decimal(number.precision, number.scale):
-        return wanted
-    return wanted if pa.types.is_int64(given) and pa.types.is_duration(wanted) else given
+    is_decimal = pa.types.is_decimal(number) and field.type.kind is Kind.DECIMAL
+    return wanted if is_decimal and field.type.holds_decimals(number.precision, number.scale) else given
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if values.type == wanted:
-        return values
-    return values.view(wanted) if pa.types.is_duration(wanted) else values.cast(wanted)
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
+        wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
+    return values if values.type == wanted else values.cast(wanted)

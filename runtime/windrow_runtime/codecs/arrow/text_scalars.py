@@ -21,7 +21,7 @@ from windrow_runtime.codecs.value_type import Kind, ValueType
 _LONGEST_INT: Final = 20
 _FULL_TIME: Final = len("2026-01-31T12:00:00")
 _TIME: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?"
-_OFFSET_TIME: Final = rf"{_TIME}(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+_OFFSET_TIME: Final = rf"{_TIME}(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)$"
 # Most texts that are read as values of their kinds, and few others.
 _FORMS: Final = {
     Kind.BOOL: "(?i)^(true|false)$",

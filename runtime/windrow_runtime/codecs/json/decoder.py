@@ -19,7 +19,8 @@ from operator import attrgetter
 from typing import NoReturn
 
 from windrow.plan.records import making_hook
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, short_repr
+from windrow_runtime.codecs.formatted_times import format_parser
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.records import forget_msgspec, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
@@ -63,6 +64,8 @@ def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
     kind = type(given)
     shown = "" if kind in (list, dict, type(None)) else f" {short_repr(given)}"
     expected = TEXT_FORMS[value.kind].name if value.kind in TEXT_FORMS else str(value)
+    if value.time_format is not None:
+        expected = str(value.time_format)
     return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}")
 
 
@@ -106,6 +109,8 @@ def _parse_str(value: ValueType, path: str, given: object) -> object:
 
 
 def _text_parser(value: ValueType, path: str) -> Parser:
+    if value.time_format is not None:
+        return _format_parser(value, path)
     parse_text = TEXT_FORMS[value.kind].parse
     if value.timezone is not None:
         parse_text = partial(parse_datetime, zone=value.timezone)
@@ -118,7 +123,21 @@ def _text_parser(value: ValueType, path: str) -> Parser:
             raise _wrong(given, value, path)
         try:
             return parse_text(given)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
+            raise UnfitError(path, f"{short_repr(given)} is {error}") from None
+
+    return parse
+
+
+def _format_parser(value: ValueType, path: str) -> Parser:
+    parse_formatted = format_parser(value)
+
+    def parse(given: object) -> object:
+        try:
+            return parse_formatted(given)
+        except TypeError:
+            raise _wrong(given, value, path) from None
+        except (ValueError, ArithmeticError) as error:
             raise UnfitError(path, f"{short_repr(given)} is {error}") from None
 
     return parse
@@ -283,6 +302,8 @@ class JsonDecoder:
             parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=self._parse_float)
         except (ValueError, RecursionError) as error:
             return MalformedRecord(_as_text(line), f"not JSON: {error}", None)
+        except ArithmeticError:
+            return MalformedRecord(_as_text(line), "a number is out of range", None)
         try:
             return self._parse(parsed)
         except UnfitError as error:
@@ -301,7 +322,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _as_text(line: str | bytes) -> str:
-    return line if isinstance(line, str) else line.decode("utf-8", "backslashreplace")
+    return raw_text(line if isinstance(line, str) else line.decode("utf-8", "backslashreplace"))
 
 
 def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] | None:
@@ -357,7 +378,7 @@ def _read_alike(value: ValueType) -> bool:
     # msgspec makes records without their constructors, and calls no hook but this one.
     if value.kind is Kind.RECORD and making_hook(value.python_type) not in (None, "__post_init__"):
         return False
-    return value.kind not in _UNLIKE and all(map(_read_alike, value.inner))
+    return value.kind not in _UNLIKE and value.time_format is None and all(map(_read_alike, value.inner))
 
 
 def _check_for(value: ValueType) -> _Check | None:

@@ -6,8 +6,9 @@ import json
 import math
 from collections.abc import Callable
 from operator import attrgetter, index
-from typing import SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
+from windrow_runtime.codecs.formatted_times import format_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import TEXT_FORMS
@@ -17,18 +18,20 @@ Writer = Callable[[object], object]
 
 _CONTAINERS = (list, tuple, set, frozenset)
 
+dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""The text of what a :data:`Writer` gives."""
+
 
 class JsonEncoder:
     """Writes elements of one type as JSON lines that :class:`JsonDecoder` reads back."""
 
     def __init__(self, record_type: RecordType) -> None:
         self._write = json_writer(record_type.root, record_type.name)
-        self._dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
     def encode(self, value: object) -> str:
         """One element as a JSON text without line breaks; raises ``InvalidArgumentError`` if it is not of its type."""
         try:
-            return self._dump(self._write(value))
+            return dump(self._write(value))
         except UnfitError as error:
             raise misfit(value, error) from error
 
@@ -53,11 +56,15 @@ def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
     return checked
 
 
+# The kinds whose values are written as what has an order.
+_ORDERED = frozenset({Kind.BOOL, Kind.INT, Kind.STR, *TEXT_FORMS})
+
+
 # The makers below are of writers of values that are of the right class and not ``None``.
 
 
 def _text_writer(value: ValueType, path: str) -> Writer:
-    text_of = TEXT_FORMS[value.kind].format
+    text_of = TEXT_FORMS[value.kind].format if value.time_format is None else format_writer(value)
 
     def write(given: object) -> object:
         try:
@@ -104,6 +111,19 @@ def _list_writer(value: ValueType, path: str) -> Writer:
     return lambda given: [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
 
 
+def _set_writer(value: ValueType, path: str) -> Writer:
+    """Writes a set in one order in every process: that of its values, or of their texts where not all compare."""
+    write_element = json_writer(value.arguments[0], f"{path}[]")
+    key = None if value.arguments[0].scalar_kind in _ORDERED and not value.arguments[0].nullable else dump
+
+    def write(given: object) -> object:
+        # Of a writer's values, those of an ordered kind compare with each other.
+        written: list[Any] = [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
+        return sorted(written, key=key)
+
+    return write
+
+
 def _tuple_writer(value: ValueType, path: str) -> Writer:
     parts = [json_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
@@ -129,17 +149,16 @@ def _dict_writer(value: ValueType, path: str) -> Writer:
 
 def _record_writer(value: ValueType, path: str) -> Writer:
     writers = {field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields}
+    fields = [(name, *column_and_writer) for name, column_and_writer in writers.items()]
     if value.shape is not RecordShape.TYPED_DICT:
-        fields = [(name, *column_and_writer) for name, column_and_writer in writers.items()]
         return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in fields}
 
     def write(given: object) -> object:
         record_columns([given], value, path)  # refuses missing and unknown keys
-        written: dict[str, object] = {}
-        for name, item in given.items() if isinstance(given, dict) else ():
-            column, write_field = writers[name]
-            written[column] = write_field(item)
-        return written
+        if not isinstance(given, dict):
+            return {}
+        # In the order of the fields, which columns have as well.
+        return {column: write_field(given[name]) for name, column, write_field in fields if name in given}
 
     return write
 
@@ -154,6 +173,7 @@ _MAKERS: dict[Kind, Callable[[ValueType, str], Writer]] = {
     Kind.ENUM: lambda value, path: attrgetter("_value_"),
     **dict.fromkeys(TEXT_FORMS, _text_writer),
     **dict.fromkeys(COLLECTIONS, _list_writer),
+    **dict.fromkeys((Kind.SET, Kind.FROZENSET), _set_writer),
     Kind.TUPLE: _tuple_writer,
     Kind.DICT: _dict_writer,
     Kind.RECORD: _record_writer,

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
+from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
 from windrow_runtime.codecs.value_type import Field as RecordField
-from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.expressions.over_columns import PLAIN
 from windrow_runtime.operators.errors import DeclinedError
 
@@ -43,7 +43,11 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
             return None
         if pa.types.is_timestamp(column.type) and column.type.tz is None:
             return None  # Python knows where the clock is
+        if isinstance(column.type, pa.BaseExtensionType):
+            return None
         if column.type != wanted.type:
+            if not _is_cast_exact(column.type, field.type):
+                return None
             try:
                 column = column.cast(wanted.type)
             except pa.ArrowException:
@@ -56,6 +60,16 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
                 return None
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
+
+
+def _is_cast_exact(given: pa.DataType, value: ValueType) -> bool:
+    """Whether Arrow's cast of a column gives what decoding gives, or fails: others take bytes for text, or round."""
+    if value.kind in {Kind.UUID, *NESTED}:
+        return False
+    if pa.types.is_decimal(given):
+        is_same = value.kind is Kind.DECIMAL and value.holds_decimals(given.precision, given.scale)
+        return is_same or value.kind is Kind.INT
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,8 @@ def check_element(kind: RecordType) -> None:
         path = kind.name if kind.single else f"{kind.name}.{field.name}"
         if field.type.kind not in PLAIN:
             raise DeclinedError(f"{path} is a {field.type}")
+        if field.type.kind is Kind.DECIMAL and not field.type.has_default_digits:
+            raise DeclinedError(f"{path} is a {field.type}, which says its digits")
         if field.absent_allowed:
             raise DeclinedError(f"{path} may be absent")
 

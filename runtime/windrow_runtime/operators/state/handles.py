@@ -21,7 +21,7 @@ from windrow.state import (
 )
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.state.model import GrowingList, StoredList
-from windrow_runtime.operators.state.time_to_live import Cells
+from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_cells
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
@@ -51,7 +51,7 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
 
 
 def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
-    """The handle on ``cells[name]`` that ``descriptor`` asks for."""
+    """The handle on the state of ``name`` in ``cells`` that ``descriptor`` asks for."""
     kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
     if kind is _State:
         raise InvalidArgumentError(
@@ -59,16 +59,78 @@ def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
             given=descriptor,
             expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
         )
-    if type(cells) is dict and name in cells:
-        stored = type(cells[name])
-        if (stored in _LISTS) is not (kind is _List) or (kind is MapHandle and stored is not dict):
-            raise InvalidArgumentError(
-                "the state of this name is of another kind",
-                given=f"{type(descriptor).__name__}({descriptor.name!r}), and the state holds a {stored.__name__}",
-                expected="one descriptor for each name",
-                hint="give each state of a step a name of its own",
-            )
+    if isinstance(cells, TtlCells):
+        return _open_expiring(cells, kind, descriptor, name)
+    if cells:
+        if name not in cells:
+            _adopt_expiring(cells, kind, descriptor, name)
+        if name in cells:
+            _check_kind(kind, descriptor, cells[name])
     return kind(cells, name, descriptor)
+
+
+def _open_expiring(cells: TtlCells, kind: type[_State], descriptor: StateDescriptor, name: str) -> Any:
+    stored = cells.cells
+    if stored:
+        if cells.cell not in stored:
+            _adopt_lasting(cells, kind, descriptor, name)
+        if cells.cell in stored:
+            _check_kind(kind, descriptor, stored[cells.cell], is_pair=True)
+    expiring = _EXPIRING.get(kind)
+    return kind(cells, name, descriptor) if expiring is None else expiring(cells, name, descriptor)
+
+
+def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
+    """Refuse a descriptor of another kind than the state that is stored; values that expire are stored as pairs."""
+    held = type(stored)
+    if (
+        (held in _LISTS) is not (kind is _List)
+        or (kind is MapHandle and held is not dict)
+        or (is_pair and (held is dict) is not (kind is MapHandle))
+    ):
+        shown = type(stored[1]) if is_pair and held is tuple else held
+        raise InvalidArgumentError(
+            "the state of this name is of another kind",
+            given=f"{type(descriptor).__name__}({descriptor.name!r}), and the state holds a {shown.__name__}",
+            expected="one descriptor for each name",
+            hint="give each state of a step a name of its own",
+        )
+
+
+def _adopt_expiring(cells: dict[str, Any], kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
+    """Takes over state that was stored while its descriptor had a time to live."""
+    for other in other_cells(name, name):
+        if other in cells:
+            stored = cells[other]
+            _check_kind(kind, descriptor, stored, is_pair=True)
+            cells[name] = _without_times(stored)
+            del cells[other]
+            return
+
+
+def _adopt_lasting(cells: TtlCells, kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
+    """Takes over state that was stored while its descriptor had no time to live, or one in another time domain."""
+    for other in other_cells(name, cells.cell):
+        if other in cells.cells:
+            stored = cells.cells[other]
+            _check_kind(kind, descriptor, stored, is_pair=other != name)
+            lasting = stored if other == name else _without_times(stored)
+            cells.begin()
+            del cells.cells[other]
+            now = cells.now
+            if kind is MapHandle:
+                cells.cells[cells.cell] = {key: (now, value) for key, value in lasting.items()}
+            elif kind is _List:
+                cells.cells[cells.cell] = GrowingList((now, value) for value in lasting)
+            else:
+                cells.cells[cells.cell] = (now, lasting)
+            return
+
+
+def _without_times(stored: Any) -> Any:
+    if type(stored) is dict:
+        return {key: value for key, (_, value) in stored.items()}
+    return GrowingList(value for _, value in stored) if type(stored) in _LISTS else stored[1]
 
 
 def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
@@ -81,7 +143,8 @@ class _State:
 
     __slots__ = ("_cells", "_descriptor", "_name")
 
-    def __init__(self, cells: Cells, name: str, descriptor: Any) -> None:
+    # Any: the cells of a key, or a view of them; lists and maps that expire are of classes of their own.
+    def __init__(self, cells: Any, name: str, descriptor: Any) -> None:
         self._cells = cells
         self._name = name
         self._descriptor = descriptor
@@ -98,6 +161,10 @@ class _State:
     def clear(self) -> None:
         """Forget what is stored."""
         self._cells.pop(self._name, None)
+
+    def holds(self) -> bool:
+        """Returns whether there is anything that has not expired."""
+        return self._name in self._cells
 
 
 class _Value(_State):
@@ -204,6 +271,109 @@ class _Aggregating(_State):
         cells[name] = function.add(own(value), accumulator)
 
 
+class _ExpiringList(_State):
+    """A handle on a list whose elements expire one by one."""
+
+    def _alive(self) -> list[tuple[int, Any]]:
+        cells = self._cells
+        return [entry for entry in cells.cells.get(cells.cell, ()) if cells.is_alive(entry[0])]
+
+    def _append(self, values: list[Any]) -> None:
+        cells = self._cells
+        if values:
+            cells.begin()
+            now = cells.now
+            cells.cells.setdefault(cells.cell, GrowingList()).extend([(now, value) for value in values])
+
+    def get(self) -> list[Any]:
+        cells, alive = self._cells, self._alive()
+        if alive and cells.refresh_on_read:
+            cells.cells[cells.cell] = GrowingList((max(cells.now, written), value) for written, value in alive)
+        return own_all([value for _, value in alive])
+
+    def add(self, value: Any) -> None:
+        self._append([own(value)])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self._append([own(value) for value in values])
+
+    def update(self, values: Iterable[Any]) -> None:
+        replaced = [own(value) for value in values]
+        self.clear()
+        self._append(replaced)
+
+    def holds(self) -> bool:
+        return bool(self._alive())
+
+
+class _ExpiringMap(_State):
+    """A handle on a map whose entries expire one by one."""
+
+    def _stored(self) -> dict[Any, tuple[int, Any]]:
+        stored: dict[Any, tuple[int, Any]] = self._cells.cells.get(self._cells.cell, _EMPTY)
+        return stored
+
+    def _read(self, key: Any) -> tuple[int, Any] | None:
+        """The entry under a key, if it has not expired."""
+        cells, stored = self._cells, self._stored()
+        entry = stored.get(key)
+        if entry is None or not cells.is_alive(entry[0]):
+            return None
+        if cells.refresh_on_read:
+            stored[key] = entry = (max(cells.now, entry[0]), entry[1])
+        return entry
+
+    def _read_all(self) -> dict[Any, Any]:
+        cells, stored = self._cells, self._stored()
+        alive = {key: entry for key, entry in stored.items() if cells.is_alive(entry[0])}
+        if cells.refresh_on_read:
+            stored.update({key: (max(cells.now, written), value) for key, (written, value) in alive.items()})
+        return {key: value for key, (_, value) in alive.items()}
+
+    def get(self, key: Any) -> Any:
+        entry = self._read(key)
+        return None if entry is None else own(entry[1])
+
+    def put(self, key: Any, value: Any) -> None:
+        cells, mine = self._cells, own(value)
+        cells.begin()
+        stored = cells.cells.setdefault(cells.cell, {})
+        written = cells.now
+        before = stored.get(key)
+        if before is not None:
+            if cells.is_alive(before[0]):
+                written = max(written, before[0])
+            else:
+                del stored[key]  # what is put anew goes behind the others
+        stored[own(key)] = (written, mine)
+
+    def remove(self, key: Any) -> None:
+        stored = self._stored()
+        if stored:
+            stored.pop(key, None)
+            if not stored:
+                self.clear()
+
+    def contains(self, key: Any) -> bool:
+        return self._read(key) is not None
+
+    def keys(self) -> Iterator[Any]:
+        return map(own, self._read_all())
+
+    def values(self) -> Iterator[Any]:
+        return map(own, self._read_all().values())
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return map(own, self._read_all().items())
+
+    def is_empty(self) -> bool:
+        return not self.holds()
+
+    def holds(self) -> bool:
+        is_alive = self._cells.is_alive
+        return any(is_alive(written) for written, _ in self._stored().values())
+
+
 _KINDS: Final[dict[type[Any], type[_State]]] = {
     ValueStateDescriptor: _Value,
     ListStateDescriptor: _List,
@@ -211,6 +381,10 @@ _KINDS: Final[dict[type[Any], type[_State]]] = {
     ReducingStateDescriptor: _Reducing,
     AggregatingStateDescriptor: _Aggregating,
 }
+
+
+_EXPIRING: Final[dict[type[_State], type[_State]]] = {_List: _ExpiringList, MapHandle: _ExpiringMap}
+"""The kinds of state that expire piece by piece."""
 
 
 def _kind_of(descriptor: StateDescriptor) -> type[_State]:

@@ -24,6 +24,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.state.live_sessions import LiveSessions
 
 # Any in this module: state holds values of every type that users choose.
 K = TypeVar("K", bound=Sequence[Any])
@@ -117,13 +118,13 @@ class KeyState:
     def __init__(
         self,
         windows: dict[Any, WindowEntry] | None = None,
-        live: list[Any] | None = None,
+        live: list[Any] | LiveSessions | None = None,
         arrivals: int = 0,
         state: dict[str, Any] | None = None,
     ) -> None:
         self.windows: dict[Any, WindowEntry] = {} if windows is None else windows
         # The windows that are alive, in the order in which they came to be; none where windows do not merge.
-        self.live: list[Any] = [] if live is None else live
+        self.live: list[Any] | LiveSessions = [] if live is None else live
         self.arrivals = arrivals  # numbers the elements
         self.state: dict[str, Any] = {} if state is None else state
 

@@ -1,15 +1,27 @@
-"""Lets state expire: a view of a dictionary keeps the time at which one name was last written."""
+"""Lets state expire: what was written when stands beside each value, each entry of a map and each element of a list.
+
+State with a time to live lies in a cell of its own: a value as a pair of the time of its last write and itself, a map
+as such pairs by key, a list as a list of such pairs. A read judges by these times alone, so that nobody ever sees what
+has expired; a timer takes it away, also where a key never comes again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    from windrow_runtime.operators.operator import KeyedOperator
+from windrow.functions import TimeDomain
+from windrow.state import StateTtlConfig
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.state.model import GrowingList, StoredList
 
 # Any in this module: state of every type.
+
+_SUFFIXES: Final = {TimeDomain.PROCESSING_TIME: "\0ttl", TimeDomain.EVENT_TIME: "\0event ttl"}
+
+_CLEAN_UPS: Final = 16
+"""A clean-up looks at all entries of a state, so there are about this many in one time to live at most."""
 
 
 class TtlTimer(NamedTuple):
@@ -19,64 +31,97 @@ class TtlTimer(NamedTuple):
     millis: int
 
 
+def cell_name(name: str, ttl: StateTtlConfig | None) -> str:
+    """The cell of a state of that name and time to live."""
+    return name if ttl is None else name + _SUFFIXES[ttl.time_domain]
+
+
+def other_cells(name: str, cell: str) -> list[str]:
+    """The cells in which a state of that name lies where its descriptor had another time to live, or none."""
+    return [other for other in (name, *(name + suffix for suffix in _SUFFIXES.values())) if other != cell]
+
+
 @dataclass(slots=True, eq=False)
 class TtlCells:
-    """The cells of a key, seen through a handle whose state expires: the last write's time stands beside the value."""
+    """The cells of a key, seen through a handle whose state expires.
 
-    _cells: dict[str, Any]
-    _operator: KeyedOperator
-    _key: Hashable
-    _timer: TtlTimer
-    _refresh_on_read: bool = False
-    _stamp: str = field(init=False)
+    As a dictionary it serves the kinds of state that are one value, which expires as a whole.
+    """
 
-    def __post_init__(self) -> None:
-        self._stamp = f"{self._timer.name}\0written"
-        self.expire()
+    cells: dict[str, Any]
+    cell: str
+    millis: int
+    refresh_on_read: bool
+    now: int  # the time of the call, in the time domain of the state
+    set_timer: Callable[[int], None]  # asks for a clean-up at a time in that domain
 
-    def expire(self) -> int | None:
-        """Take the value away if its time is over; returns when it will be over, if there is a value left."""
-        written = self._cells.get(self._stamp)
-        if written is None:
-            return None
-        due: int = written + self._timer.millis
-        if due <= self._operator.current_processing_time:
-            self._cells.pop(self._stamp, None)
-            self._cells.pop(self._timer.name, None)
-            return None
-        return due
+    def is_alive(self, written: int) -> bool:
+        """Returns whether what was written at a time has not expired yet."""
+        return written + self.millis > self.now
 
-    def _touch(self) -> None:
-        now = self._operator.current_processing_time
-        if self._stamp not in self._cells:
-            self._operator.state.processing_timers.register(self._key, self._timer, now + self._timer.millis)
-        self._cells[self._stamp] = now
+    def begin(self) -> None:
+        """Asks for a clean-up where the state begins with the write at hand."""
+        if self.cell not in self.cells:
+            self.set_timer(min(self.now + self.millis, MAX_TIMESTAMP))
+
+    def write(self, value: Any) -> None:
+        """Store one value, written now."""
+        self.begin()
+        before = self.cells.get(self.cell)
+        # Elements may come out of order in event time, and the later write is the one that counts.
+        written = self.now if before is None else max(self.now, before[0])
+        self.cells[self.cell] = (written, value)
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        if self._refresh_on_read and name in self._cells:
-            self._touch()
-        return self._cells.get(name, default)
-
-    def setdefault(self, name: str, default: Any, /) -> Any:
-        self._touch()
-        return self._cells.setdefault(name, default)
+        stored = self.cells.get(self.cell)
+        if stored is None or not self.is_alive(stored[0]):
+            return default
+        if self.refresh_on_read:
+            self.write(stored[1])
+        return stored[1]
 
     def pop(self, name: str, default: Any, /) -> Any:
-        self._cells.pop(self._stamp, None)
-        return self._cells.pop(name, default)
+        return self.cells.pop(self.cell, default)
 
     def __getitem__(self, name: str, /) -> Any:
-        if self._refresh_on_read:
-            self._touch()
-        return self._cells[name]
+        return self.get(name)
 
     def __setitem__(self, name: str, value: Any, /) -> None:
-        self._touch()
-        self._cells[name] = value
+        self.write(value)
 
     def __contains__(self, name: object, /) -> bool:
-        return name in self._cells
+        stored = self.cells.get(self.cell)
+        return stored is not None and self.is_alive(stored[0])
 
 
 Cells: TypeAlias = dict[str, Any] | TtlCells
 """The state of a key by name, as handles on state use it."""
+
+
+def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: int) -> int | None:
+    """Takes away what has expired of a state; returns when to look again, or None if nothing is left."""
+    cell = timer.name + _SUFFIXES[domain]
+    stored = cells.get(cell)
+    if stored is None:
+        return None
+    expired = now - timer.millis  # what was written then, or before
+    left: Any
+    if type(stored) is dict:
+        left = {key: entry for key, entry in stored.items() if entry[0] > expired}
+        times = [written for written, _ in left.values()]
+    elif isinstance(stored, (GrowingList, StoredList)):
+        entries = list(stored)
+        left = GrowingList(entry for entry in entries if entry[0] > expired)
+        times = [written for written, _ in left]
+        if len(left) == len(entries):
+            left = stored  # with its parts that lie in storage
+    else:
+        left = stored
+        times = [stored[0]] if stored[0] > expired else []
+    if not times:
+        del cells[cell]
+        return None
+    cells[cell] = left
+    first: int = min(times) + timer.millis
+    last: int = max(times) + timer.millis
+    return min(max(first, now + timer.millis // _CLEAN_UPS), last, MAX_TIMESTAMP)

@@ -26,6 +26,7 @@ from windrow.windows import (
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
@@ -59,6 +60,7 @@ class WindowOperator(KeyedOperator):
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
         self.process = node.function.process
+        self._kind = node.element_type
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
@@ -233,7 +235,9 @@ class WindowOperator(KeyedOperator):
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
         live = key_state.live
-        if not self._are_sessions:
+        if self._are_sessions and len(live) >= MANY_SESSIONS and isinstance(live, list):
+            live = key_state.live = LiveSessions(live)
+        if isinstance(live, list) and not self._are_sessions:
             result, merges = add_window(live, window, self.merging)
         elif live:
             result, merges = add_session(live, window)
@@ -433,7 +437,7 @@ class WindowOperator(KeyedOperator):
         context = self._window_context.at(window, entry, key_state.state)
         results = self.process.process(key, context, elements)
         if results is not None:
-            for result in records_of(results):
+            for result in records_of(results, self._kind):
                 collect(result, timestamp)
 
     # Cleanup

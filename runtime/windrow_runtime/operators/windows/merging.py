@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from windrow.windows import MergingWindowAssigner, TimeWindow, Window
+from windrow_runtime.operators.state.live_sessions import LiveSessions
 
 # Any in this module: assigners of elements of every type.
 
@@ -44,13 +45,18 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
     return result, merged
 
 
-def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
+def add_session(
+    live: list[TimeWindow] | LiveSessions, window: TimeWindow
+) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
     """Adds a session to the live ones of a key, with the result of :func:`add_window`.
 
     Sessions never touch each other, so a new one merges with all that it meets, and with no other.
     """
     start, end = window
-    met = [known for known in live if known[0] <= end and start <= known[1]]
+    if isinstance(live, LiveSessions):
+        met = live.touching(start, end)
+    else:
+        met = [known for known in live if known[0] <= end and start <= known[1]]
     if not met:
         live.append(window)
         return window, []
@@ -60,6 +66,9 @@ def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow,
     if met[0] == (start, end):
         return met[0], []
     into = TimeWindow(start, end)
+    if isinstance(live, LiveSessions):
+        live.replace(met, into)
+        return into, [Merged(into, met)]
     live[live.index(met[0])] = into
     for known in met[1:]:
         live.remove(known)

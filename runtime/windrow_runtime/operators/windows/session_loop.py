@@ -2,7 +2,8 @@
 
 A session that has not fired is three items of a list, its start, its end and its contents, without an entry, a timer
 and a window for each: see :attr:`OperatorState.sessions`. An element behind the watermark that meets none of these, and
-one that meets a session of the general operator, is handed to that, and all sessions of its key are with it.
+one that meets a session of the general operator, is handed to that, and all sessions of its key are with it. So is a
+key with many sessions, which the general operator finds by their time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
 from windrow_runtime.operators.state.model import NOTHING, KeyState
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
@@ -30,6 +32,7 @@ from windrow_runtime.operators.windows.shape import GapWindows
 _SAMPLE: Final = 64
 _AT_ONCE: Final = 64  # more elements of a key are less often in one session
 _START, _END, _CONTENTS, _ITEMS = range(4)  # the places of a session's items, and how many there are
+_MOST_ITEMS: Final = MANY_SESSIONS * _ITEMS
 _NO_SESSIONS: Final[list[Any]] = []
 """The sessions of a key that has none; never written to."""
 
@@ -85,6 +88,9 @@ class SessionLoopOperator(PartialsOperator):
                 held = sessions.get(key, _NO_SESSIONS)
                 if len(held) == _ITEMS:
                     place = 0 if held[_START] <= end and timestamp <= held[_END] else -1
+                elif len(held) >= _MOST_ITEMS:
+                    self._take_generally(key, value, timestamp)
+                    continue
                 else:
                     place = self._place_in(held, key, timestamp, end, value)
                 if place < 0:
@@ -123,11 +129,12 @@ class SessionLoopOperator(PartialsOperator):
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
             # Each accumulator is a session, which merges with those of its key that it touches.
-            if keyed and self._is_general(key, start, end):
+            held = self.state.sessions.get(key)
+            has_many = held is not None and len(held) >= _MOST_ITEMS
+            if has_many or (keyed and self._is_general(key, start, end)):
                 self.open_sessions(key)
                 self.merge_session(key, TimeWindow(start, end), more)
                 continue
-            held = self.state.sessions.get(key)
             if held is None:
                 self.state.sessions[key] = [start, end, more]
                 continue
@@ -172,7 +179,9 @@ class SessionLoopOperator(PartialsOperator):
         if key_state is None or not key_state.live:
             return False
         # Elements that are kept themselves are numbered, all of a key in one place.
-        return self.contents.keeps_values or any(it.start <= end and start <= it.end for it in key_state.live)
+        if self.contents.keeps_values or len(key_state.live) >= MANY_SESSIONS:
+            return True
+        return any(it.start <= end and start <= it.end for it in key_state.live)
 
     def _take_behind(self, key: Hashable, value: Any, timestamp: int, end: int) -> None:
         """Takes an element behind the watermark whose window meets no session."""
@@ -217,6 +226,8 @@ class SessionLoopOperator(PartialsOperator):
         if key in self.state.keys:
             return None
         held = self.state.sessions.get(key, _NO_SESSIONS)
+        if len(held) >= _MOST_ITEMS:
+            return None
         met = [at for at in range(0, len(held), _ITEMS) if held[at] <= last + gap and least <= held[at + _END]]
         # Elements within one gap meet each other; those that meet the session as it is need not.
         if not met and last - least <= gap and first + gap > self._frontier:

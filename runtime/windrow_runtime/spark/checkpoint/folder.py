@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgum
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology, source_of
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
@@ -22,11 +23,15 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.worker import current_batch
 
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line only wakes the query."""
+
+_OWNER_ALONE: Final = 0o700
+"""Elements and state are in a checkpoint, so others of the machine neither read nor change it."""
 
 # Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
 
@@ -116,6 +121,7 @@ class Checkpoint:
         self._spark = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self._spark)
         self.plan = StoredFile(path / "plan", Description)
+        self.streams = StoredFile(path / "streams", StoredStreams)  # which stream leads where in the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
         self.end_mark = EndMark(path / "end-of-stream-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
@@ -133,7 +139,10 @@ class Checkpoint:
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
-        """Opens the checkpoint in a folder; makes a missing folder, and refuses one that Spark could not read."""
+        """Opens the checkpoint in a folder; makes a missing folder, and refuses one that Spark could not read.
+
+        A folder in which no run has begun becomes one that its owner alone may read.
+        """
         text = os.fspath(path)
         local = local_path(text)
         if local is None:
@@ -144,9 +153,15 @@ class Checkpoint:
             )
         folder = Path(local)
         as_read_path(folder)  # refuses a path that Spark cannot read
+        checkpoint = Checkpoint(folder, inside=inside)
         with checkpoint_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        return Checkpoint(folder, inside=inside)
+            if inside and not folder.parent.exists():
+                folder.parent.mkdir(mode=_OWNER_ALONE, parents=True)  # Spark keeps the state there
+            folder.mkdir(mode=_OWNER_ALONE, parents=True, exist_ok=True)
+            if not checkpoint.plan.path.exists():
+                with suppress(PermissionError):  # another user's folder stays as that user made it
+                    folder.chmod(_OWNER_ALONE)
+        return checkpoint
 
     @staticmethod
     def in_query_folder(path: str | os.PathLike[str] | None) -> Checkpoint:

@@ -25,6 +25,12 @@ _HEAD: Final = 2
 _GONE: Final = "it is gone"
 _BEGUN: Final = f"{_GONE}, and batches have run"
 _COMPACT: Final = ".compact"
+_UUID: Final = "[0-9a-f]+(-[0-9a-f]+)*"
+# A file of a log is written under a name with an identity, and has a checksum beside it.
+_UNFINISHED: Final = re.compile(
+    rf"\.(\d{{1,18}}|metadata)\.{_UUID}\.tmp|\.\.(\d{{1,18}}|metadata)\.{_UUID}\.tmp\.crc", re.ASCII
+)
+_CHECKSUM: Final = re.compile(r"\.(\d{1,18}|metadata)\.crc", re.ASCII)
 _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
 
@@ -164,13 +170,16 @@ def clear_leftovers(spark: Path) -> None:
 
     Spark refuses to begin a query if it finds such a file; so until a batch is planned, the preparations for the
     first one go, too. The identity of the query stays, and so do the notes of sources: Kafka's first offsets are to be
-    those of the first start.
+    those of the first start. Nothing is removed behind a link, nor under another name than Spark gives to such files.
     """
     with checkpoint_errors(spark):
+        for log in (spark / name for name in (*_LOGS, "state")):
+            if log.is_symlink():
+                raise damaged_file(log, "it is a link")
         for log in (spark / name for name in _LOGS):
             checksums = {f".{number}.crc" for number in file_numbers(log)}
             for file in log.glob(".*"):
-                if file.name not in checksums:
+                if file.name not in checksums and _is_leftover(file.name):
                     file.unlink(missing_ok=True)
         if any(file_numbers(spark / name) for name in _LOGS):
             return
@@ -183,8 +192,12 @@ def clear_leftovers(spark: Path) -> None:
         try:
             _IDENTITY.decode(_bytes_of(spark / "metadata") or b"")
         except (ValueError, RecursionError):
-            for file in [*spark.glob("metadata"), *spark.glob(".metadata.*")]:
+            for file in [*spark.glob("metadata"), *filter(lambda file: _is_leftover(file.name), spark.glob(".*"))]:
                 file.unlink()
+
+
+def _is_leftover(name: str) -> bool:
+    return _UNFINISHED.fullmatch(name) is not None or _CHECKSUM.fullmatch(name) is not None
 
 
 def _bytes_of(file: Path) -> bytes | None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from operator import index
 from pathlib import Path
 from typing import Annotated, Final, Generic, TypeVar
@@ -21,7 +20,7 @@ import msgspec
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import checksum, read_whole, write_whole
 
 T = TypeVar("T")
 
@@ -30,7 +29,6 @@ StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
 
 _VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
-_CHECKSUM_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class StoredFile(Generic[T]):
         """Returns the content of the file; None: there is no file. Refuses one that was changed."""
         with checkpoint_errors(self.path.parent):
             try:
-                head, _, body = self.path.read_bytes().partition(b"\n")
+                head, _, body = read_whole(self.path).partition(b"\n")
             except FileNotFoundError:
                 return None
         written = _HEAD.fullmatch(head)
@@ -71,8 +69,7 @@ class StoredFile(Generic[T]):
             raise damaged_file(self.path, f"{error}") from error
 
     def _head(self, body: bytes) -> bytes:
-        checksum = blake2b(self.path.name.encode() + b"\n" + body, digest_size=_CHECKSUM_BYTES)
-        return f"windrow v{_VERSION} {checksum.hexdigest()}".encode()
+        return f"windrow v{_VERSION} {checksum(self.path.name, body)}".encode()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
@@ -17,11 +17,16 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, state_ids, step_changes, step_shape
+from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
+_MOVED_HINT: Final = (
+    "put each stream where it was; if the change is meant, and what is stored goes with it, say so once: "
+    "SparkRunner(accept_changes=[...]) with the ids or names of these steps"
+)
 _TURNED_OFF: Final = DeclinedError("columns are turned off")
 
 
@@ -57,15 +62,19 @@ def resume(
     time: str,
     wanted: Parallelism,
     forms: Mapping[str, PlanForm] | None = None,
+    accepted: Collection[str] = (),
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
     kind of time by which the query runs cannot change, nor the parallelism. Without forms no step runs on columns.
+    ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
     """
+    check_accepted(topology, accepted)
     forms = forms or {}
     names = state_ids(topology)
     shapes = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
+    streams = streams_of(topology, names)
     stored = checkpoint.description()
     if stored is None:
         for step, form in forms.items():
@@ -75,20 +84,24 @@ def resume(
         checkpoint.plan.write(stored)
     else:
         _check_parallelism(stored, wanted, checkpoint)
-        changes = "; ".join(_changes(stored, topology, time, names, shapes, forms))
-        if changes:
+        changes = list(_changes(stored, topology, time, names, shapes, forms))
+        before = checkpoint.streams.read()  # None: an older version wrote the checkpoint
+        moved = [] if before is None else list(stream_changes(before, streams, topology, names, accepted))
+        if changes or moved:
             raise IncompatibleStateError(
                 "the checkpoint belongs to another plan",
-                given=changes,
-                expected="steps that can read what is stored",
+                given="; ".join((*changes, *moved)),
+                expected="steps that can read what is stored, and take what they took",
                 where=str(checkpoint.path),
-                hint=_HINT,
+                hint=_HINT if changes else _MOVED_HINT,
             )
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if steps != stored.steps:
             # The next run has to read the state that this one stores.
             stored = replace(stored, steps=steps)
             checkpoint.plan.write(stored)
+    if checkpoint.streams.read() != streams:
+        checkpoint.streams.write(streams)
     return StoredPlan(
         KeyGroups.balanced(stored.partitions, stored.groups),
         bytes.fromhex(stored.fingerprint),

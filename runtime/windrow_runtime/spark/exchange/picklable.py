@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
-import functools
 import pickle
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from inspect import get_annotations
-from itertools import islice
-from types import FunctionType, GeneratorType, MethodType
+from types import GeneratorType
 from typing import Any, Final, NewType, TypedDict
 
 import msgspec
@@ -27,11 +25,9 @@ from typing_extensions import is_typeddict
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
-from windrow.plan.closures import closure_of
 from windrow_runtime.codecs.records import forget_msgspec, struct_fields
-from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow
+from windrow_runtime.operators.culprits import IN_OPEN, refuse_unsendable
 from windrow_runtime.operators.errors import first_line, shortened
-from windrow_runtime.operators.named_classes import codes_of
 
 # Any throughout this module: classes of the user's.
 
@@ -182,38 +178,11 @@ class _Slots:
         return (helper,)
 
 
-# Any in this module: functions of the user's may hold objects of any type.
-
-_DEEPEST: Final = 20
-_ITEMS: Final = 1_000
-_IN_OPEN: Final = (
-    "make it in open() of a function class, such as MapFunction, which each worker calls: "
-    "self.it = ...; open files, connections and locks belong there"
-)
-
-
 def check_picklable(
-    step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = _IN_OPEN
+    step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = IN_OPEN
 ) -> None:
     """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers."""
-    for part in parts:
-        error = _failure(part)
-        if error is None:
-            continue
-        path, culprit, reason = _find(part, error)
-        kind = type(culprit)
-        on_driver = kind.__module__.startswith("pyspark.")
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        way = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
-        raise UnsupportedOperationError(
-            f"{what} cannot be sent to Spark's workers",
-            given=f"{way}a {name}: {first_line(reason)}",
-            expected="functions and objects that can be pickled, with all variables that they use",
-            where=step.where,
-            hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
-            if on_driver
-            else hint,
-        ) from None
+    refuse_unsendable(step, parts, what, hint, failure=_failure)
 
 
 def check_sendable(values: Iterable[object], where: str | None) -> None:
@@ -239,51 +208,3 @@ def _failure(value: object) -> Exception | None:
     except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
         return error
     return None
-
-
-def _find(value: object, error: Exception) -> tuple[list[str], object, Exception]:
-    """Returns the innermost value that cannot be pickled, with the names that lead to it."""
-    path: list[str] = []
-    seen = {id(value)}
-    while len(seen) < _DEEPEST:
-        for name, part in _held_by(value):
-            failure = None if id(part) in seen else _failure(part)
-            if failure is not None:
-                value, error = part, failure
-                seen.add(id(part))
-                path.extend([name] if name else [])
-                break
-        else:
-            break
-    return path, value, error
-
-
-def _held_by(value: Any) -> Iterator[tuple[str, object]]:
-    """Yields the objects that a value holds, each with the name that leads to it, empty if the user wrote none."""
-    if isinstance(value, FunctionType):
-        yield from _variables_of(value)
-    elif isinstance(value, functools.partial):
-        yield "", value.func
-        yield from (("", argument) for argument in value.args)
-        yield from value.keywords.items()
-    elif isinstance(value, MethodType):
-        yield "self", value.__self__
-        yield "", value.__func__
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((f"[{place}]", item) for place, item in enumerate(islice(value, _ITEMS)))
-    elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in islice(value.items(), _ITEMS))
-    elif isinstance(value, type):
-        yield from vars(value).items()
-    elif not is_foreign(type(value)):
-        own = not is_of_windrow(type(value).__module__)
-        yield from ((f"self.{name}" if own else "", part) for name, part in attributes_of(value).items())
-        yield "", type(value)
-
-
-def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
-    yield from closure_of(function).items()
-    for code in codes_of(function.__code__):
-        yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
-    yield from (("", default) for default in function.__defaults__ or ())
-    yield from (function.__kwdefaults__ or {}).items()

@@ -39,6 +39,8 @@ def quiet_session(builder: Any) -> SparkSession:
     _quiet.add(session.sparkContext.applicationId)
     # py4j logs an error of windrow's functions before Spark gets it.
     logging.getLogger("py4j.clientserver").addFilter(_is_news)
+    # It logs Ctrl-C by the root logger, once for its own call and once for the one that PySpark's handler makes within.
+    logging.getLogger().addFilter(_is_no_interruption)
     return session
 
 
@@ -90,3 +92,23 @@ def _has_own_log4j() -> bool:
 def _is_news(record: logging.LogRecord) -> bool:
     """Returns whether a log record of py4j's has an error that the runner does not raise."""
     return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    """Returns whether a log record is none of those with which py4j tells that Ctrl-C interrupted a call of Java."""
+    if not isinstance(record.msg, str) or not record.msg.endswith("while sending command.") or record.exc_info is None:
+        return True
+    error = record.exc_info[1]
+    # The handler's call fails, as it comes within another one that waits for its answer.
+    return not (interrupted_by(error) or any("reentrant call" in str(link) for link in _chain(error)))
+
+
+def interrupted_by(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Returns the Ctrl-C because of which an exception was raised; None: there was none."""
+    return next((link for link in _chain(error) if isinstance(link, KeyboardInterrupt)), None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from windrow.errors import UnsupportedOperationError
+from windrow_runtime.spark.quiet import QuietFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Interrupted(Exception):  # noqa: N818  no error: the next start runs the batch
+class Interrupted(QuietFailure):
     """Raised in ``foreachBatch`` when the query is stopped in the middle of a batch.
 
     Spark recognises by this text that the batch ended because its query was stopped, and not because it failed. The
@@ -50,6 +51,11 @@ class BatchGate:
         """Returns whether the query is being stopped."""
         return self._stopping.is_set()
 
+    @property
+    def is_entered_here(self) -> bool:
+        """Returns whether this thread writes a batch."""
+        return self._thread == threading.get_ident()
+
     def enter(self, batch: int, spark: SparkSession) -> None:
         """Lets a batch begin its work, or waits until the query is stopped and raises :class:`Interrupted`."""
         with self._lock:
@@ -79,7 +85,7 @@ class BatchGate:
         gives the number of the last batch that Spark has planned; -1: none.
         """
         with self._lock:
-            if self._thread == threading.get_ident():
+            if self.is_entered_here:
                 raise UnsupportedOperationError(
                     "a sink cannot wait for the end of the batch that it writes",
                     given=f"a graceful stop or a drain within batch {self._begun}",

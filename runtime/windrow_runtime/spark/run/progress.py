@@ -21,6 +21,7 @@ import msgspec
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.watermarks import TimestampScale
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.exchange.facts import (
@@ -274,9 +275,11 @@ class Reporter:
         self._spooled = spooled
         self._newest = -1
         self._lock = threading.Lock()
+        self._scale = TimestampScale(topology)
 
     def report(self, progress: PipelineProgress) -> None:
         """Report on a batch. Errors of the user's function are logged: a report does not stop the pipeline."""
+        self._scale.check({identifier: step.watermark for identifier, step in progress.steps.items()})
         if _LOG.isEnabledFor(logging.INFO):
             _LOG.info(self._line(progress))
         if self._on_progress is None:

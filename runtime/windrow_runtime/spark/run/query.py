@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkPicklingError, StreamingQueryException
 from pyspark.sql import DataFrame
@@ -18,6 +18,7 @@ from windrow_runtime.operators.outcome import PipelineResult, secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -25,6 +26,7 @@ from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
+from windrow_runtime.spark.run.aside import Aside, Ending, JobCalls, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.session import (
@@ -48,6 +50,9 @@ _POLL_SECONDS: Final = 0.05
 _INITIAL_POLL_SECONDS: Final = 0.005
 _PATIENCE_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 4
+_A_MOMENT_SECONDS: Final = 0.001
+
+T = TypeVar("T")
 
 
 class Query:
@@ -79,6 +84,10 @@ class Query:
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()
         self._failure: WindrowError | None = None
+        self._started: StreamingQuery | None = None
+        self._is_broken_off = False
+        self._is_closing = False
+        self._ending: Ending | None = None
         self._written = _writer_sink(lowered)
         spooled = None
         if is_connect(lowered.spark):
@@ -104,8 +113,72 @@ class Query:
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}), self._secrets)
 
+    def attend(self, work: Callable[[], T]) -> T:
+        """Returns the result of some work with the query, which runs aside while this thread waits.
+
+        If this thread is interrupted, by Ctrl-C or by whatever else raises an exception here, the query is ended.
+        """
+        if self._gate.is_entered_here:
+            # A sink calls this. It is refused, unless it breaks the batch off.
+            return work()
+        call = Aside(work, self.lowered.spark)
+        try:
+            call.start()
+            call.wait()
+        except BaseException as error:
+            self.end(error, call)
+            raise
+        return call.result()
+
+    def end(self, error: BaseException, call: Aside[Any] | None = None) -> None:
+        """End the query because of an exception, then close the outputs, and then let the lock go, in this order.
+
+        No further exception changes the order. ``call`` is work that goes on meanwhile, and may start the query anew
+        until it sees that the query was broken off.
+        """
+        self._is_broken_off = True
+        if self._ending is not None:
+            return  # an exception came through several blocks
+
+        def end() -> None:
+            while True:
+                if self._started is not None:
+                    self.kill(self._started)
+                if call is None or call.is_over(_POLL_SECONDS):
+                    break
+            # The work may have started it as it was told.
+            if self._started is not None:
+                self.kill(self._started)
+
+        self._ending = Ending(end, self.close, self._place)
+        self._ending.close(error)
+
+    @property
+    def is_ending(self) -> bool:
+        """Returns whether the query was told to end, and may still be at work, or its outputs are not closed yet."""
+        return self._is_closing or (self._ending is not None and self._ending.is_pending)
+
+    def close(self) -> None:
+        """Close the outputs of a query that has ended, then let its lock go. It does nothing the second time."""
+        self._is_closing = True
+        try:
+            self.opened.close()
+        finally:
+            self._is_closing = False
+
+    def check_lock(self) -> None:
+        """Refuse to go on where the checkpoint may be another run's."""
+        if self._is_broken_off or not self.lock.is_live():
+            raise UnsupportedOperationError(
+                "the pipeline was stopped, and its checkpoint is free for other runs",
+                given=self.lowered.pipeline.name,
+                expected="a pipeline that runs",
+                hint="run(pipeline) with the same checkpoint goes on, and drains",
+            )
+
     def _start(self, **trigger: str | bool) -> StreamingQuery:
         """Starts the query with a trigger of Spark's."""
+        self.check_lock()
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
@@ -114,12 +187,18 @@ class Query:
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
                 query: StreamingQuery = writer.trigger(**trigger).start()
-                # Its sources read the settings of the session, too, and are made in some milliseconds. One that is made
-                # later has the session's own settings, and is slower, not wrong.
-                patience = time.monotonic() + _PATIENCE_SECONDS
-                while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
-                    time.sleep(_INITIAL_POLL_SECONDS)
-                self.reporter.watch(query)
+                self._started = query
+                try:
+                    # Its sources read the settings of the session, too, and are made in some milliseconds. One that is
+                    # made later has the session's own settings, and is slower, not wrong.
+                    patience = time.monotonic() + _PATIENCE_SECONDS
+                    while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
+                        time.sleep(_INITIAL_POLL_SECONDS)
+                    self.reporter.watch(query)
+                    self.check_lock()
+                except BaseException:
+                    self.kill(query)
+                    raise
         return query
 
     def _free_name(self) -> str:
@@ -189,6 +268,7 @@ class Query:
             self._run_until(lambda query: self._has_idled(query, after=planned))
         else:
             self.wait(self._start(availableNow=True))
+            self.check_lock()
 
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
         """Run over the elements that the sources have now until a condition holds or the query ends, and stop it.
@@ -201,6 +281,7 @@ class Query:
         except BaseException:
             self.kill(query)
             raise
+        self.check_lock()
         if not ended:
             self.stop(query)
 
@@ -244,9 +325,13 @@ class Query:
         self.kill(query)
 
     def kill(self, query: StreamingQuery) -> None:
-        """Stop a query at once. A batch that is under way is run again by the next run, under its number."""
+        """Stop a query at once, and wait for its end.
+
+        A batch that is under way is run again by the next run, under its number.
+        """
         self._gate.release()
         query.stop()
+        wait_for_tasks(self.lowered.spark, str(query.runId))
 
     def _wait_until(self, query: StreamingQuery, condition: Callable[[], bool]) -> bool:
         """Wait for a condition, or for the end of a query; returns whether the query has ended."""
@@ -284,6 +369,15 @@ class Query:
             raise failure from failure.__cause__
         return ended is not False
 
+    def has_ended(self, query: StreamingQuery) -> bool:
+        """Returns whether no batch of a query runs any more. Spark calls it inactive as soon as it is told to stop."""
+        if query.isActive:
+            return False
+        try:
+            return query.awaitTermination(_A_MOMENT_SECONDS) is not False  # type: ignore[arg-type]  # as in wait
+        except StreamingQueryException:
+            return True
+
     def counted(self) -> Results:
         """Returns the results so far; raises an error if Spark writes a sink by itself, so that nobody counts."""
         if self._written is not None:
@@ -318,12 +412,28 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.spark, sinks)
-    outputs = open_outputs(driver_sinks(sinks), query)
-    with closing_outputs(outputs), claim_folders(sinks, query, begins=True):
+    calls = JobCalls(lowered.spark, f"windrow {query}")
+    with OwnStack() as opening:
+        claims = opening.enter_context(ExitStack())  # let go behind the outputs
+        outputs = open_outputs(driver_sinks(sinks), query)
+        opening.enter_context(closing_outputs(outputs))
+        claims.enter_context(claim_folders(sinks, query, begins=True))
+        opened = opening.pop_all()
+    try:
         progress = ProgressKeeper(lowered.watched(), None)
-        write = BatchWriter(lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs)
+        write = BatchWriter(
+            lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
+        )
         with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
             write(lowered.frame, JOB_BATCH)
+    except BaseException as error:
+        # What came from outside is no failure of Spark's.
+        interruption = calls.interruption or error
+        Ending(calls.end, opened.close, f"pipeline {pipeline.name!r}").close(interruption)
+        if interruption is not error:
+            raise interruption from None
+        raise
+    opened.close()
     report = results.latest_report()
     if report is not None:
         Reporter(pipeline.name, lowered.topology, on_progress).report(report)

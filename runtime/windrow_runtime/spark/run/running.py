@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
+from windrow_runtime.spark.run.aside import aside
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.query import Query
 
@@ -80,15 +81,15 @@ class RunningPipeline:
         """Returns whether the pipeline runs or drains."""
         active = self._uses_checkpoint()
         if not active:
-            self._query.opened.close()
+            self._query.close()
         return active
 
     def _uses_checkpoint(self) -> bool:
         over = self._drain_over
-        if over is not None and not over.is_set():
+        if (over is not None and not over.is_set()) or self._query.is_ending:
             return True
         try:
-            return bool(self._streaming_query.isActive)
+            return not self._query.has_ended(self._streaming_query)
         except Exception:
             # The session was stopped, and its queries with it; the type of this error depends on the kind of session.
             return False
@@ -100,7 +101,7 @@ class RunningPipeline:
             yield
         finally:
             if not self._uses_checkpoint():
-                self._query.opened.close()
+                self._query.close()
 
     @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
@@ -116,7 +117,8 @@ class RunningPipeline:
             WindrowError: If the pipeline failed. A failed drain raises its error where it was called.
         """
         with self._released_at_end():
-            if not self._query.wait(self._streaming_query, timeout_seconds):
+            # The pipeline goes on if this is interrupted.
+            if not aside(lambda: self._query.wait(self._streaming_query, timeout_seconds)):
                 return False
             over = self._drain_over
             return over is None or over.wait(timeout_seconds)
@@ -128,6 +130,10 @@ class RunningPipeline:
         Raises:
             WindrowError: If the pipeline failed, as :meth:`await_termination`.
         """
+        aside(self._process_available)
+        self._query.reporter.flush()
+
+    def _process_available(self) -> None:
         if self._query.lowered.by_clock:
             # Spark would wait for ever: such a query always has another batch to run.
             self._query.wait_idle(self._streaming_query)
@@ -136,11 +142,12 @@ class RunningPipeline:
                 self._streaming_query.processAllAvailable()
             except StreamingQueryException:
                 self._query.wait(self._streaming_query)
-        self._query.reporter.flush()
 
     @short_tracebacks
     def stop(self, *, graceful: bool = True) -> PipelineResult:
         """Stop the pipeline. A later run with the same checkpoint goes on from there.
+
+        If it is interrupted, as by Ctrl-C, the batch is broken off as without ``graceful``.
 
         Args:
             graceful: Whether the batch that is under way is finished and committed first; no other batch does any
@@ -153,12 +160,10 @@ class RunningPipeline:
             WindrowError: If it failed before, or fails in that batch. Not raised without ``graceful``.
             UnsupportedOperationError: If a sink calls it: the batch cannot wait for its own end.
         """
-        # The query goes on if a sink called this, or if the caller was interrupted.
+        end = self._query.stop if graceful else self._query.kill
+        # The query goes on if a sink called this.
         with self._released_at_end():
-            if graceful:
-                self._query.stop(self._streaming_query)
-            else:
-                self._query.kill(self._streaming_query)
+            self._query.attend(lambda: end(self._streaming_query))
         return self._query.result()
 
     @short_tracebacks
@@ -168,20 +173,26 @@ class RunningPipeline:
         The batch that is under way is finished first. Elements that arrive while the pipeline drains may still be
         taken, by the batch with which the stream ends, or are left alone; none is dropped as late. Windows and
         timers in processing time that are not due do not fire. The checkpoint is at its end then and cannot be used
-        again. Where a drain fails, ``SparkRunner.run(pipeline)`` with the same checkpoint finishes it.
+        again. Where a drain fails or is interrupted, ``SparkRunner.run(pipeline)`` with the same checkpoint finishes
+        it.
 
         Returns:
             The collected elements and the counts since the start.
 
         Raises:
             WindrowError: As :meth:`stop`.
-            UnsupportedOperationError: As :meth:`stop`.
+            UnsupportedOperationError: As :meth:`stop`, and if it was stopped before.
         """
-        self._drain_over = threading.Event()
-        with self._released_at_end():
+        over = self._drain_over = threading.Event()
+
+        def drain() -> None:
             try:
                 self._query.stop(self._streaming_query)
+                self._query.check_lock()
                 self._query.drain()
             finally:
-                self._drain_over.set()
+                over.set()
+
+        with self._released_at_end():
+            self._query.attend(drain)
         return self._query.result()

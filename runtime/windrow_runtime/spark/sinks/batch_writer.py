@@ -5,11 +5,12 @@ from __future__ import annotations
 import atexit
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from windrow.errors import Location
 from windrow.plan import Step
@@ -35,6 +36,10 @@ from windrow_runtime.spark.worker import batch_tag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from windrow_runtime.spark.run.aside import JobCalls
+
+T = TypeVar("T")
+
 # Any in this module: elements of every type.
 
 
@@ -59,6 +64,7 @@ class BatchWriter:
     keeper: ClockKeeper | None = None
     note: BatchNote | None = None  # of the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
+    calls: JobCalls | None = None  # of a batch job; a streaming query calls this in a thread that no signal reaches
 
     def __post_init__(self) -> None:
         self._facts: list[Count] = []
@@ -88,6 +94,9 @@ class BatchWriter:
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
+    def _run(self, action: Callable[[], T]) -> T:
+        return action() if self.calls is None else self.calls.run(action)
+
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
         """Writes a batch that has sinks for Spark, too: it is persisted, since several of Spark's actions read it."""
         kept = frame.persist()
@@ -95,9 +104,10 @@ class BatchWriter:
             names, present = self._write_driver_sinks(kept, batch)
             for number, step in self._by_spark.items():
                 if way_of(step) is SinkWay.SPARK_FILES:
-                    write_files(kept, self.query, batch, number, step, self.classes, has_rows=number in present)
+                    has_rows = number in present
+                    self._run(partial(write_files, kept, batch, number, step, self.classes, has_rows=has_rows))
                 elif number in present:
-                    write_kafka(kafka_rows(rows_of(kept, number), step, self.classes), step)
+                    self._run(partial(write_kafka, kafka_rows(rows_of(kept, number), step, self.classes), step))
         finally:
             kept.unpersist()
         return names
@@ -117,7 +127,7 @@ class BatchWriter:
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         values: defaultdict[int, list[Any]] = defaultdict(list)
-        for row in sorted(map(PackedRow._make, frame.collect()), key=attrgetter("number")):
+        for row in sorted(map(PackedRow._make, self._run(frame.collect)), key=attrgetter("number")):
             if row.kind == RowKind.PART:
                 names[row.target].append(bytes(row.payload))
             elif row.is_output and row.target in self._by_spark:

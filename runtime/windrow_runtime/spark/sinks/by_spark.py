@@ -1,18 +1,23 @@
-"""Lets Spark write some sinks from packed rows: files in other file systems, and columns that only Spark writes."""
+"""Lets Spark write file sinks in other file systems from packed rows.
+
+What a value looks like is decided by the encoders that write all other files: Spark's writers get their lines, and
+their columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow import DataStream, DataStreamSink, Pipeline
-from windrow.addresses.paths import BATCH_FOLDER, local_path
+from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX, local_path
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import SinkNode, Step
-from windrow.sinks import FileSink, JsonFileSink
+from windrow.sinks import FileSink, ParquetFileSink
+from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
@@ -21,23 +26,25 @@ from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import check_owner, file_sink_of, other_run
-from windrow_runtime.outputs.part_files import batch_of
+from windrow_runtime.outputs.file_sinks import file_sink_of, other_run
 from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.sinks.table import ColumnsSink, takes_columns
+from windrow_runtime.spark.sinks.table import ColumnsSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
-_TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-_BATCH_COLUMN: Final = "windrow_batch"
-"""The innermost folder of values in other file systems, where a batch that is run again replaces such folders."""
+_WRITER_SETTINGS: Final = {
+    # Spark's default is a form that Parquet has given up, with days and nanoseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Fields whose names differ by the case of letters are two columns.
+    "spark.sql.caseSensitive": "true",
+}
 
 
 @dataclass(frozen=True)
@@ -47,21 +54,26 @@ class Unpack:
     encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
     where: str
     classes: tuple[UserClass, ...]
-    kind: RecordType | None = None  # the type of the elements, where rows may have them as columns
+    kind: RecordType  # of the elements, which rows may have as columns
+    makes_lines: bool = False  # of all elements, those in columns too
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
-        schema = None if self.kind is None else arrow_schema(self.kind)
+        schema = arrow_schema(self.kind)
         encode = self.encoder()
         with failures_marked():
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
                 for kind, payload in zip(kinds, payloads, strict=True):
-                    if kind == RowKind.OUTPUT_COLUMNS:
+                    if kind == RowKind.OUTPUT_COLUMNS and not self.makes_lines:
                         rows = load_rows(payload, schema)
                     else:
+                        in_columns = kind == RowKind.OUTPUT_COLUMNS
+                        values = (
+                            decode_batch(load_rows(payload, schema), self.kind) if in_columns else load_values(payload)
+                        )
                         with field_errors(self.where):
-                            rows = encode(load_values(payload))
+                            rows = encode(values)
                     if rows.num_rows:
                         yield rows
 
@@ -71,7 +83,7 @@ def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[A
     import pyarrow as pa
 
     encoder = line_encoder(sink, kind)
-    assert encoder is not None, "sinks that take columns have no lines"
+    assert encoder is not None, "Parquet has no lines"
     header = [] if encoder.header is None else [encoder.header]
 
     def to_lines(values: Sequence[Any]) -> Any:
@@ -87,7 +99,7 @@ def _partition_encoder(sink: FileSink[Any], partitions: Partitions) -> Callable[
     import pyarrow as pa
 
     encoder = line_encoder(sink, partitions.rest)
-    assert encoder is not None, "sinks that take columns have no lines"
+    assert encoder is not None, "Parquet has no lines"
     names = ["value", *partitions.columns]
 
     def to_lines(values: Sequence[Any]) -> Any:
@@ -113,10 +125,10 @@ def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
         sink = sink_of(step)
         if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
             continue
-        below = [f"{BATCH_FOLDER}*"]
         partitions = partitions_of(step)
-        if partitions is not None:
-            below.append("/".join([*("*=*" for _ in partitions.fields), f"{_BATCH_COLUMN}=*"]))
+        above = () if partitions is None else ("*=*" for _ in partitions.fields)
+        # An earlier version wrote the other folders.
+        below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
         with engine_errors(step.where, sink.secrets):
             written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
         if written:
@@ -142,31 +154,20 @@ def are_of(numbers: Iterable[int]) -> str:
 
 
 def write_files(
-    frame: DataFrame, run: str, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
+    frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Write the elements of the file sink of a number in a batch of a run, with Spark's writers."""
+    """Write the elements of the file sink of a number in a batch, with Spark's writers."""
     sink = file_sink_of(step)
-    check_owner([step], run)
-    local = local_path(sink.path)
     try:
-        if local is None and sink.partition_by:
+        # Spark gives no program a way to rename or to delete there, so it writes in place.
+        if sink.partition_by:
             # What has no rows any more cannot be deleted there.
             if has_rows:
                 _write_folder(frame, number, step, sink.path, classes, batch)
-        elif local is None:
-            place = f"{sink.path}/{BATCH_FOLDER}{batch}"
-            # Spark gives no program a way to rename or to delete there, so it writes in place.
+        else:
+            place = f"{sink.path}/{BATCH_COLUMN}={batch}"
             if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
                 _write_folder(frame, number, step, place, classes)
-        elif has_rows:
-            folder = batch_of(sink, Path(local), batch)
-            folder.begin()
-            _write_folder(frame, number, step, folder.aside, classes)
-            check_owner([step], run)
-            folder.publish()
-        else:
-            # A batch that is run again may have no elements, though it had some before.
-            batch_of(sink, Path(local), batch).withdraw()
     except WindrowError:
         raise
     except Exception as error:
@@ -177,39 +178,49 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
+@contextmanager
+def _writer_settings(spark: SparkSession) -> Iterator[None]:
+    """Gives the session of a query, or of a job, the settings of a writer, while it writes."""
+    before = {name: spark.conf.get(name, None) for name in _WRITER_SETTINGS}
+    for name, value in _WRITER_SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)
+
+
 def _write_folder(
-    frame: DataFrame,
-    number: int,
-    step: Step,
-    place: str | Path,
-    classes: tuple[UserClass, ...],
-    batch: int | None = None,
+    frame: DataFrame, number: int, step: Step, place: str, classes: tuple[UserClass, ...], batch: int | None = None
 ) -> None:
     """Writes files into a folder of their own; into one with other batches, if the number of the batch is given."""
     sink = file_sink_of(step)
     path = as_spark_path(place)
     partitions = partitions_of(step)
-    if takes_columns(step):
-        columns = unpacked(frame, number, step, classes)
-    elif partitions is None:
-        to_lines = Unpack(partial(_line_encoder, sink, record_type(step.node.element_type)), step.where, classes)
-        columns = rows_of(frame, number).mapInArrow(to_lines, "value string")
-    else:
-        to_texts = Unpack(partial(_partition_encoder, sink, partitions), step.where, classes)
-        texts = ", ".join(f"{quoted(name)} string" for name in ("value", *partitions.columns))
-        columns = rows_of(frame, number).mapInArrow(to_texts, texts)
-    names = [] if partitions is None else partitions.columns
-    if batch is not None:
-        names, columns = [*names, _BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {_BATCH_COLUMN}")
-    writer = columns.write.mode("overwrite")
-    if names:
-        # Other folders stay: they have other batches.
-        mode = "static" if batch is None else "dynamic"
-        writer = writer.partitionBy(*names).option("partitionOverwriteMode", mode)
-    if not takes_columns(step):
-        writer.text(path)
-    elif isinstance(sink, JsonFileSink):
-        # Spark's default cuts timestamps to milliseconds.
-        writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
-    else:
-        writer.parquet(path)
+    kind = record_type(step.node.element_type)
+    with _writer_settings(frame.sparkSession):
+        if isinstance(sink, ParquetFileSink):
+            columns = unpacked(frame, number, step, classes)
+        elif partitions is None:
+            to_lines = Unpack(partial(_line_encoder, sink, kind), step.where, classes, kind, makes_lines=True)
+            columns = rows_of(frame, number).mapInArrow(to_lines, "value string")
+        else:
+            encoder = partial(_partition_encoder, sink, partitions)
+            to_texts = Unpack(encoder, step.where, classes, kind, makes_lines=True)
+            texts = ", ".join(f"{quoted(name)} string" for name in ("value", *partitions.columns))
+            columns = rows_of(frame, number).mapInArrow(to_texts, texts)
+        names = [] if partitions is None else partitions.columns
+        if batch is not None:
+            names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {BATCH_COLUMN}")
+        writer = columns.write.mode("overwrite")
+        if names:
+            # Other folders stay: they have other batches.
+            writer = writer.partitionBy(*names).option("partitionOverwriteMode", "dynamic")
+        if isinstance(sink, ParquetFileSink):
+            writer.parquet(path)
+        else:
+            writer.text(path)

@@ -3,7 +3,7 @@
 The last stage of a query writes them, as elements come, and upper levels send it their elements for such sinks. The
 driver makes all files of a batch visible at once: a worker writes a part file into a hidden folder, under a unique
 name, and sends the name to the driver in a row. The driver deletes the files whose names it did not get, such as those
-of a task that failed half-way, and renames the folder.
+of a task that failed half-way, and gives the others their places.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.batch_files import BatchFiles
 from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity
-from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, batch_of, part_of_task
-from windrow_runtime.outputs.partition_columns import Partitions, partitions_of
-from windrow_runtime.outputs.partitioned_batch import PartitionedBatch
+from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
+from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.outputs.registry import CustomOutput
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -50,9 +49,9 @@ class PartSink:
     kind: RecordType
     partitions: Partitions | None = None
 
-    def folder(self, batch: int) -> BatchFolder | PartitionedBatch:
-        """Returns the folder of the parts of a batch."""
-        return batch_of(file_sink_of(self.step), Path(self.path), batch)
+    def folder(self, batch: int) -> BatchFiles:
+        """Returns the parts of a batch."""
+        return BatchFiles(Path(self.path), batch, folder_columns(self.partitions))
 
     def task(self, batch: int) -> PartFile | PartitionedFiles:
         """Makes the part files of a task, in a worker."""
@@ -186,7 +185,7 @@ class PartWriter:
         file = self._task(sink)
         assert not isinstance(file, CustomOutput), "a sink of the user's own takes values"
         if rows.num_rows:
-            file.write_content(rows)
+            file.write_rows(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
         """Returns the names of the files that were made since the last call, for the driver, with their sinks."""

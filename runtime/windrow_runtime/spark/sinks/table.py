@@ -28,9 +28,6 @@ from windrow_runtime.outputs.registry import has_output, is_on_workers
 
 # Any in this module: sinks of elements of every type.
 
-_SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
-"""Types of fields that Spark has, and that Parquet files without Spark's metadata lose."""
-
 
 class ColumnsSink(Sink[Any]):
     """The end of a plan whose elements the user's own query takes as a DataFrame."""
@@ -49,7 +46,7 @@ class SinkWay(Enum):
     RESULTS = "the driver keeps them for the result of the run"
     OUTPUT = "an output writes them, on the driver"
     WORKERS = "the last stage of the query writes them as they come"
-    SPARK_FILES = "Spark writes them to files, behind the query's batch"
+    SPARK_FILES = "Spark writes them to another file system, behind the query's batch"
     KAFKA = "Spark writes them to a topic, behind the query's batch"
     QUERY = "Spark's own query writes them"
 
@@ -74,22 +71,20 @@ def way_of(step: Step) -> SinkWay:
 def takes_columns(step: Step) -> bool:
     """Returns whether the elements of a sink are written as columns, whoever writes them.
 
-    JSON is not where Spark's writer makes other JSON: null for a key that is absent, an object for a tuple or a number.
+    JSON is where that is faster and the lines are the same: a column of decimals forgets how many digits each has.
     """
     sink = sink_of(step)
     if isinstance(sink, JsonFileSink):
         root = record_type(step.node.element_type).root
-        return root.kind is Kind.RECORD and not root.may_lack_keys
+        return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL)
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 
 def _file(sink: FileSink[Any], step: Step) -> SinkWay:
-    if local_path(sink.path) is None:
-        _check_elsewhere(sink, step)
-    by_spark = isinstance(sink, JsonFileSink) and takes_columns(step)
-    if isinstance(sink, ParquetFileSink):
-        by_spark = record_type(step.node.element_type).root.contains(*_SPARKS_OWN)
-    return SinkWay.SPARK_FILES if by_spark or local_path(sink.path) is None else SinkWay.WORKERS
+    if local_path(sink.path) is not None:
+        return SinkWay.WORKERS
+    _check_elsewhere(sink, step)
+    return SinkWay.SPARK_FILES
 
 
 def _check_elsewhere(sink: FileSink[Any], step: Step) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
 from windrow_runtime.inputs.custom import CustomReads, Range
@@ -24,13 +25,7 @@ from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     from pyspark.sql.types import StructType
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ImportError:  # Spark 4.1, which asks for the latest offsets once for such a query
-        SupportsTriggerAvailableNow = object
 
 # Any in this module: offsets and elements of every type, and pyarrow has no types.
 
@@ -94,7 +89,6 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reads: CustomReads) -> None:
         self._reads = reads
         self._latest: dict[str, Any] | None = None
-        self._planned: dict[str, Any] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
         return {}  # the first offset that has a partition holds the partition's beginning
@@ -103,16 +97,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with failures_marked():
             self._latest = self._reads.latest()
 
-    def latestOffset(self, start: Any = None, limit: object = None) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         with failures_marked():
             latest = self._reads.latest() if self._latest is None else self._latest
-            # Spark 4.1 gives neither the offset at which the batch begins nor a limit for the batch.
-            known = self._planned if start is None else start
-            self._planned = self._reads.advance(known, latest, limited=start is not None)
-            if self._latest is not None and not self._reads.ranges(known, self._planned):
+            planned = self._reads.advance(start, latest)
+            if self._latest is not None and not self._reads.ranges(start, planned):
                 # Spark takes an offset that does not move for the end, and the run would be a success.
-                self._reads.check_end(self._planned, latest)
-            return self._planned
+                self._reads.check_end(planned, latest)
+            return planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with failures_marked():

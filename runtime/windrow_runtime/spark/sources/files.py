@@ -20,10 +20,11 @@ from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
+from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, spark_ddl, spark_names
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
+from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.checks import visible_below
+from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import (
     FileReader,
     ParquetReader,
@@ -87,8 +88,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
                 expected="a source without timezone=",
                 hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
             )
-        _check_columns(context, reader.kind, path)
-        return scan_rows(stream.schema(spark_ddl(reader.kind)).parquet(path), reader.kind, source.shown_path)
+        schema = _schema_read(context, reader.kind, path)
+        return scan_rows(stream.schema(schema).parquet(path), reader.kind, source.shown_path)
     records = reader.records
     kind = None if isinstance(reader, TextReader) else reader.kind
     if isinstance(records, LineRecords) and records.has_lines:
@@ -101,16 +102,23 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
     return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), kind=kind)
 
 
-def _check_columns(context: ScanContext, kind: RecordType, path: str) -> None:
-    """Checks the columns of the files that are there: Spark itself would give null for one that is missing."""
+def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
+    """Returns the schema with which Spark reads files, whose columns it would give as null where they are missing.
+
+    The files that are there are checked. Spark widens some of their columns itself; others are read as they are.
+    """
     from pyspark.errors import AnalysisException
 
     try:
-        schema = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
+        there = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
     except AnalysisException:
-        return  # no file yet
+        return spark_ddl(kind)  # no file yet
     with errors_at(f"{context.step.where}, {redact_address(path)}"):
-        check_spark_schema(schema, kind)
+        check_spark_schema(there, kind)
+    unmatched = unmatched_columns("a file", kind.columns, spark_names(there), any_case=True)
+    if unmatched is not None:
+        warn_of_header(unmatched.reason, f"{context.step.where}, {redact_address(path)}", context.step.node.location)
+    return as_stored(there, context.spark.createDataFrame([], spark_ddl(kind)).schema)
 
 
 # Mounted file systems

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from windrow.plan import Step
-from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.decoding import NO_FIELD, decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.files import SourceBatch
@@ -41,6 +41,7 @@ class Scan:
     # Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     kind: RecordType | None = None  # the type of the elements, where the columns of a batch are theirs
+    names: tuple[str, ...] | None = None  # those of the columns, where the frame numbers them
 
     def narrowed(self, columns: frozenset[str] | None) -> Scan:
         """Returns a scan that need not read other columns; None: all are needed."""
@@ -66,13 +67,32 @@ class ScanContext:
 
 
 def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
-    """Scans a DataFrame whose columns are those of the elements; malformed records have the origin."""
-    return Scan(frame, partial(_decode_rows, kind, origin), kind=kind)
+    """Scans a DataFrame whose columns are those of the elements; malformed records have the origin.
+
+    Spark finds columns by names in which a point, a backtick and the case of a letter mean something, so they are found
+    by their places here. Where no column is that of a field there is one all the same: Arrow counts rows by it.
+    """
+    from pyspark.sql import functions as f
+
+    wanted = {column.column for column in kind.columns}
+    places = [place for place, name in enumerate(frame.columns) if name in wanted]
+    numbered = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+    names = tuple([frame.columns[place] for place in places])
+    if places:
+        chosen = numbered.select(*(f"c{place}" for place in places))
+    else:
+        chosen, names = numbered.select(f.lit(0).alias("c")), (NO_FIELD,)
+    return Scan(chosen, partial(_decode_rows, kind, origin), kind=kind, names=names)
+
+
+def named(names: tuple[str, ...], batches: Iterator[Any]) -> Iterator[Any]:
+    """Gives the columns of Arrow batches the names that those of a scan have."""
+    for batch in batches:
+        yield batch.rename_columns(list(names))
 
 
 def _decode_rows(kind: RecordType, origin: str, batch: Any) -> SourceBatch:
     """Makes elements from the columns that the type names; files, and places in them, are not known."""
     found: list[MalformedRecord] = []
-    names = [column.column for column in kind.columns if column.column in batch.schema.names]
-    values = decode_batch(batch.select(names), kind, found.append)
+    values = decode_batch(batch, kind, found.append)
     return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in found])

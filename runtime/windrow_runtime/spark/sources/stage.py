@@ -22,6 +22,7 @@ from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.run.progress import WatermarkBounds
+from windrow_runtime.spark.sources.scan import named
 from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class SourceStage:
     end: EndMark | None = None  # says which batch ends the stream; None: it never ends
     # Makes the batches to decode, where those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    names: tuple[str, ...] | None = None  # those of the columns of batches; None: they have them
     targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
     sink_targets: tuple[SinkTarget, ...] = ()  # the sinks that do
     kind: RecordType | None = None  # the type of the elements; needed for such steps and sinks
@@ -73,6 +75,8 @@ class SourceStage:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
             given = batches if self.end is None else self.end.before_end(batches)
+            if self.names is not None:
+                given = named(self.names, given)
             register_classes(self.classes)
             if self.note is not None and (number := current_batch()) is not None:
                 self.note.note(number)

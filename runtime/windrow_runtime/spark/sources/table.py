@@ -20,17 +20,21 @@ from windrow.sources import (
     SocketSource,
     Source,
 )
+from windrow_runtime.codecs.arrow.decoding import NO_FIELD
 from windrow_runtime.codecs.record_type import Kind, record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema
-from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_names, spark_type
+from windrow_runtime.codecs.unmatched import unmatched_columns
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.outputs.file_sinks import write_whole
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
+from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.kafka import scan_topic
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
@@ -40,7 +44,7 @@ from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 # Any in this module: sources of elements of every type, DataFrames, which the language does not know, and pyarrow.
 
@@ -115,17 +119,42 @@ def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
     given: Any = source.dataframe
     with errors_at(context.step.where):
         check_spark_schema(given.schema, kind)
-    wanted = {column.column for column in kind.columns}
-    frame: DataFrame = given.select(*(name for name in given.columns if name in wanted))
-    if not frame.isStreaming and context.checkpoint is not None:
-        # Spark does not join static rows to a stream; so they are written once, and streamed from there.
-        folder = context.checkpoint.folder_of(context.step)
-        if not (folder / "_SUCCESS").exists():
-            frame.write.mode("overwrite").parquet(as_spark_path(folder))
-        frame = context.reader.schema(frame.schema).parquet(as_read_path(folder))
-    else:
-        frame = moved_to(context.spark, frame)
-    return scan_rows(frame, kind, source.describe())
+    unmatched = unmatched_columns("the DataFrame", kind.columns, spark_names(given.schema), any_case=False)
+    if unmatched is not None:
+        warn_of_header(unmatched.reason, context.step.where, context.step.node.location)
+    with engine_errors(context.step.where, source.secrets):
+        frame, names = _columns_of(given, kind)
+        if not frame.isStreaming and context.checkpoint is not None:
+            # Spark does not join static rows to a stream; so they are written once, and streamed from there.
+            folder = context.checkpoint.folder_of(context.step)
+            if not (folder / "_SUCCESS").exists():
+                frame.write.mode("overwrite").parquet(as_spark_path(folder))
+            frame = context.reader.schema(frame.schema).parquet(as_read_path(folder))
+        else:
+            frame = moved_to(context.spark, frame)
+        return scan_rows(frame.toDF(*names), kind, source.describe())
+
+
+def _columns_of(given: Any, kind: RecordType) -> tuple[Any, list[str]]:
+    """Returns the columns of a DataFrame that fields have, such that a file can hold them, and their names."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import NullType
+
+    types = {column.column: spark_type(column.type) for column in kind.columns}
+    places = [place for place, name in enumerate(given.columns) if name in types]
+    names = [given.columns[place] for place in places]
+    are_alike = len({name.lower() for name in names}) < len(names)
+    numbered = given.toDF(*(f"c{place}" for place in range(len(given.columns))))
+    columns = []
+    for place, name in zip(places, names, strict=True):
+        column = f.col(f"c{place}")
+        if isinstance(given.schema.fields[place].dataType, NullType):
+            column = column.cast(types[name])  # no file holds a column without a type
+        columns.append(column.alias(f"c{place}" if are_alike else name))
+    if not columns:
+        # There have to be rows where no column is that of a field.
+        return given.select(f.lit(0).alias("rows")), [NO_FIELD]
+    return numbered.select(*columns), names
 
 
 scan_source.register(CollectionSource, _scan_collection)
@@ -153,12 +182,16 @@ def _check_scales(source: DataFrameSource[Any]) -> None:
     """Declines a column of decimals with another number of digits behind the point, which elements would show."""
     from pyspark.sql.types import DecimalType
 
-    decimals = {column.column for column in record_type(source.record_type).columns if column.type.kind is Kind.DECIMAL}
+    decimals = {
+        column.column: column.type
+        for column in record_type(source.record_type).columns
+        if column.type.kind is Kind.DECIMAL
+    }
     dataframe: Any = source.dataframe
     for field in dataframe.schema.fields if decimals else ():
-        kind = field.dataType
-        if field.name in decimals and isinstance(kind, DecimalType) and kind.scale != DECIMAL_SCALE:
-            wanted = f"({DECIMAL_PRECISION},{DECIMAL_SCALE})"
+        kind, value = field.dataType, decimals.get(field.name)
+        if value is not None and isinstance(kind, DecimalType) and kind.scale != value.scale:
+            wanted = f"({value.precision},{value.scale})"
             raise DeclinedError(f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}")
 
 

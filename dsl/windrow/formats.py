@@ -1,0 +1,91 @@
+"""Formats of moments in JSON and CSV, as annotations of fields: patterns of dates, and epoch times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from windrow.errors import InvalidArgumentError
+from windrow.text_options import checked_timezone
+
+__all__ = ["DateFormat", "EpochMicros", "EpochMillis", "EpochSeconds", "EpochTime"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DateFormat:
+    """The pattern in which JSON and CSV have a ``datetime`` or a ``date``: ``Annotated[datetime, DateFormat("%d.%m.%Y")]``.
+
+    Sources read the text with Python's ``strptime``, and sinks write it with ``strftime``. A sink refuses a value that
+    would not be read back as it was, such as one with seconds where the pattern has none.
+
+    Args:
+        pattern: The directives of ``strptime``, such as ``"%d.%m.%Y %H:%M"``. Where it has ``%z`` the text has the
+            offset itself.
+        timezone: Where the clock is of a pattern without ``%z``: a name such as ``"Europe/Berlin"``, or a ``tzinfo``.
+            Without it a source reads with its own ``timezone``, and a sink refuses a ``datetime``.
+
+    Raises:
+        InvalidArgumentError: For a pattern that ``strptime`` does not know, or one with ``%Z``, whose zone it drops, or
+            for an unknown time zone.
+    """
+
+    pattern: str
+    timezone: tzinfo | None
+
+    def __init__(self, pattern: str, *, timezone: str | tzinfo | None = None) -> None:
+        _check_pattern(pattern)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "timezone", checked_timezone(timezone))
+
+    def __str__(self) -> str:
+        return f"a text of the pattern {self.pattern!r}"
+
+
+_EXAMPLE: Final = datetime(2001, 2, 13, 14, 5, 6, 700_000, tzinfo=UTC)
+
+
+def _check_pattern(pattern: str) -> None:
+    if isinstance(pattern, str) and "%" in pattern and "%Z" not in pattern.replace("%%", ""):
+        try:
+            datetime.strptime(_EXAMPLE.strftime(pattern), pattern)
+        except ValueError as error:
+            reason = f": {error}"
+        else:
+            return
+    else:
+        reason = ""
+    raise InvalidArgumentError(
+        f"a date format is a pattern of strptime{reason}",
+        given=pattern,
+        expected='directives such as "%d.%m.%Y %H:%M", without %Z',
+        hint="write the letters of a zone as they are, and give timezone=; an offset is %z; %d reads one digit as well",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTime:
+    """A ``datetime`` as the number of units since 1970 in UTC; see :data:`EpochMillis`.
+
+    Attributes:
+        unit: What is counted.
+        per_second: How many units a second has.
+    """
+
+    unit: str
+    per_second: int
+
+    def __str__(self) -> str:
+        return f"a number of {self.unit} since 1970"
+
+
+EpochSeconds: Final = EpochTime("seconds", 1)
+"""JSON and CSV have a field ``Annotated[datetime, EpochSeconds]`` as seconds since 1970 in UTC.
+
+The number may have a fraction, which is rounded to microseconds."""
+
+EpochMillis: Final = EpochTime("milliseconds", 1_000)
+"""JSON and CSV have a field ``Annotated[datetime, EpochMillis]`` as milliseconds since 1970 in UTC."""
+
+EpochMicros: Final = EpochTime("microseconds", 1_000_000)
+"""JSON and CSV have a field ``Annotated[datetime, EpochMicros]`` as microseconds since 1970 in UTC."""

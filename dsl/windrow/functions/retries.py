@@ -1,0 +1,170 @@
+"""Strategies that decide whether ``map_async`` tries an element again, and when."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError
+from windrow.time import duration_millis
+
+__all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
+
+# Any in this module: results of every type.
+
+RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
+"""The errors after which an element is tried again: a class, several, or a function that decides."""
+
+
+class AsyncRetryStrategy(ABC):
+    """Decides whether ``map_async`` tries an element again, and how long it waits before.
+
+    An object of it serves all elements, side by side, and is pickled on Spark. So it keeps nothing of an element.
+    """
+
+    @abstractmethod
+    def can_retry(self, attempts: int) -> bool:
+        """Whether another try may follow.
+
+        Args:
+            attempts: How many tries there were, 1 or more.
+        """
+
+    @abstractmethod
+    def backoff(self, attempts: int) -> timedelta:
+        """How long to wait before the next try.
+
+        Args:
+            attempts: How many tries there were, 1 or more.
+        """
+
+    def retries_error(self, error: Exception) -> bool:
+        """Whether an element is tried again after this error; a ``TimeoutError`` where the try took too long."""
+        return True
+
+    def retries_result(self, result: Any) -> bool:
+        """Whether an element is tried again after this result. That of the last try is emitted, whatever it is."""
+        return False
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class _Attempts(AsyncRetryStrategy):
+    max_attempts: int
+
+    def can_retry(self, attempts: int) -> bool:
+        return attempts < self.max_attempts
+
+
+def _check(strategy: _Attempts, retry_on: object, retry_result: object, delays: dict[str, timedelta]) -> None:
+    check_positive(strategy.max_attempts, "the attempts of a retry strategy")
+    for name, delay in delays.items():
+        if duration_millis(delay, f"the {name} of a retry strategy") < 0:
+            raise InvalidArgumentError(f"the {name} of a retry strategy", given=delay, expected="a timedelta >= 0")
+    kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
+    errors = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+    if not errors and (isinstance(retry_on, (tuple, type)) or not callable(retry_on)):
+        raise InvalidArgumentError(
+            "a retry strategy knows the errors after which it tries again",
+            given=retry_on,
+            expected="a class of exceptions, a tuple of them, or a function of an exception",
+        )
+    if retry_result is not None and not callable(retry_result):
+        raise InvalidArgumentError(
+            "a retry strategy knows the results after which it tries again",
+            given=retry_result,
+            expected="a function of a result, or None",
+        )
+
+
+def _matches(error: Exception, retry_on: RetryOn) -> bool:
+    if isinstance(retry_on, (type, tuple)):
+        return isinstance(error, retry_on)
+    return bool(retry_on(error))
+
+
+@dataclass(frozen=True)
+class FixedDelayRetryStrategy(_Attempts):
+    """Tries again after the same time each time.
+
+    Attributes:
+        max_attempts: The most tries for an element in all, the first one included.
+        delay: The time between two tries.
+        retry_on: The errors after which an element is tried again; by default all. A try that takes too long counts as
+            a ``TimeoutError``.
+        retry_result: Says of a result whether the element is tried again; None: never.
+    """
+
+    delay: timedelta = timedelta(0)
+    retry_on: RetryOn = field(default=Exception, kw_only=True)
+    retry_result: Callable[[Any], bool] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check(self, self.retry_on, self.retry_result, {"delay": self.delay})
+
+    def backoff(self, attempts: int) -> timedelta:
+        return self.delay
+
+    def retries_error(self, error: Exception) -> bool:
+        return _matches(error, self.retry_on)
+
+    def retries_result(self, result: Any) -> bool:
+        return self.retry_result is not None and bool(self.retry_result(result))
+
+    def describe(self) -> str:
+        return f"{self.max_attempts} attempts, {duration_millis(self.delay, 'the delay')} ms apart"
+
+
+@dataclass(frozen=True)
+class ExponentialBackoffDelayRetryStrategy(_Attempts):
+    """Tries again after a time that grows with each try, so that a service that is overloaded can recover.
+
+    Attributes:
+        max_attempts: The most tries for an element in all, the first one included.
+        initial_delay: The time between the first and the second try.
+        max_delay: The most time between two tries.
+        multiplier: How many times as long as before each time is, 1 or more.
+        retry_on: The errors after which an element is tried again; by default all. A try that takes too long counts as
+            a ``TimeoutError``.
+        retry_result: Says of a result whether the element is tried again; None: never.
+    """
+
+    initial_delay: timedelta
+    max_delay: timedelta
+    multiplier: float = 2.0
+    retry_on: RetryOn = field(default=Exception, kw_only=True)
+    retry_result: Callable[[Any], bool] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        delays = {"initial delay": self.initial_delay, "longest delay": self.max_delay}
+        _check(self, self.retry_on, self.retry_result, delays)
+        if isinstance(self.multiplier, bool) or not isinstance(self.multiplier, (int, float)) or self.multiplier < 1:
+            raise InvalidArgumentError(
+                "the multiplier of a retry strategy", given=self.multiplier, expected="a number, 1 or more"
+            )
+
+    def backoff(self, attempts: int) -> timedelta:
+        initial, longest = self.initial_delay.total_seconds(), self.max_delay.total_seconds()
+        try:
+            seconds = initial * float(self.multiplier) ** (attempts - 1)
+        except OverflowError:
+            seconds = longest
+        return timedelta(seconds=min(seconds, longest))
+
+    def retries_error(self, error: Exception) -> bool:
+        return _matches(error, self.retry_on)
+
+    def retries_result(self, result: Any) -> bool:
+        return self.retry_result is not None and bool(self.retry_result(result))
+
+    def describe(self) -> str:
+        first = duration_millis(self.initial_delay, "the initial delay")
+        last = duration_millis(self.max_delay, "the longest delay")
+        return f"{self.max_attempts} attempts, {first} to {last} ms apart"

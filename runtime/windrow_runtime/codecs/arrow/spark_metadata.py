@@ -1,0 +1,55 @@
+"""The schema that Spark notes in the metadata of a Parquet file, and by which it reads types that Parquet lacks."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from windrow_runtime.codecs.value_type import (
+    COLLECTIONS,
+    DECIMAL_PRECISION,
+    DECIMAL_SCALE,
+    Field,
+    Kind,
+    RecordType,
+    ValueType,
+)
+
+SPARK_KEY: Final = b"org.apache.spark.sql.parquet.row.metadata"
+"""The key of the schema in the metadata of a file."""
+
+_SCALARS: Final = {
+    Kind.NONE: "void",
+    Kind.BOOL: "boolean",
+    Kind.INT: "long",
+    Kind.FLOAT: "double",
+    Kind.STR: "string",
+    Kind.UUID: "string",
+    Kind.BYTES: "binary",
+    Kind.DECIMAL: f"decimal({DECIMAL_PRECISION},{DECIMAL_SCALE})",
+    Kind.DATETIME: "timestamp",
+    Kind.DATE: "date",
+    Kind.TIMEDELTA: "interval day to second",
+}
+
+
+def spark_metadata(record_type: RecordType) -> dict[bytes, bytes]:
+    """The metadata of a file with the columns of a type, all of them nullable."""
+    return {SPARK_KEY: json.dumps(_struct(record_type.columns)).encode()}
+
+
+def _struct(fields: tuple[Field, ...]) -> dict[str, object]:
+    columns = [{"name": field.column, "type": _type(field.type), "nullable": True, "metadata": {}} for field in fields]
+    return {"type": "struct", "fields": columns}
+
+
+def _type(value: ValueType) -> object:
+    kind = value.kind
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        return _struct(value.columns)
+    if kind is Kind.DICT:
+        key, item = map(_type, value.arguments)
+        return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
+    if kind in COLLECTIONS:
+        return {"type": "array", "elementType": _type(value.arguments[0]), "containsNull": True}
+    return _SCALARS[value.scalar_kind]

@@ -1,0 +1,172 @@
+"""Copies functions as a pickle carries them to a worker of Spark, without Spark and within the process.
+
+Lambdas and local functions travel by value, with the variables that they use; what a module has by name stays the same
+object, and so do classes and modules. An object that pickle refuses, such as a lock, is refused here as well.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, Final, NewType, ParamSpec, TypeVar
+
+from windrow_runtime.operators.class_facts import is_of_windrow
+from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.named_classes import codes_of
+
+# Any in this module: functions of the user's may hold objects of any type.
+
+_EMPTY: Final = "an empty cell"
+
+_SAME: Final = (types.ModuleType, types.CodeType, type, TypeVar, ParamSpec, NewType)
+"""The classes of objects that stay the same objects: within one process there is no need to carry them."""
+
+
+class Parcel:
+    """A function, or an object that has some, from which copies are made.
+
+    Args:
+        value: The function or the object.
+        of_user: Whether to refuse what holds objects of the runtime, such as counters, which are no state of a user's.
+
+    Raises:
+        Exception: What pickle, or a method of the user's class that it calls, raises if something cannot be pickled.
+    """
+
+    def __init__(self, value: object, *, of_user: bool = False) -> None:
+        self._same: list[object] = []
+        data = io.BytesIO()
+        _Pickler(data, self._same, of_user=of_user).dump(value)
+        self._data = data.getvalue()
+
+    # Any: it is of the class of what was packed.
+    def unpack(self) -> Any:
+        """A new copy, which shares nothing changeable with the original."""
+        return _Unpickler(io.BytesIO(self._data), self._same).load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, data: io.BytesIO, same: list[object], *, of_user: bool) -> None:
+        super().__init__(data, pickle.HIGHEST_PROTOCOL)
+        self._same = same
+        self._of_user = of_user
+        self._places: dict[int, int] = {}
+
+    # Pickle's name and its protocol: None pickles the object as usual.
+    def persistent_id(self, obj: Any) -> int | None:
+        stays = isinstance(obj, _SAME) or obj is sys.stdout or obj is sys.stderr
+        if not stays and not (isinstance(obj, types.FunctionType) and is_by_reference(obj)):
+            return None
+        place = self._places.setdefault(id(obj), len(self._same))
+        if place == len(self._same):
+            self._same.append(obj)
+        return place
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, types.FunctionType):
+            return _reduced_function(obj)
+        if self._of_user and type(obj).__module__.startswith("windrow_runtime."):
+            raise pickle.PicklingError("an object of the runtime")
+        if isinstance(obj, types.MappingProxyType):
+            return types.MappingProxyType, (dict(obj),)
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: io.BytesIO, same: list[object]) -> None:
+        super().__init__(data)
+        self._same = same
+
+    def persistent_load(self, pid: int) -> object:
+        return self._same[pid]
+
+
+def is_by_reference(function: types.FunctionType) -> bool:
+    """Returns whether a function is one that its module has by name, so that workers find it there."""
+    module = sys.modules.get(function.__module__ or "")
+    if module is None or function.__module__ == "__main__":
+        return is_of_windrow(function.__module__ or "")
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+def _reduced_function(function: types.FunctionType) -> tuple[Any, ...]:
+    names = {name for code in codes_of(function.__code__) for name in code.co_names}
+    spaces = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    cells = list(_contents(function))
+    state = (function.__defaults__, function.__kwdefaults__, function.__dict__, spaces, cells)
+    made = (function.__code__, function.__globals__.get("__name__"), function.__name__, len(cells))
+    # The contents come behind the function itself, which they may hold.
+    return _new_function, made, (state, function.__qualname__, function.__module__), None, None, _fill
+
+
+def _contents(function: types.FunctionType) -> Iterator[object]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            yield _EMPTY
+
+
+def _new_function(code: types.CodeType, module: str, name: str, cells: int) -> types.FunctionType:
+    # Names that the code does not have are for what it calls, such as super() and exec.
+    spaces = {"__builtins__": __builtins__, "__name__": module}
+    return types.FunctionType(code, spaces, name, None, tuple(types.CellType() for _ in range(cells)))
+
+
+def _fill(function: types.FunctionType, given: tuple[Any, ...]) -> None:
+    (defaults, keywords, attributes, spaces, cells), qualname, module = given
+    function.__defaults__, function.__kwdefaults__ = defaults, keywords
+    function.__dict__.update(attributes)
+    function.__globals__.update(spaces)
+    function.__qualname__, function.__module__ = qualname, module
+    for cell, value in zip(function.__closure__ or (), cells, strict=True):
+        if value != _EMPTY:
+            cell.cell_contents = value
+
+
+class Renewal:
+    """Gives the object of a function at each batch the attributes that it had when it was opened.
+
+    On Spark each batch begins with a new copy of the function, in whatever worker has the key. So what a call leaves
+    on ``self`` is gone at the next one. An attribute that cannot be pickled, such as a connection that ``open`` has
+    made, stays.
+    """
+
+    def __init__(self, function: Any) -> None:
+        attributes: Any = getattr(function, "__dict__", None)
+        is_plain = isinstance(function, (types.FunctionType, type)) or is_of_windrow(type(function).__module__)
+        self.has_state = isinstance(attributes, dict) and not is_plain
+        if not self.has_state:
+            return
+        self._attributes: dict[str, Any] = attributes
+        self._first = dict(attributes)
+        self._parcels: dict[str, Parcel] = {}
+        for name, value in attributes.items():
+            # A constant has no other copy.
+            if own(value) is value:
+                continue
+            try:
+                self._parcels[name] = Parcel(value, of_user=True)
+            except Exception:  # pickle may raise anything, and such a value stays
+                continue
+
+    def renew(self) -> None:
+        """Begins a batch, or a key that may be in another worker."""
+        attributes = self._attributes
+        for name in attributes.keys() - self._first.keys():
+            del attributes[name]
+        for name, value in self._first.items():
+            parcel = self._parcels.get(name)
+            if parcel is not None:
+                attributes[name] = parcel.unpack()
+            elif attributes.get(name, _LACKING) is not value:
+                attributes[name] = value
+
+
+_LACKING: Final = object()

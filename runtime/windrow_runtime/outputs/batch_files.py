@@ -1,0 +1,281 @@
+"""The files of one batch of a file sink, in the folder of the sink or in folders of values such as ``day=2026-03-01``.
+
+No rename makes several files visible at once. So a list of them is written first, when all are whole, and then each
+gets its place. Whoever is killed in between leaves the list, and the next run of the batch goes through it to its end:
+the batch is whole again, before it is replaced. The lists of batches that are done say which files to replace, and lie
+in a folder that readers pass over.
+
+A list is a folder with an empty file for each file of the batch, at the same place: a reader such as Polars, which
+opens all that is not empty, finds nothing in it. One more empty file has a checksum of the others in its name. What a
+list names is touched only if it has the form that windrow gives to its files, and no link is on the way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from windrow.addresses.paths import BATCH_PREFIX
+from windrow_runtime.outputs.whole_files import check_no_link, checksum, clear
+
+_LISTS: Final = "_batches"
+_BEGUN: Final = ".begun"
+_DONE: Final = ".files"
+_CHECKSUM: Final = "checksum-"
+_PART: Final = r"part-[0-9a-f]+(-\d+)?\.(json|csv|txt|parquet)"
+_IS_PART: Final = re.compile(_PART, re.ASCII)
+_IS_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-{_PART}", re.ASCII)
+_IS_FOLDER_NAME: Final = re.compile(r"(?P<column>[^=/\x00]+)=[^/\x00]+")
+_IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)}|{re.escape(_DONE)})?", re.ASCII)
+_IS_ASIDE: Final = re.compile(rf"_{BATCH_PREFIX}\d+", re.ASCII)
+_IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
+
+
+class BatchFiles:
+    """The files of one batch in a mounted file system; they are replaced where the batch is run again.
+
+    A batch is written below ``aside`` between :meth:`begin` and :meth:`publish`. While it takes its place a reader
+    finds some of its files and not yet others. While it replaces what it wrote before, the old files go first: a
+    reader may miss rows for a moment, and finds none twice.
+
+    Args:
+        sink: The folder of the sink, which may itself be a link.
+        batch: The number of the batch.
+        columns: The columns that name folders in it, as folders spell them. None: any, where all is removed.
+    """
+
+    def __init__(self, sink: Path, batch: int, columns: Sequence[str] | None = ()) -> None:
+        self._sink = sink
+        self._batch = batch
+        self._columns = columns
+        self.aside = sink / f"_{BATCH_PREFIX}{batch}"
+        self._lists = sink / _LISTS
+        self._done = self._lists / f"{batch}{_DONE}"
+        self._begun = self._lists / f"{batch}{_BEGUN}"
+        self._kept: set[str] | None = None
+
+    def begin(self) -> None:
+        """Bring to its end what an attempt began to make visible, and clear what it left besides."""
+        if os.path.lexists(self._begun):
+            self._finish(lenient=True)
+        clear(self.aside)
+
+    def keep(self, names: set[str]) -> list[str]:
+        """Delete all files that were written aside but those of these names; gives the names that have no file."""
+        found = set(_files(self.aside))
+        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
+        missing = sorted(name for name in names - found if not (self.aside / name).exists())
+        if not missing:
+            for name in found - names:
+                (self.aside / name).unlink()
+            self._kept = names
+        return missing
+
+    def publish(self) -> None:
+        """Make what was written aside the files of the batch, in the place of those that it had."""
+        self._begin_list(sorted(_files(self.aside) if self._kept is None else self._kept))
+        self._finish(lenient=False)
+
+    def withdraw(self) -> None:
+        """Delete the files of the batch, if it has any."""
+        if os.path.lexists(self._begun):
+            self._finish(lenient=True)
+        clear(self.aside)
+        if os.path.lexists(self._done):
+            self._begin_list([])
+            self._finish(lenient=False)
+            self._remove_done()
+            clear(self.aside)
+
+    def _begin_list(self, names: Sequence[str]) -> None:
+        check_no_link(self._lists)
+        listed(self._done, self._columns)  # before anything changes: a damaged one is refused
+        self._lists.mkdir(exist_ok=True)
+        # What is aside is cleared with the rest of the batch, also where the process is killed here.
+        unfinished = self.aside / "list"
+        for name in [*names, _checksum(self._batch, names)]:
+            entry = unfinished / name
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            entry.touch(exist_ok=False)
+        os.replace(unfinished, self._begun)
+
+    def _finish(self, *, lenient: bool) -> None:
+        """Go through the list of files; may be done again from the beginning at any moment.
+
+        It is ``lenient`` behind an attempt that died: a file that somebody deleted since is none any more.
+        """
+        names = listed(self._begun, self._columns)
+        # The same names may have been there before: then the new file takes the place of the old one.
+        replaced = sorted(set(listed(self._done, self._columns)) - set(names))
+        for folder in {name.rpartition("/")[0] for name in (*names, *replaced)}:
+            self._check_no_links(folder)
+        for name in replaced:
+            place = self._place(name)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                place.unlink()
+            self._remove_empty(place.parent)
+        for name in names:
+            place = self._place(name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.replace(self.aside / name, place)
+            except FileNotFoundError:
+                if not (lenient or place.exists()):
+                    raise
+        self._remove_done()
+        os.replace(self._begun, self._done)
+        clear(self.aside)
+
+    def _remove_done(self) -> None:
+        """Take the list of the files from before away, all at once."""
+        if os.path.lexists(self._done):
+            self.aside.mkdir(exist_ok=True)
+            os.replace(self._done, self.aside / "replaced")
+
+    def _check_no_links(self, folder: str) -> None:
+        """Refuse links in the place of a folder of values, here and aside."""
+        for base in (self._sink, self.aside):
+            path = base
+            for name in folder.split("/") if folder else ():
+                path /= name
+                check_no_link(path)
+        check_no_link(self.aside)
+
+    def _place(self, name: str) -> Path:
+        """Where a file is visible, of the name that it has aside."""
+        folder, _, file = name.rpartition("/")
+        return self._sink / folder / f"{BATCH_PREFIX}{self._batch}-{file}"
+
+    def _remove_empty(self, folder: Path) -> None:
+        with suppress(OSError):
+            while folder != self._sink:
+                folder.rmdir()
+                folder = folder.parent
+
+
+def batches_in(sink: Path) -> list[str]:
+    """The names, in the folder of a sink, that show that a run has written batches there, whole or in part.
+
+    They are those of the lists of files, and of files that have no list since somebody deleted it.
+    """
+    lists = [f"{_LISTS}/{name}" for name in _lists_in(sink)]
+    return lists or sorted(filter(_IS_FILE.fullmatch, _names_in(sink)))
+
+
+def old_batches_in(sink: Path) -> list[str]:
+    """The folders of batches as an earlier version laid them out, ``batch-N``; readers do not find the rows there."""
+    return sorted(filter(_IS_OLD_FOLDER.fullmatch, _names_in(sink)))
+
+
+def columns_in(sink: Path) -> tuple[str, ...] | None:
+    """The columns by which batches were laid out that are there, as folders spell them; None: there are none."""
+    for name in _lists_in(sink):
+        files = listed(sink / _LISTS / name, None)
+        if files:
+            return _columns_of(files[0])
+    return None
+
+
+def remove_batches(sink: Path) -> None:
+    """Delete all batches in the folder of a sink, and what unfinished ones left, by the exact forms of their names."""
+    for name in _lists_in(sink):
+        listed(sink / _LISTS / name, None)  # refuses one of another form
+        BatchFiles(sink, int(name.partition(".")[0]), None).withdraw()
+    with suppress(OSError):
+        (sink / _LISTS).rmdir()
+    for name in _names_in(sink):
+        if _IS_FILE.fullmatch(name):
+            (sink / name).unlink(missing_ok=True)
+        elif _IS_ASIDE.fullmatch(name) or _IS_OLD_FOLDER.fullmatch(name):
+            clear(sink / name)
+
+
+def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
+    """The names of files in the list of a batch; none if there is no list.
+
+    Args:
+        file: The folder of the list.
+        columns: The columns that name folders; None: any, the same in all names.
+
+    Raises:
+        OSError: If the list was changed, or names what no batch of such a sink has.
+    """
+    if not os.path.lexists(file):
+        return []
+    if file.is_symlink() or not file.is_dir() or file.suffix not in {_BEGUN, _DONE}:
+        raise _damaged(file, "it is no folder, as lists are")
+    names = sorted(_entries(file))
+    checksums = [name for name in names if name.startswith(_CHECKSUM)]
+    names = [name for name in names if not name.startswith(_CHECKSUM)]
+    if checksums != [_checksum(int(file.stem), names)]:
+        raise _damaged(file, "its checksum is another one")
+    for name in names:
+        if not _is_ours(name):
+            raise _damaged(file, f"{name!r} is no name of a file of a batch")
+        expected = _columns_of(names[0]) if columns is None else tuple(columns)
+        if _columns_of(name) != expected:
+            raise _damaged(file, f"{name!r} is laid out by other fields")
+    return names
+
+
+def _checksum(batch: int, names: Sequence[str]) -> str:
+    """The name of the file that has the checksum of a list: of its batch, and of the names in it."""
+    return f"{_CHECKSUM}{checksum(str(batch), os.fsencode(chr(10).join(sorted(names))))}"
+
+
+def _entries(folder: Path) -> Iterator[str]:
+    """The paths of all that lies below the folder of a list, but folders."""
+    for below, inside, files in os.walk(folder):
+        links = [name for name in inside if Path(below, name).is_symlink()]
+        for name in (*files, *links):
+            yield Path(below, name).relative_to(folder).as_posix()
+
+
+def _damaged(file: Path, reason: str) -> OSError:
+    return OSError(errno.EIO, f"the list of the files of a batch is damaged: {reason}", str(file))
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a name is relative, leads down alone, and has the form of our files and of folders of values."""
+    *folders, file = name.split("/")
+    return _IS_PART.fullmatch(file) is not None and all(
+        _IS_FOLDER_NAME.fullmatch(folder) is not None and not folder.startswith(("_", ".")) for folder in folders
+    )
+
+
+def _columns_of(name: str) -> tuple[str, ...]:
+    """The columns by which the folders of a file are named, as the folders spell them."""
+    return tuple(folder.partition("=")[0] for folder in name.split("/")[:-1])
+
+
+def _lists_in(sink: Path) -> list[str]:
+    """The names of the lists of batches: for each batch that of the attempt under way, if there is one."""
+    found: dict[str, str] = {}
+    check_no_link(sink / _LISTS)
+    for name in sorted(_names_in(sink / _LISTS)):
+        match = _IS_LIST.fullmatch(name)
+        if match is not None:
+            if match["batch"] == name:
+                raise _damaged(sink / _LISTS / name, "it is one of an earlier version")
+            found[match["batch"]] = name  # a longer name comes later
+    return list(found.values())
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _files(aside: Path) -> Iterator[str]:
+    """The paths of the files below a folder, in folders of values or in none."""
+    for folder, inside, files in os.walk(aside):
+        inside[:] = [name for name in inside if "=" in name]
+        for name in filter(_IS_PART.fullmatch, files):
+            yield Path(folder, name).relative_to(aside).as_posix()

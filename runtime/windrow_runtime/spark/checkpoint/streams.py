@@ -1,0 +1,273 @@
+"""Stores which stream leads where in a plan, and finds what was exchanged in a later one.
+
+State and positions are found by the names of steps, or by their order. Neither says that a step takes what it took: two
+sources of one kind, or the sides of a join, may have changed places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
+from windrow.functions.wrapper import unwrapped
+from windrow.plan import (
+    AggregateSpec,
+    AsOfJoinNode,
+    BroadcastNode,
+    IntervalJoinNode,
+    KeyByNode,
+    KeyedProcessNode,
+    MapNode,
+    SideOutputNode,
+    SourceNode,
+    Step,
+    TimestampsNode,
+    WindowNode,
+)
+from windrow.plan.nodes import type_name
+from windrow.rolling import Extreme, RollingReduce, RollingValue
+from windrow.sources import CollectionSource, FileSource
+from windrow_runtime.operators.topology import Topology, is_keyed, key_step, source_of
+from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
+
+# Any in this module: functions of elements of every type.
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMarks:
+    """What a source, a timestamp-assigning step or a keyed step takes.
+
+    Attributes:
+        parts: What has to stay as it is, by its name in errors.
+        moving: What may change, but may not be that of another one of its kind, by its name in errors.
+        name: The name that the user gave it.
+    """
+
+    parts: Mapping[str, Mark] = field(default_factory=dict)
+    moving: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStreams:
+    """The marks of a plan: of the sources in their order, and of other steps by the names of their state."""
+
+    sources: Sequence[StreamMarks]
+    steps: Mapping[str, StreamMarks]
+
+
+def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
+    """Makes the marks of a plan; ``names`` has the name under which the state of a step is stored, by its id."""
+    feeds = _Feeds(topology, names)
+    steps: dict[str, StreamMarks] = {}
+    for step in topology.keyed:
+        name = step.node.name
+        # A step with a name takes what the user says that it takes.
+        moving = {} if name is not None else {"the functions in front": feeds.way_to(step)}
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(topology, step), moving, name)
+    for step in topology.timestamps:
+        assert isinstance(step.node, TimestampsNode)
+        taken = "" if step.node.timestamp is None else _stable(step.node.timestamp)
+        moving = {"the timestamps": digest(taken, step.node.strategy.description)}
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.node.name)
+    return StoredStreams(list(map(_source_marks, topology.sources)), steps)
+
+
+def stream_changes(
+    stored: StoredStreams, now: StoredStreams, topology: Topology, names: Mapping[str, str], accepted: Collection[str]
+) -> Iterator[str]:
+    """Yields what was exchanged, or is taken from elsewhere, but for steps whose changes are accepted."""
+    pairs = list(zip(topology.sources, stored.sources, now.sources, strict=False))
+    yield from _exchanged(pairs, accepted)
+    for step, before, marks in pairs:
+        if None not in (before.name, marks.name) and before.name != marks.name and not _is_in(step, accepted):
+            yield f"{step.where}: the source in its place was {before.name!r} and is {marks.name!r}"
+    known = [
+        (step, stored.steps[names[step.id]], now.steps[names[step.id]])
+        for step in (*topology.keyed, *topology.timestamps)
+        if names[step.id] in stored.steps
+    ]
+    for kind in (topology.keyed, topology.timestamps):
+        yield from _exchanged([each for each in known if each[0] in kind], accepted)
+    for step, before, marks in known:
+        if _is_in(step, accepted):
+            continue
+        for part in dict.fromkeys((*before.parts, *marks.parts)):
+            old, new = before.parts.get(part), marks.parts.get(part)
+            if old is None or new is None:
+                yield f"{step.where}: {part} was {old or 'nothing'} and is {new or 'nothing'}"
+            elif not old.is_that_of(new):
+                shown = str(new) if str(new) != str(old) else "another one"
+                yield f"{step.where}: {part} was {old} and is {shown}"
+
+
+def check_accepted(topology: Topology, accepted: Collection[str]) -> None:
+    """Refuses names of steps whose changes are accepted, if the plan has no such step."""
+    known = {text for step in topology.steps for text in (step.id, step.node.name) if text is not None}
+    for name in accepted:
+        if name not in known:
+            raise InvalidArgumentError(
+                "accept_changes names no step of the plan",
+                given=name,
+                expected="ids of steps, as explain() shows them, or their names",
+                hint="leave out what an earlier run has accepted",
+            )
+
+
+def _is_in(step: Step, accepted: Collection[str]) -> bool:
+    return step.id in accepted or step.node.name in accepted
+
+
+def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
+    """Yields the steps that have what another one of their kind had, which has it no more."""
+    for step, before, now in pairs:
+        for what, mark in now.moving.items():
+            if before.moving.get(what, mark) == mark or _is_in(step, accepted):
+                continue
+            for other, theirs, new in pairs:
+                moved = other is not step and theirs.moving.get(what) == mark and new.moving.get(what) != mark
+                if moved:
+                    yield f"{step.where}: {what} was that of {other.where}"
+                    break
+
+
+def _source_marks(step: Step) -> StreamMarks:
+    source = source_of(step)
+    moving = {"the type of the elements": type_name(step.node.element_type)}
+    if isinstance(source, FileSource):
+        address: str | None = source.path
+    elif isinstance(source, CollectionSource):
+        address = _shown(source.elements[:100])
+    else:
+        address = source.describe()
+    if address is not None:
+        moving["what it reads"] = digest(address)  # an address may hold a secret
+    return StreamMarks(moving=moving, name=step.node.name)
+
+
+def _shown(elements: Sequence[Any]) -> str | None:
+    """The text of elements; None where it differs in each process, or their class cannot make one."""
+    try:
+        text = repr(list(elements))
+    except Exception:  # a class of the user's may raise anything
+        return None
+    return None if " at 0x" in text else text
+
+
+class _Feeds:
+    """Finds, for each step, which sources and keyed steps lead to it, and through which functions."""
+
+    def __init__(self, topology: Topology, names: Mapping[str, str]) -> None:
+        numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
+        self._before: dict[str, dict[str, frozenset[str]]] = {}
+        self._ways: dict[str, str] = {}
+        behind: dict[str, dict[str, frozenset[str]]] = {}
+        ways: dict[str, str] = {}
+        for step in topology.steps:
+            node = step.node
+            taken: dict[str, frozenset[str]] = {}
+            for source in step.inputs:
+                for port, labels in behind[source].items():
+                    taken[port] = taken.get(port, frozenset()) | labels
+            self._before[step.id] = taken
+            self._ways[step.id] = digest(*sorted(ways[source] for source in step.inputs))
+            if isinstance(node, SourceNode) or is_keyed(node):
+                label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
+                behind[step.id] = {"input": frozenset([label])}
+                ways[step.id] = ""
+                continue
+            behind[step.id] = _led_on(step, taken)
+            ways[step.id] = digest(node.kind, _function_mark(node), self._ways[step.id])
+
+    def inputs_of(self, step: Step) -> dict[str, Mark]:
+        """The sources and keyed steps that lead to each input of a step."""
+        return {
+            f"the {port}": Mark(", ".join(sorted(labels))) for port, labels in sorted(self._before[step.id].items())
+        }
+
+    def way_to(self, step: Step) -> str:
+        """A digest of the functions in front of a step."""
+        return self._ways[step.id]
+
+
+def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Returns what leads to the steps behind a stateless one, by input."""
+    node = step.node
+    whole: frozenset[str] = frozenset().union(*taken.values())
+    if isinstance(node, BroadcastNode):
+        return {"rules": whole}
+    if isinstance(node, MapNode) and isinstance(node.function, FromLeft):
+        return {"left": whole}
+    if isinstance(node, MapNode) and isinstance(node.function, FromRight):
+        return {"right": whole}
+    if isinstance(node, SideOutputNode):
+        return {"input": frozenset(f"{label} side output {node.tag.name!r}" for label in whole)}
+    # Behind a function elements of two streams are those of one.
+    return dict(taken) if isinstance(node, KeyByNode) or node.kind in ("union", "returns") else {"input": whole}
+
+
+def _function_mark(node: Any) -> str:
+    function = getattr(node, "function", None)
+    return "" if function is None else _stable(function)
+
+
+def _stable(function: Callable[..., Any]) -> str:
+    mark = mark_of(function)
+    return mark.text if mark.recognised else mark.names or ""
+
+
+def _parts(topology: Topology, step: Step) -> dict[str, Mark]:
+    """Marks the functions on which stored state depends, and what decides which pairs a join makes."""
+    parts: dict[str, Mark] = {}
+    keys = key_step(topology, step)
+    if keys is not None and isinstance(keys.node, KeyByNode):
+        selector = keys.node.selector
+        if isinstance(selector, SideKey):
+            parts["the key of the left"], parts["the key of the right"] = map(mark_of, selector.selectors)
+        else:
+            parts["the key"] = mark_of(selector)
+    node = step.node
+    if isinstance(node, IntervalJoinNode):
+        parts["the bounds"] = Mark(f"{node.lower} to {node.upper} ms")
+    elif isinstance(node, AsOfJoinNode):
+        parts["the join"] = Mark("left outer" if node.is_outer else "inner")
+    elif isinstance(node, KeyedProcessNode):
+        parts |= _rolling(unwrapped(node.function))
+    elif isinstance(node, WindowNode):
+        process = node.function.process
+        if isinstance(process, (JoinPairs, CoGroup)):
+            parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
+        aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
+        if isinstance(aggregate, DeclaredAggregate):
+            parts |= {
+                f"what aggregate {number} takes{role}": mark
+                for number, member in enumerate(_plain(aggregate.declaration), start=1)
+                for role, mark in _selectors(member)
+            }
+    return parts
+
+
+def _plain(declaration: Declaration) -> Iterator[Declaration]:
+    """Yields the declarations that are no combinations."""
+    if not declaration.members:
+        yield declaration
+    for _, member in declaration.members:
+        yield from _plain(member)
+
+
+def _selectors(declaration: Declaration) -> Iterator[tuple[str, Mark]]:
+    if not any(role == "value" for role, _ in declaration.selectors):
+        yield "", Mark("the element")
+    for role, selector in declaration.selectors:
+        yield "" if role == "value" else f" by {role!r}", mark_of(selector)
+
+
+def _rolling(function: object) -> dict[str, Mark]:
+    inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else None
+    if isinstance(inner, Extreme):
+        return {"what it compares": mark_of(inner.selector)}
+    return {"what it takes": mark_of(function._selector)} if isinstance(function, RollingValue) else {}

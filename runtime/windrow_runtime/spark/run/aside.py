@@ -1,0 +1,275 @@
+"""Calls Spark from threads of its own, so that no exception from outside breaks into the middle of a call.
+
+Python raises what the handlers of signals raise, such as the KeyboardInterrupt of Ctrl-C, in the main thread, wherever
+that is. If it waits for an answer of Java's, the answer comes all the same, and the next call takes it for its own. The
+handler that PySpark sets for Ctrl-C calls Java itself, over that connection. So the caller's thread waits in Python.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from pyspark import InheritableThread
+
+from windrow_runtime.spark.quiet import interrupted_by
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG: Final = logging.getLogger("windrow")
+_TURN_SECONDS: Final = 0.5
+_TASK_POLL_SECONDS: Final = 0.05
+_TASKS_SECONDS: Final = 10.0
+_NEWEST_JOBS: Final = 4
+END_SECONDS: Final = 20.0
+"""How long a run waits for the end of its query, or of its job, before it leaves that to a thread."""
+
+T = TypeVar("T")
+
+
+class Aside(Generic[T]):
+    """A call in a thread of its own. With a session, the thread has the properties that the caller's has in Spark."""
+
+    def __init__(self, work: Callable[[], T], spark: SparkSession | None = None) -> None:
+        self._work = work
+        self._spark = spark
+        self._context = contextvars.copy_context()
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._begins = threading.Lock()
+
+    def start(self) -> None:
+        """Begin the call. If this is interrupted, the call may have begun, or does not begin any more."""
+        work, finish = self._run, self._finish
+        thread = _Thread(work, finish) if self._spark is None else _SparkThread(work, finish, session=self._spark)
+        try:
+            # With a session this calls Java.
+            with ctrl_c_kept():
+                thread.start()
+        except BaseException as error:
+            if self._begins.acquire(blocking=False):
+                self._finish(error)
+            raise
+
+    def _run(self) -> None:
+        if self._begins.acquire(blocking=False):
+            self._results.append(self._context.run(self._work))
+
+    def _finish(self, error: BaseException | None) -> None:
+        if not self._done.is_set():
+            self._error = error
+            self._done.set()
+
+    def wait(self) -> None:
+        """Wait for the end of the call. An exception that comes out of here is a signal's, and the call goes on."""
+        # Without a limit, the wait could not be interrupted on Windows.
+        while not self._done.wait(_TURN_SECONDS):
+            pass
+
+    def is_over(self, seconds: float) -> bool:
+        """Waits some seconds for the end of the call, whatever interrupts; returns whether it has ended."""
+        return wait_through(self._done, seconds)
+
+    def result(self) -> T:
+        """Returns what the call returned, or raises what it raised, once it is over."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its traceback holds this frame
+        return self._results[0]
+
+
+class _Thread(threading.Thread):
+    """Tells how it ended."""
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        finish: Callable[[BaseException | None], None],
+        **arguments: Any,  # of the class behind this one
+    ) -> None:
+        super().__init__(target=work, name="windrow calls Spark", daemon=True, **arguments)
+        self._finish = finish
+
+    def run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            super().run()
+        except BaseException as error:  # it is raised in the thread that waits
+            failure = error
+        self._finish(failure)
+
+
+class _SparkThread(_Thread, InheritableThread):
+    """The same, with the properties that the thread which starts it has in Spark. Taking them over may fail as well."""
+
+
+@contextmanager
+def ctrl_c_kept() -> Iterator[None]:
+    """Raises Ctrl-C as what it is: py4j, in whose call it arrived, may have failed because of it."""
+    try:
+        yield
+    except Exception as error:
+        if interrupted_by(error) is not None:
+            raise KeyboardInterrupt from None
+        raise
+
+
+def aside(work: Callable[[], T]) -> T:
+    """Returns the result of a call that runs aside. If this thread is interrupted, the call goes on by itself."""
+    call = Aside(work)
+    call.start()
+    call.wait()
+    return call.result()
+
+
+def wait_through(event: threading.Event, seconds: float) -> bool:
+    """Waits for an event, through all interruptions; returns whether it has come within some seconds."""
+    deadline = time.monotonic() + seconds
+    while not event.is_set():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        # The first interruption is what ends the run; a second one changes nothing of how it ends.
+        with suppress(BaseException):
+            event.wait(min(left, _TURN_SECONDS))
+    return True
+
+
+class Ending:
+    """Ends what works for a run, then closes what the run has opened: sinks first, and locks at last.
+
+    ``end`` returns when nothing of the run is at work any more; then ``close`` is called. No signal interrupts the
+    thread that calls ``end``. If that takes longer than :data:`END_SECONDS`, all stays open and locked, the log says
+    so, and the thread closes it at the end.
+    """
+
+    def __init__(self, end: Callable[[], None], close: Callable[[], object], shown: str) -> None:
+        self._end, self._close, self._shown = end, close, shown
+        self._over = threading.Event()
+        self._is_closed = False
+        self._is_late = False
+        self._lock = threading.Lock()
+
+    @property
+    def is_pending(self) -> bool:
+        """Returns whether something of the run may still be at work, or open."""
+        return not self._is_closed
+
+    def close(self, error: BaseException) -> None:
+        """End and close because of an exception, which gets a note if the end takes too long."""
+        threading.Thread(target=self._run, name="windrow ends a run", daemon=True).start()
+        if not wait_through(self._over, END_SECONDS):
+            with self._lock:
+                self._is_late = not self._over.is_set()
+        if self._is_late:
+            text = (
+                f"{self._shown} has not ended within {END_SECONDS:.0f} seconds: until it ends, its sinks stay open, "
+                "and its checkpoint and folders locked"
+            )
+            _LOG.warning(text)
+            error.add_note(text)
+        else:
+            self._close_now()
+
+    def _close_now(self) -> None:
+        try:
+            self._close()
+        finally:
+            self._is_closed = True
+
+    def _run(self) -> None:
+        try:
+            self._end()
+        except Exception:
+            # The session was stopped, or its process is gone, and with it all that worked for the run.
+            _LOG.debug("the end of %s could not be asked for", self._shown, exc_info=True)
+        with self._lock:
+            self._over.set()
+            is_late = self._is_late
+        if is_late:
+            self._close_now()
+
+
+class JobCalls:
+    """Runs the actions of one batch job, whose jobs it can cancel together.
+
+    Attributes:
+        interruption: The exception from outside that broke into an action; None: there was none.
+    """
+
+    def __init__(self, spark: SparkSession, tag: str) -> None:
+        self._spark, self._tag = spark, tag
+        self._context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
+        self._group: str | None = None
+        self._running: Aside[Any] | None = None
+        self.interruption: BaseException | None = None
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Runs an action of Spark's aside, and waits for it."""
+        call: Aside[T] = Aside(lambda: self._tagged(action), self._spark)
+        self._running = call
+        try:
+            call.start()
+            call.wait()
+        except BaseException as error:
+            self.interruption = error
+            raise
+        return call.result()
+
+    def _tagged(self, action: Callable[[], T]) -> T:
+        context = self._context
+        if context is None:
+            self._spark.addTag(self._tag)
+            return action()
+        context.addJobTag(self._tag)
+        # The user's own group, if there is one, stays.
+        self._group = context.getLocalProperty("spark.jobGroup.id")
+        if self._group is None:
+            self._group = self._tag
+            shown = context.getLocalProperty("spark.job.description") or self._tag
+            context.setJobGroup(self._tag, shown, interruptOnCancel=True)
+        return action()
+
+    def end(self) -> None:
+        """Cancel the jobs, and wait until none of their tasks runs."""
+        running = self._running
+        if running is None:
+            return
+        while not running.is_over(0.0):
+            # An action has several jobs, one after the other.
+            if self._context is None:
+                self._spark.interruptTag(self._tag)
+            else:
+                self._context.cancelJobsWithTag(self._tag)
+            running.is_over(_TASK_POLL_SECONDS)
+        if self._group is not None:
+            wait_for_tasks(self._spark, self._group)
+
+
+def wait_for_tasks(spark: SparkSession, group: str) -> None:
+    """Wait until no task of a group of jobs runs any more, some seconds at most.
+
+    Spark ends a job at once when it is cancelled or fails, and its tasks, which may write to sinks, a little later. A
+    Spark Connect server does not say how they fare.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return
+    tracker = context.statusTracker()
+    deadline = time.monotonic() + _TASKS_SECONDS
+    jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(group))[-_NEWEST_JOBS:]]
+    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    while stages and time.monotonic() < deadline:
+        infos = [tracker.getStageInfo(stage) for stage in stages]
+        stages = [info.stageId for info in infos if info is not None and info.numActiveTasks > 0]
+        if stages:
+            time.sleep(_TASK_POLL_SECONDS)

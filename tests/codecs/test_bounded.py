@@ -1,0 +1,198 @@
+"""Files that are damaged, endless or hostile end in an error of windrow, in bounded memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats import parquet, zstd
+from windrow import Pipeline, from_source
+from windrow.errors import MalformedRecordError, SourceError, WindrowError
+from windrow.sinks import CollectSink
+from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
+from windrow_runtime.codecs import text_files
+from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
+from windrow_runtime.local import LocalRunner
+
+# Any in this module: sources of every type.
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Exact:
+    price: Decimal
+
+
+def collected(source: FileSource[Any]) -> list[Any]:
+    sink = CollectSink[Any]()
+    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".deflate": zlib.compress,
+    ".zst": zstd,
+}
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+@pytest.mark.parametrize("kind", [TextFileSource, JsonFileSource, CsvFileSource])
+@pytest.mark.parametrize("options", [{}, {"encoding": "latin-1"}], ids=str)
+def test_a_line_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, kind: Any, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 20)
+    file = tmp_path / f"x{ending}"
+    file.write_bytes(COMPRESS[ending](b"name,n\na,1\n" + bytes(3 << 20)))
+    types = () if kind is TextFileSource else (Row,)
+    with pytest.raises(SourceError, match="a line of a file is too long") as caught:
+        collected(kind(file, *types, on_malformed="drop", **options))
+    assert str(file) in str(caught.value.where)
+
+
+def test_a_line_of_just_the_length_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 100_000)
+    (tmp_path / "x").write_bytes((b"a" * 100_000 + b"\n") * 3 + b"\r" * 100 + b"b" * 100_000)
+    assert list(map(len, collected(TextFileSource(tmp_path / "x")))) == [100_000] * 3 + [0] * 100 + [100_000]
+
+
+@pytest.mark.parametrize("kind", [JsonFileSource, CsvFileSource])
+def test_columns_have_the_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 20 << 20)
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"name,n\n" + b"a" * (24 << 20), 1))
+    reader = text_block_reader(kind(tmp_path, Row))
+    assert isinstance(reader, TextBlockReader)
+    with pytest.raises(SourceError, match="a line of a file is too long"):
+        list(reader.read(str(tmp_path / "x.gz")))
+
+
+def test_a_record_on_many_lines_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 20)
+    (tmp_path / "x.json.gz").write_bytes(gzip.compress(b'[{"name": "' + b"\n" * (3 << 20)))
+    with pytest.raises(SourceError, match="a record of a file is too long"):
+        collected(JsonFileSource(tmp_path, Row, lines=False))
+
+
+@pytest.mark.parametrize("text", ["1e99999999999999999999", "[" * 100_000, "9" * 5_000, "-" + "9" * 5_000 + ".5e"])
+def test_hostile_json(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(f'{{"price": {text}}}\n')
+    (tmp_path / "y.json").write_text(f'{{"price": "{text}"}}\n')
+    assert collected(JsonFileSource(tmp_path, Exact, on_malformed="drop")) == [
+        Exact(Decimal(text)) for _ in range(1) if text.isdigit()
+    ]
+    assert collected(JsonFileSource(tmp_path, Exact, on_malformed="drop", lines=False)) == [
+        Exact(Decimal(text)) for _ in range(1) if text.isdigit()
+    ]
+
+
+def test_many_bytes_that_are_no_characters(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff" * (1 << 20))
+    with pytest.raises(MalformedRecordError, match=r"not UTF-8: 0xff, 0xff, 0xff, 0xff\.\.\."):
+        collected(TextFileSource(tmp_path / "x"))
+
+
+def test_names_of_parquet_columns_that_are_no_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(parquet({"name": ["a"], "n": [1]}).replace(b"name", b"na\xff\xfe"))
+    with pytest.raises(SourceError, match="a file cannot be read"):
+        collected(ParquetFileSource(tmp_path, Row))
+
+
+PARQUET = parquet({"name": ["a", None, "c"] * 50, "n": list(range(150))}, compression="zstd")
+LINES = b'{"name": "a", "n": 1}\n{"name": null, "n": 2}\n' * 50
+
+
+@pytest.mark.parametrize("ending", [*COMPRESS, ".parquet"])
+def test_damage_anywhere_is_an_error_of_windrow_or_is_not_seen(tmp_path: Path, ending: str) -> None:
+    whole = PARQUET if ending == ".parquet" else COMPRESS[ending](LINES)
+    chance = random.Random(7)
+    kind = ParquetFileSource if ending == ".parquet" else JsonFileSource
+    file = tmp_path / f"x{ending}"
+    for turn in range(60):
+        data = bytearray(whole)
+        if turn % 3 == 0:
+            del data[chance.randrange(len(data)) :]
+        for _ in range(turn % 3):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        file.write_bytes(data)
+        try:
+            collected(kind(file, Row, on_malformed="drop"))
+        except WindrowError:
+            pass
+
+
+@pytest.mark.parametrize("kind", [TextFileSource, JsonFileSource, CsvFileSource, ParquetFileSource])
+def test_a_folder_in_the_place_of_a_file_or_none(tmp_path: Path, kind: Any) -> None:
+    from windrow_runtime.inputs.files import file_reader
+
+    reader = file_reader(kind(tmp_path) if kind is TextFileSource else kind(tmp_path, Row))
+    (tmp_path / "folder.gz").mkdir()
+    for name in ("folder.gz", "gone.json"):
+        with pytest.raises(SourceError, match="cannot be read"):
+            list(reader.read(str(tmp_path / name)))
+
+
+DOCUMENTS = [
+    ('[{"name": "a", "n": 1},\n {"name": "}]\\"", "n": 2}]', [Row("a", 1), Row('}]"', 2)]),
+    ('{\n  "name": "a",\n  "n": 1\n}\n{"n": 2}{"n": 3}', [Row("a", 1), Row(None, 2), Row(None, 3)]),
+    ('\ufeff [ ] \n [{"n": 1}]\n[{"n": 2}]', [Row(None, 1), Row(None, 2)]),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 16])
+@pytest.mark.parametrize(("text", "expected"), DOCUMENTS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_records_without_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: list[Row], piece: int, encoding: str
+) -> None:
+    monkeypatch.setattr(text_files, "_PIECE", piece)
+    (tmp_path / "x.json").write_bytes(text.encode(encoding))
+    assert collected(JsonFileSource(tmp_path, Row, lines=False, encoding=encoding)) == expected
+
+
+def test_scalars_without_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[1, 2,3]\n4 5\n6")
+    assert collected(JsonFileSource(tmp_path, int, lines=False)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ('[{"n": 1},\n{"n": "x"}]', 2, "expected int"),
+        ('[{"n": 1}\n{"n": 2}]', 2, "expected , or ]"),
+        ('[{"n": 1},\n', 2, "ends within an array"),
+        ('[{"n": 1},\n{"n": 2', 2, "ends within a value"),
+        ('{"n": 1}\n]', 2, "expected a value, not ]"),
+        ('[{"n": 1},\n]', 2, "expected a value, not ]"),
+        ('{"n": 1}\n{"n": 2]}', 2, "not JSON"),
+    ],
+)
+def test_faults_without_lines(tmp_path: Path, text: str, line: int, reason: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(MalformedRecordError) as caught:
+        collected(JsonFileSource(tmp_path, Row, lines=False))
+    assert reason in str(caught.value)
+    assert f"x.json:{line}" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['[{"n": 1}]', '[\n{"n": 1}\n]', '{\n"n": 1\n}', '[{"n": 1},\n{"n": 2}]'])
+def test_the_first_contact_says_that_a_record_is_a_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(MalformedRecordError, match="lines=False"):
+        collected(JsonFileSource(tmp_path, Row))

@@ -1,0 +1,139 @@
+"""The interpreter and the harness refuse what Spark refuses, and keep nothing on functions that Spark drops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from windrow import Pipeline, from_collection, from_source
+from windrow.errors import UnsupportedOperationError
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    MapFunction,
+    OnTimerContext,
+    ProcessContext,
+    ProcessFunction,
+    RuntimeContext,
+)
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.testing import PushSource, StreamHarness
+
+
+def run(stream: Any) -> list[Any]:
+    sink = CollectSink[Any]()
+    return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
+
+
+def test_functions_that_hold_locks_are_refused() -> None:
+    lock = threading.Lock()
+
+    def locked(value: int) -> int:
+        with lock:
+            return value
+
+    class Locked(MapFunction[int, int]):
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def map(self, value: int) -> int:
+            return value
+
+    numbers: Any = from_collection([1])
+    calling = lambda n: locked(n) + 1  # noqa: E731  as it is passed to map
+    for function, path in ((locked, "`lock`"), (Locked(), "`self.lock`"), (calling, "`locked` -> `lock`")):
+        message = rf"cannot be sent to Spark's workers\n +given: +{path}, a _thread.lock"
+        with pytest.raises(UnsupportedOperationError, match=message):
+            run(numbers.map(function))
+        with pytest.raises(UnsupportedOperationError, match=message):
+            StreamHarness(from_source(PushSource[int]()).map(function))
+
+
+class Opened(MapFunction[int, int]):
+    """Makes in ``open`` what cannot be sent."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.lock = threading.Lock()
+        self.seen = runtime_context.metrics.counter("seen")
+
+    def map(self, value: int) -> int:
+        with self.lock:
+            self.seen.inc()
+            return value
+
+
+def test_what_open_makes_stays() -> None:
+    with StreamHarness(from_source(PushSource[int]()).map(Opened())) as harness:
+        for number in (1, 2):
+            harness.process_element(number)
+        assert harness.take_values() == [1, 2]
+        assert harness.counter("seen") == 2
+
+
+class Counting(KeyedProcessFunction[int, int, tuple[int, int]]):
+    """Counts on itself, which is no state."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: list[int] = []
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterator[tuple[int, int]]:
+        self.count += 1
+        self.seen.append(value)
+        yield self.count, len(self.seen)
+
+
+class CountingAll(ProcessFunction[int, int]):
+    """Counts on itself without keys."""
+
+    count = 0
+
+    def process_element(self, value: int, context: ProcessContext) -> Iterator[int]:
+        self.count += 1
+        yield self.count
+
+
+def test_what_calls_leave_on_functions_is_gone_at_the_next_batch_and_key() -> None:
+    assert run(from_collection([1, 2]).key_by(lambda n: n).process(Counting())) == [(1, 1), (1, 1)]
+    batches = from_source(CollectionSource([1, 2], int, batch_size=1))
+    assert run(batches.key_by(lambda n: 0).process(Counting())) == [(1, 1), (1, 1)]
+    assert run(batches.process(CountingAll())) == [1, 1]
+    with StreamHarness(from_source(PushSource[int]()).key_by(lambda n: 0).process(Counting())) as harness:
+        for number in (1, 2):
+            harness.process_element(number)
+        assert harness.take_values() == [(1, 1), (1, 1)]
+
+
+class Undeclared(KeyedProcessFunction[int, int, int]):
+    """Sets a timer in processing time, and does not say so."""
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> None:
+        context.timer_service.register_processing_time_timer(1)
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[int]) -> Iterable[int]:
+        return [timestamp]
+
+
+class Declared(Undeclared):
+    """Says so."""
+
+    uses_processing_time = True
+
+
+def test_timers_of_the_clock_are_declared() -> None:
+    message = r"a timer in processing time waits for the clock, and nothing in the plan says so"
+    with pytest.raises(UnsupportedOperationError, match=message) as caught:
+        run(from_collection([1]).key_by(lambda n: n).process(Undeclared()))
+    assert "expected: a class that says uses_processing_time = True" in str(caught.value)
+    keyed = from_source(PushSource[int]()).key_by(lambda n: 0)
+    with StreamHarness(keyed.process(Undeclared())) as harness, pytest.raises(UnsupportedOperationError, match=message):
+        harness.process_element(1)
+    with StreamHarness(keyed.process(Declared())) as harness:
+        harness.process_element(1)
+        harness.set_processing_time(1)
+        assert harness.take_values() == [1]

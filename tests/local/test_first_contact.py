@@ -1,0 +1,161 @@
+"""What users of other systems write first is refused with what to write instead, or warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from windrow import Pipeline, WatermarkStrategy, from_collection, joins
+from windrow import aggregates as agg
+from windrow.errors import InvalidArgumentError, WindrowWarning
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction, RuntimeContext
+from windrow.sinks import CollectSink
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.testing import StreamHarness
+
+SKIPPED = "skipped"
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+
+
+class Climate(NamedTuple):
+    lowest: int
+    readings: int
+
+
+READINGS = [Reading("a", 1), Reading("b", 2)]
+
+
+# Any: calls that type checkers refuse.
+STREAM: Any = from_collection(READINGS)
+
+
+def test_a_runner_is_given_something_else_than_a_pipeline() -> None:
+    sink = STREAM.sink_to(CollectSink())
+    given: Any
+    for given in (STREAM, sink, Pipeline, "name", None):
+        with pytest.raises(InvalidArgumentError, match=r"expected: a Pipeline\n  hint: .*Pipeline\("):
+            LocalRunner().run(given)
+    Pipeline("name", sink)  # a sink that no pipeline gets is warned of
+
+
+def test_a_harness_is_given_a_pipeline() -> None:
+    pipeline: Any = Pipeline("p", STREAM.sink_to(CollectSink()))
+    with pytest.raises(InvalidArgumentError, match=r"hint: .*without a Pipeline"):
+        StreamHarness(pipeline)
+
+
+NAMES: dict[str, Callable[[Any], object]] = {
+    "key_by": STREAM.key_by,
+    "map": STREAM.map,
+    "filter": STREAM.filter,
+    "timestamp": lambda name: STREAM.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=name
+    ),
+    "sum": lambda name: STREAM.key_by(lambda reading: reading.sensor).sum(name),
+    "agg.sum": agg.sum,
+    "agg.max_by": agg.max_by,
+    "where": lambda name: STREAM.join(STREAM).where(name),
+    "left": joins.left,
+    "reduce": lambda name: STREAM.key_by(lambda reading: reading.sensor).count_window(2).reduce(name),
+    "apply": lambda name: STREAM.key_by(lambda reading: reading.sensor).count_window(2).apply(name),
+}
+
+
+@pytest.mark.parametrize("call", NAMES.values(), ids=NAMES)
+def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"hint:     lambda element: element\.at$"):
+        call("at")
+    with pytest.raises(InvalidArgumentError, match="hint:     a function of the element"):
+        call("at > 3")
+
+
+def test_a_misspelt_keyword_of_into() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"hint:     did you mean lowest\?"):
+        agg.into(Climate, lowst=agg.min(lambda reading: reading.at), readings=agg.count())
+    with pytest.raises(InvalidArgumentError, match=r"hint:     did you mean readings\?"):
+        joins.into(Climate, lowest=joins.key(), reading=joins.key())
+    # Nothing is like it.
+    with pytest.raises(InvalidArgumentError, match="hint:     one of the fields for each argument"):
+        joins.into(Climate, lowest=joins.key(), other=joins.key())
+
+
+class Counting(MapFunction[Reading, Reading]):
+    """Counts under a name of the class, one of the module and one that it makes."""
+
+    EMPTY = "empty"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._metrics = runtime_context.metrics
+
+    def map(self, value: Reading) -> Reading:
+        if value.at < 0:
+            self._metrics.counter(self.EMPTY).inc()
+            count_skipped(self)
+        self._metrics.counter(f"sensor_{value.sensor}").inc()
+        return value
+
+    @property
+    def metrics(self) -> Any:
+        return self._metrics
+
+
+def count_skipped(function: Counting) -> None:
+    function.metrics.counter(SKIPPED).inc()
+
+
+class Passing(KeyedProcessFunction[str, Reading, Reading]):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.passed = runtime_context.metrics.counter("passed")
+
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> list[Reading]:
+        return [value]
+
+
+def test_a_misspelt_counter() -> None:
+    stream = from_collection(READINGS).map(Counting()).key_by(lambda reading: reading.sensor).process(Passing())
+    result = LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink())))
+    assert result.counter("sensor_a") == 1
+    # These exist, and are 0.
+    for name in ("late_records_dropped", "records_malformed", "empty", "skipped", "passed"):
+        assert result.counter(name) == 0
+    with pytest.raises(InvalidArgumentError, match=r"did you mean late_records_dropped\?") as caught:
+        result.counter("late_record_dropped")
+    assert caught.value.expected is not None
+    assert "sensor_a, sensor_b" in caught.value.expected
+    with pytest.raises(InvalidArgumentError, match=r"result\.counters has these"):
+        result.counter("zzzz")
+    with pytest.raises(InvalidArgumentError, match=r"did you mean passed\?"):
+        StreamHarness(stream).counter("passed_on")
+
+
+class At(NamedTuple):
+    at: int
+
+
+def windowed(scale: int) -> Pipeline:
+    counts = (
+        from_collection([At(1_790_000_000 * scale), At(1_790_000_100 * scale)])
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), timestamp=lambda element: element.at
+        )
+        .key_by(lambda element: 0)
+        .window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+        .aggregate(agg.count())
+    )
+    return Pipeline("p", counts.sink_to(CollectSink()))
+
+
+def test_epoch_seconds_in_place_of_milliseconds() -> None:
+    with pytest.warns(WindrowWarning, match="look like seconds") as caught:
+        LocalRunner().run(windowed(1))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    LocalRunner().run(windowed(1000))

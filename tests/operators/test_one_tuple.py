@@ -1,0 +1,146 @@
+"""A function that emits records and returns one tuple, text or dict: refused by the plan, or by the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from windrow import Pipeline, from_collection
+from windrow.errors import InvalidArgumentError, PlanError
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessContext,
+    ProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
+from windrow.plan.emitting import gives_one_tuple
+from windrow.sinks import CollectSink
+from windrow.stream import DataStream
+from windrow.windows import TimeWindow, TumblingProcessingTimeWindows
+from windrow_runtime.local import LocalRunner
+
+WORDS = from_collection(["be", "not"])
+BY_WORD = WORDS.key_by(lambda word: word)
+WINDOWS = BY_WORD.window(TumblingProcessingTimeWindows.of(timedelta(seconds=1)))
+
+
+def pair(word: str) -> tuple[str, int]:
+    return word, len(word)
+
+
+def several(word: str) -> tuple[str, ...]:
+    return (word, word)
+
+
+def pair_of_window(key: str, window: TimeWindow, words: Sequence[str]) -> tuple[str, int] | None:
+    return key, len(words)
+
+
+class Annotated(KeyedProcessFunction[str, str, tuple[str, int]]):
+    """Says itself that it returns one tuple."""
+
+    # mypy refuses it; the plan has to as well.
+    def process_element(self, value: str, context: KeyedProcessContext[str]) -> tuple[str, int]:  # type: ignore[override]
+        return value, 1
+
+
+class Bare(ProcessFunction[str, tuple[str, int]]):
+    """Has no annotated result, and the type of its records is known."""
+
+    def process_element(self, value, context):  # type: ignore[no-untyped-def]  # as beginners write it
+        return value, len(value)
+
+
+class OfWindow(ProcessWindowFunction[str, tuple[str, int], str, TimeWindow]):
+    """Returns one tuple of a window."""
+
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[str]) -> Any:
+        return key, len(elements)
+
+
+def built(stream: Any) -> Pipeline:
+    return Pipeline("p", stream.sink_to(CollectSink[Any]()))
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda: WORDS.flat_map(pair),
+        lambda: WORDS.map_batches(pair, size=2),  # type: ignore[arg-type]  # it is refused
+        lambda: WORDS.flat_map(lambda word: (word, len(word))),
+        lambda: WORDS.flat_map(lambda word: (word, 1) if word else None),
+        lambda: WORDS.flat_map(lambda word: (word, 1)).returns(tuple[str, int]),
+        lambda: WINDOWS.apply(pair_of_window),
+        lambda: WINDOWS.apply(lambda key, window, words: (key, len(words))),
+        lambda: BY_WORD.process(Annotated()),
+        lambda: WORDS.process(Bare()),
+        lambda: WINDOWS.process(OfWindow()),
+    ],
+    ids=map(str, range(10)),
+)
+def test_one_tuple_is_refused_when_the_plan_is_built(stream: Callable[[], Any]) -> None:
+    with pytest.raises(PlanError, match=r"whose (items|parts) would be taken for records") as caught:
+        built(stream())
+    assert "yield (a, b), or return [(a, b)]" in str(caught.value)
+
+
+def test_tuples_of_records_are_as_good_as_lists() -> None:
+    def emitted(stream: DataStream[Any]) -> list[Any]:
+        sink = CollectSink[Any]()
+        return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
+
+    assert emitted(WORDS.flat_map(several)) == ["be", "be", "not", "not"]
+    assert emitted(WORDS.flat_map(lambda word: (word,))) == ["be", "not"]
+    assert emitted(WORDS.flat_map(lambda word: ((word, 1), (word, 2)))) == [
+        *[("be", 1), ("be", 2)],
+        *[("not", 1), ("not", 2)],
+    ]
+    numbers: Any = WORDS.flat_map(lambda word: (len(word), 0))
+    assert emitted(numbers.returns(int)) == [2, 0, 3, 0]
+    assert emitted(WORDS.map_batches(lambda words: (*words,), size=2)) == ["be", "not"]
+
+
+def test_the_code_of_a_function_tells() -> None:
+    def mixed(word: str) -> object:
+        return (word, 1) if word else [(word, 1)]
+
+    def generator(word: str) -> Iterator[object]:
+        yield word
+        return (word, 1)  # type: ignore[return-value]  # it is no result
+
+    assert not gives_one_tuple(mixed)
+    assert not gives_one_tuple(generator)
+    assert not gives_one_tuple(len)
+    assert gives_one_tuple(lambda: (1, 2))
+
+
+class Computed(ProcessFunction[str, tuple[str, int]]):
+    """Returns one tuple that neither annotations nor code tell of."""
+
+    def process_element(self, value: str, context: ProcessContext) -> Iterable[Any]:
+        return tuple(iter([value, 1]))
+
+
+def test_parts_that_are_no_records_are_refused_at_run_time() -> None:
+    def tupled(word: str) -> Iterable[tuple[str, int]]:
+        return tuple(cast(Any, [word, len(word)]))  # a cast: mypy refuses it
+
+    class OfKey(KeyedProcessFunction[str, str, tuple[str, int]]):
+        def process_element(self, value: str, context: KeyedProcessContext[str]) -> Iterable[Any]:
+            return tuple(iter([value, 1]))
+
+    for stream in (WORDS.flat_map(tupled), WORDS.process(Computed()), BY_WORD.process(OfKey())):
+        with pytest.raises(InvalidArgumentError, match=r"returned one value\n +given: +\('be', .\), a tuple") as caught:
+            LocalRunner().run(built(stream))
+        assert "yield (a, b), or return [(a, b)]" in str(caught.value)
+
+
+@pytest.mark.parametrize("result", ["ab", b"ab", {"x": 1, "y": 2}, bytearray(b"ab")], ids=repr)
+def test_batches_are_no_text_and_no_dict(result: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="returned one value"):
+        LocalRunner().run(built(WORDS.map_batches(lambda words: result, size=2)))

@@ -1,0 +1,114 @@
+"""Files that Spark's workers write are those that the interpreter writes, and Spark reads the same values from them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.outputs.every_type import COLUMNS, FLATS, FORMATS, NESTED, RECORDS, lines_in, pipeline_of
+from windrow import Pipeline, from_source
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+# Any in this module: records of several classes.
+
+
+def read_back(runner: LocalRunner | SparkRunner, out: Path) -> dict[str, list[str]]:
+    """What windrow reads of each folder."""
+    ends, sinks = [], {}
+    for name, (_, kind) in RECORDS.items():
+        for form, (_, source) in FORMATS.items():
+            folder = f"{name}-{form}"
+            sinks[folder] = CollectSink[Any](folder)
+            ends.append(from_source(source(out / folder, kind)).sink_to(sinks[folder]))
+    result = runner.run(Pipeline("read", *ends))
+    return {folder: sorted(map(repr, map(plain, result.collected(sink)))) for folder, sink in sinks.items()}
+
+
+def plain(record: Any) -> Any:
+    """An element whose sets and keys have an order."""
+    if isinstance(record, dict):
+        return sorted(record.items())
+    values = [getattr(record, name) for name in getattr(record, "__annotations__", ())]
+    return [sorted(value) if isinstance(value, frozenset) else value for value in values] or record
+
+
+def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    pipelines = {how: pipeline_of(tmp_path / how) for how in ("local", "stream", "batch")}
+    LocalRunner().run(pipelines["local"])
+    SparkRunner(spark).run(pipelines["stream"])
+    SparkRunner(spark).run_batch(pipelines["batch"])
+    wanted = lines_in(tmp_path / "local")
+    assert all(wanted.values())
+    expected = read_back(LocalRunner(), tmp_path / "local")
+    for name, (elements, _) in RECORDS.items():
+        for form in FORMATS:
+            assert len(expected[f"{name}-{form}"]) == len(elements)
+    for how in ("stream", "batch"):
+        found = lines_in(tmp_path / how)
+        for folder, lines in wanted.items():
+            # Each file of CSV begins with the header.
+            assert (set(found[folder]) if folder.endswith("csv") else found[folder]) == (
+                set(lines) if folder.endswith("csv") else lines
+            ), f"{how} {folder}"
+        assert read_back(LocalRunner(), tmp_path / how) == expected
+    assert read_back(SparkRunner(spark), tmp_path / "stream") == expected
+
+    # Plain Spark, by the name of the folder.
+    for how in pipelines:
+        flat = sorted(spark.read.parquet(str(tmp_path / how / "flat-parquet")).collect(), key=lambda row: row["number"])
+        for row, record in zip(flat, sorted(FLATS, key=lambda record: record.number), strict=True):
+            values = ("flag", "number", "ratio", "text", "amount", "day", "took", "maybe", "perhaps")
+            assert [row[name] for name in values] == [getattr(record, name) for name in values]
+            assert bytes(row["raw"]) == record.raw
+        nested = spark.read.parquet(str(tmp_path / how / "nested-parquet")).where("size(spans) > 0").first()
+        assert nested is not None
+        assert nested["spans"] == NESTED[0].spans
+        assert nested["by_name"] == NESTED[0].by_name
+        assert nested["inner"]["point"]["span"] == timedelta(days=400)
+        assert spark.read.json(str(tmp_path / how / "flat-json")).count() == len(FLATS)
+        assert spark.read.csv(str(tmp_path / how / "columns-csv"), header=True).count() == len(COLUMNS)
+        for file in (tmp_path / how / "flat-parquet").glob("*.parquet"):
+            assert "INT96" not in str(pq.ParquetFile(file).schema)
+
+
+@pytest.mark.parametrize("form", ["json", "parquet", "csv"])
+def test_what_spark_writes_elsewhere_is_the_same(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """In a file system of Spark's that is not mounted, as far as windrow can see."""
+    (tmp_path / "elsewhere").mkdir()
+    spark.conf.set("fs.viewfs.mounttable.round.link./out", f"file://{tmp_path}/elsewhere")
+    sink, source = FORMATS[form]
+    ends = []
+    for name, (elements, kind) in RECORDS.items():
+        stream = from_source(CollectionSource(elements, kind), name=name)
+        ends.append(stream.sink_to(sink(f"viewfs://round/out/{name}")))
+        ends.append(stream.sink_to(sink(tmp_path / "mounted" / name)))
+    SparkRunner(spark).run(Pipeline("elsewhere", *ends))
+    spark.conf.unset("fs.viewfs.mounttable.round.link./out")
+    for name, (_, kind) in RECORDS.items():
+        found, wanted = (
+            [file.read_bytes() for file in sorted((tmp_path / place / name).rglob("*part-*")) if file.suffix != ".crc"]
+            for place in ("elsewhere", "mounted")
+        )
+        if form != "parquet":
+            assert sorted({line for data in found for line in data.splitlines()}) == sorted(
+                {line for data in wanted for line in data.splitlines()}
+            ), name
+            continue
+        sinks = [CollectSink[Any](), CollectSink[Any]()]
+        places = (tmp_path / "elsewhere" / name, tmp_path / "mounted" / name)
+        read = [from_source(source(place, kind)).sink_to(end) for place, end in zip(places, sinks, strict=True)]
+        result = LocalRunner().run(Pipeline("read", *read))
+        assert sorted(map(repr, map(plain, result.collected(sinks[0])))) == sorted(
+            map(repr, map(plain, result.collected(sinks[1])))
+        )
+        for file in places[0].rglob("*.parquet"):
+            assert "INT96" not in str(pq.ParquetFile(file).schema)
+    assert spark.read.format(form).load(str(tmp_path / "elsewhere" / "columns")).count() > 0

@@ -1,0 +1,105 @@
+"""DataFrames and Parquet files whose columns are not those of the record: other names and types, or none at all."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from windrow import DataStream, OutputTag, Pipeline, from_dataframe, from_source
+from windrow.errors import WindrowWarning
+from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sources import MalformedRecord, ParquetFileSource
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Spelt = TypedDict("Spelt", {"a.b": int, "x`y": str, "A": int})
+
+
+class Cases(TypedDict):
+    a: int
+    A: int
+
+
+class Note(NamedTuple):
+    note: str | None = None
+    weight: int = 1
+
+
+class Wide(NamedTuple):
+    number: int
+    ratio: float
+    key: UUID
+    note: str | None
+
+
+BAD = OutputTag("bad", MalformedRecord)
+ID = "12345678-1234-5678-1234-567812345678"
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
+def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
+    spelt = spark.sql("SELECT 1 AS `a.b`, 'x' AS `x``y`, 2 AS A, 3 AS a")
+    cases = spark.sql("SELECT 1 AS a, 2 AS A")
+    other = spark.range(3)
+    wide = spark.sql(
+        "SELECT CAST(n AS DECIMAL(20, 0)) AS number, CAST(r AS BIGINT) AS ratio, k AS key, NULL AS note FROM VALUES "
+        f"(7, 4, unhex('{ID.replace('-', '')}')), (18446744073709551615, 1, unhex('00')), "
+        f"(8, 9007199254740993, unhex('{ID.replace('-', '')}')) AS t(n, r, k)"
+    )
+    with pytest.warns(WindrowWarning, match="the DataFrame has 'id', which no field takes, and lacks 'note', 'weight'"):
+        found = _collected(
+            SparkRunner(spark),
+            batch,
+            from_dataframe(spelt, Spelt),
+            from_dataframe(cases, Cases),
+            from_dataframe(other, Note),
+            from_dataframe(wide, Wide, on_malformed=BAD),
+        )
+    assert found == [[{"a.b": 1, "x`y": "x", "A": 2}], [{"a": 1, "A": 2}], [Note()] * 3, [Wide(7, 4.0, UUID(ID), None)]]
+
+
+def test_a_stream_of_a_dataframe_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\n{"id": 2}\n')
+    frame = spark.readStream.schema("id bigint, `p.q` bigint").json(str(tmp_path))
+    with pytest.warns(WindrowWarning, match="lacks 'note', 'weight'"):
+        assert _collected(SparkRunner(spark), False, from_dataframe(frame, Note)) == [[Note()] * 2]
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
+def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path, batch: bool) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"weight": [4], "note": ["new"]}), tmp_path / "b.parquet")
+    out = tmp_path / "out"
+    stream = from_source(ParquetFileSource(tmp_path / "*.parquet", Note))
+    ones = stream.map(lambda note: 1).returns(int)
+    runner = SparkRunner(spark)
+    told = "the file has 'id', which no field takes, and lacks 'note', 'weight'"
+    pipeline = Pipeline("notes", stream.sink_to(ParquetFileSink[Note](out)))
+    with pytest.warns(WindrowWarning, match=told):
+        runner.run_batch(pipeline) if batch else runner.run(pipeline)
+    with pytest.warns(WindrowWarning, match=told):
+        assert _collected(runner, batch, ones) == [[1] * 4]
+    rows = [row for file in out.rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert sorted(row["note"] or "" for row in rows) == ["", "", "", "new"]
+
+
+def test_no_warning_where_all_columns_are_taken(spark: SparkSession) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WindrowWarning)
+        found = _collected(SparkRunner(spark), True, from_dataframe(spark.sql("SELECT 5 AS weight"), Note))
+    assert found == [[Note(weight=5)]]
+
+
+def _collected(runner: SparkRunner, batch: bool, *streams: DataStream[object]) -> list[list[object]]:
+    sinks = [CollectSink[object]() for _ in streams]
+    pipeline = Pipeline("others", *(stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)))
+    result = runner.run_batch(pipeline) if batch else runner.run(pipeline, drain=False)
+    return [result.collected(sink) for sink in sinks]

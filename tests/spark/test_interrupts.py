@@ -1,0 +1,198 @@
+"""An exception from outside, such as Ctrl-C, ends what runs: the query first, then the sinks, and the locks at last."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.test_lifecycle import wait_for
+from windrow import Pipeline, from_source
+from windrow.connectors import CustomSink, SinkContext
+from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow.sinks import FunctionSink, JsonFileSink
+from windrow.sources import CollectionSource
+from windrow_runtime.outputs.file_sinks import claim_folders
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_runtime.spark.run import aside
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.classic(reason="sinks tell this process what they see")
+
+
+class TimeIsUpError(Exception):
+    """What the handler of a user's signal raises."""
+
+
+def is_locked(checkpoint: Path) -> bool:
+    try:
+        CheckpointLock(checkpoint).release()
+    except CheckpointError:
+        return True
+    return False
+
+
+class Witness(CustomSink[object]):
+    """Notes what is still there when it is closed."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Path | None) -> None:
+        self._spark, self._checkpoint = spark, checkpoint
+        self.seen: list[tuple[int, bool]] = []
+
+    def open(self, context: SinkContext) -> None:
+        pass
+
+    def write(self, batch: int, rows: Sequence[object]) -> None:
+        pass
+
+    def close(self) -> None:
+        locked = self._checkpoint is not None and is_locked(self._checkpoint)
+        self.seen.append((self._at_work(), locked))
+
+    def _at_work(self) -> int:
+        """The queries, and the stages of jobs, that run."""
+        tracker = self._spark.sparkContext.statusTracker()
+        infos = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        tasks = sum(1 for info in infos if info is not None and info.numActiveTasks)
+        return len(self._spark.streams.active) + tasks
+
+
+def slow(folder: Path, witness: Witness, *, keyed: bool = True) -> Pipeline:
+    """Its workers wait in the first batch until there is a file ``go``."""
+
+    def wait(number: int) -> int:
+        (folder / "begun").touch()
+        deadline = time.monotonic() + 60
+        while not (folder / "go").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return number
+
+    numbers = from_source(CollectionSource([1, 2, 3, 4], batch_size=2)).map(wait)
+    sums = numbers.key_by(lambda number: number % 2).sum(lambda number: number) if keyed else numbers
+    lines = numbers.map(lambda number: {"number": number}).returns(dict[str, int])
+    return Pipeline("slow", sums.sink_to(witness), lines.sink_to(JsonFileSink(folder / "out", overwrite=True)))
+
+
+@contextmanager
+def interrupted(number: int, when: Callable[[], bool], *, times: int = 1) -> Iterator[None]:
+    """Sends a signal to this process when a condition holds, and again while the first one takes its course."""
+
+    def raise_it(number: int, frame: FrameType | None) -> None:
+        raise TimeIsUpError
+
+    def send() -> None:
+        deadline = time.monotonic() + 60
+        while not when() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+            time.sleep(0.05)
+
+    # For Ctrl-C PySpark has set a handler.
+    before = signal.getsignal(number) if number == signal.SIGINT else signal.signal(number, raise_it)
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + 30
+        while thread.is_alive() and time.monotonic() < deadline:
+            with suppress(TimeIsUpError, KeyboardInterrupt):
+                thread.join(0.1)
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("call", ["run", "drain", "run_batch", "stop", "drain of a running one"])
+def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession, tmp_path: Path, call: str) -> None:
+    checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
+    witness = Witness(spark, checkpoint)
+    pipeline = slow(tmp_path, witness)
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    running = runner.start(pipeline) if call in {"stop", "drain of a running one"} else None
+    kind, error = (signal.SIGINT, KeyboardInterrupt) if call in {"run", "stop"} else (signal.SIGUSR1, TimeIsUpError)
+    if running is not None:
+        wait_for((tmp_path / "begun").exists)
+    # A second signal comes while the first one is taking its course.
+    with pytest.raises(error), interrupted(kind, (tmp_path / "begun").exists, times=2):  # noqa: PT012
+        if running is not None:
+            running.stop() if call == "stop" else running.drain()
+        elif call == "run_batch":
+            runner.run_batch(pipeline)
+        else:
+            runner.run(pipeline, drain=call == "drain")
+    assert witness.seen == [(0, checkpoint is not None)]
+    assert not spark.streams.active
+    (tmp_path / "go").touch()
+    # The folder and the checkpoint are free, and calls of Java get their own answers.
+    assert spark.range(3).count() == 3
+    if checkpoint is not None:
+        assert not is_locked(checkpoint)
+        SparkRunner(spark, checkpoint=checkpoint).run(slow(tmp_path, witness))
+    else:
+        claim_folders(pipeline.steps[-1:], "another", begins=True).close()
+    if running is not None:
+        assert not running.is_active
+        with pytest.raises(UnsupportedOperationError, match="free for other runs"):
+            running.drain()
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    witness = Witness(spark, checkpoint)
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    start, begun = DataStreamWriter.start, threading.Event()
+
+    def late(writer: DataStreamWriter) -> object:
+        begun.set()
+        time.sleep(0.5)
+        return start(writer)
+
+    monkeypatch.setattr(DataStreamWriter, "start", late)
+    with pytest.raises(TimeIsUpError), interrupted(signal.SIGUSR1, begun.is_set):
+        SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, witness))
+    assert witness.seen == [(0, True)]
+    assert not is_locked(checkpoint)
+
+
+def test_a_query_that_does_not_end_keeps_its_lock(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # sink    writes ----------------------------------- returns
+    # run     SIGUSR1, waits END_SECONDS, raises                   the sink closes, the lock goes
+    monkeypatch.setattr(aside, "END_SECONDS", 0.3)
+    checkpoint = tmp_path / "checkpoint"
+    witness = Witness(spark, checkpoint)
+    begun, go = threading.Event(), threading.Event()
+
+    def write(batch: int, numbers: Sequence[int]) -> None:
+        begun.set()
+        assert go.wait(60)
+
+    numbers = from_source(CollectionSource([1, 2]))
+    pipeline = Pipeline("blocked", numbers.sink_to(FunctionSink(write)), numbers.sink_to(witness))
+    with pytest.raises(TimeIsUpError) as caught, interrupted(signal.SIGUSR1, begun.is_set):
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    assert "has not ended within" in caught.value.__notes__[0]
+    assert "pipeline 'blocked'" in caplog.text
+    assert is_locked(checkpoint)
+    assert witness.seen == []
+    go.set()
+    deadline = time.monotonic() + 30
+    while is_locked(checkpoint) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_locked(checkpoint)
+    assert witness.seen == [(0, True)]

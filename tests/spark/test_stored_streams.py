@@ -1,0 +1,330 @@
+"""Streams that were exchanged between two runs of a checkpoint are refused. No Spark is needed to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.functions import KeySelector, ProcessFunction
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.code_mark import Mark, mark_of
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+
+# Any in this module: streams of every type.
+
+SECOND = timedelta(seconds=1)
+SESSION = Parallelism(None, None, 3)
+HIDDEN = "hunter2hunter2"
+
+
+class Click(NamedTuple):
+    user: str
+    page: str
+    at: int
+    cost: int
+
+
+def read(path: str, name: str | None = None, at: Callable[[Click], int] = lambda click: click.at) -> DataStream[Click]:
+    return from_source(ParquetFileSource(f"/in/{path}", Click), name=name).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=at
+    )
+
+
+def windows(stream: DataStream[Any], key: Any = None, function: Any = None, name: str | None = None) -> DataStream[Any]:
+    stage: Any = stream.key_by(key or (lambda click: click.user), str).window(TumblingEventTimeWindows.of(SECOND))
+    built: DataStream[Any] = stage.aggregate(function or agg.count(), name=name)
+    return built
+
+
+def plan(*streams: DataStream[Any]) -> Topology:
+    return Topology(Pipeline("plan", *(stream.sink_to(CollectSink()) for stream in streams)).steps)
+
+
+def union(first: str, second: str, names: tuple[str | None, str | None] = (None, None)) -> Topology:
+    return plan(windows(read(first, names[0]).union(read(second, names[1]))))
+
+
+def joined(left: str, right: str, *, sides: tuple[Any, Any] = (None, None), how: str = "join") -> Topology:
+    stage: Any = getattr(read(left), how)(read(right))
+    first, second = (side or (lambda click: click.user) for side in sides)
+    stage = stage.where(first).equal_to(second).window(TumblingEventTimeWindows.of(SECOND))
+    return plan(stage.apply(lambda a, b: (a, b)))
+
+
+def near(lower: int, upper: int) -> Topology:
+    left, right = (read(path).key_by(lambda click: click.user, str) for path in ("left", "right"))
+    stage: Any = left.interval_join(right).between(lower * SECOND, upper * SECOND)
+    return plan(stage.apply(lambda a, b: (a, b)))
+
+
+def nearest(how: str) -> Topology:
+    left, right = (read(path).key_by(lambda click: click.user, str) for path in ("left", "right"))
+    return plan(getattr(left, how)(right).apply(lambda a, b: (a, b)))
+
+
+def opaque(attribute: str) -> Any:
+    if attribute == "user":
+        return lambda click: f"{click.user}"
+    return lambda click: f"{click.page}"
+
+
+class ByField(KeySelector[Click, str]):
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def get_key(self, value: Click) -> str:
+        return str(getattr(value, self.field))
+
+
+EVEN, ODD = OutputTag("even", Click), OutputTag("odd", Click)
+
+
+class Divide(ProcessFunction[Click, Click]):
+    def process_element(self, value: Click, context: Any) -> tuple[Click, ...]:
+        context.output(ODD if value.at % 2 else EVEN, value)
+        return ()
+
+
+def tapped(first: OutputTag[Click], second: OutputTag[Click]) -> Topology:
+    divided = read("a").process(Divide())
+    return plan(*(windows(divided.get_side_output(tag)) for tag in (first, second)))
+
+
+def filtered(*conditions: Callable[[Click], bool]) -> Topology:
+    clicks = read("a")
+    return plan(*(windows(clicks.filter(condition)) for condition in conditions))
+
+
+def free(click: Click) -> bool:
+    return click.cost == 0
+
+
+def dear(click: Click) -> bool:
+    return click.cost > 100
+
+
+def cents(click: Click) -> int:
+    return click.cost
+
+
+def stamps(click: Click) -> int:
+    return click.at * 1000
+
+
+REFUSED: dict[str, tuple[Topology, Topology, str]] = {
+    "two sources of one kind": (union("web", "app"), union("app", "web"), "what it reads was that of plan"),
+    "a source that takes the place of another": (union("v1", "v2"), union("v2", "v3"), "what it reads was that of"),
+    "sources with names": (
+        union("web", "app", ("web", "app")),
+        union("x", "y", ("app", "web")),
+        "the source in its place was 'web' and is 'app'",
+    ),
+    "the sides of a join": (joined("a", "b"), joined("b", "a"), "what it reads was that of plan"),
+    "the keys of the sides": (
+        joined("a", "b", sides=(None, lambda click: click.page)),
+        joined("c", "d", sides=(lambda click: click.page, None)),
+        r"the key of the left was \.user and is \.page",
+    ),
+    "a left join": (joined("a", "b"), joined("a", "b", how="left_join"), "the join was join and is left_join"),
+    "bounds": (near(-1, 1), near(-1, 2), "the bounds was -1000 to 1000 ms and is -1000 to 2000 ms"),
+    "a key of another field": (
+        plan(windows(read("a"))),
+        plan(windows(read("a"), lambda click: click.page)),
+        r"the key was \.user and is \.page",
+    ),
+    "an opaque key of another field": (
+        plan(windows(read("a"), opaque("user"))),
+        plan(windows(read("a"), opaque("page"))),
+        "the key was lambda and is another one",
+    ),
+    "a key by another constant": (
+        plan(windows(read("a"), lambda click: click.user + "a")),
+        plan(windows(read("a"), lambda click: click.user + "b")),
+        "the key was another function and is another one",
+    ),
+    "sums in another order": (
+        plan(windows(read("a"), function=agg.combine(agg.sum(lambda c: c.cost), agg.sum(lambda c: c.at)))),
+        plan(windows(read("a"), function=agg.combine(agg.sum(lambda c: c.at), agg.sum(lambda c: c.cost)))),
+        r"what aggregate 1 takes was \.cost and is \.at.*what aggregate 2 takes was \.at and is \.cost",
+    ),
+    "a count of values": (
+        plan(windows(read("a"))),
+        plan(windows(read("a"), function=agg.count(lambda c: c.page))),
+        r"what aggregate 1 takes was the element and is \.page",
+    ),
+    "another order of the best": (
+        plan(windows(read("a"), function=agg.max_by(lambda c: c.cost))),
+        plan(windows(read("a"), function=agg.max_by(lambda c: c.at))),
+        r"what aggregate 1 takes by 'by' was \.cost and is \.at",
+    ),
+    "a rolling sum of something else": (
+        plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.at)),
+        plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.cost)),
+        r"what it takes was \.at and is \.cost",
+    ),
+    "a selector that is an object": (
+        plan(windows(read("a"), ByField("user"))),
+        plan(windows(read("a"), ByField("page"))),
+        "the key was ByField and is another one",
+    ),
+    "the last row before, or none": (
+        nearest("as_of_join"),
+        nearest("left_as_of_join"),
+        "the join was inner and is left outer",
+    ),
+    "side outputs": (tapped(EVEN, ODD), tapped(ODD, EVEN), "the input was source 1 side output 'even'"),
+    "branches": (filtered(free, dear), filtered(dear, free), "the functions in front was that of plan"),
+    "another source in front of a step": (
+        plan(windows(read("a")), read("b")),
+        plan(read("a"), windows(read("b"))),
+        "the input was source 1 and is source 2",
+    ),
+    "timestamps": (
+        plan(windows(read("a").union(read("b", at=stamps)))),
+        plan(windows(read("c", at=stamps).union(read("d")))),
+        "the timestamps was that of plan",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_exchanged_streams_are_refused_unless_it_is_said_on_purpose(tmp_path: Path, case: str) -> None:
+    first, second, told = REFUSED[case]
+    resume(Checkpoint(tmp_path), first, "event time", SESSION)
+    with pytest.raises(IncompatibleStateError, match=f"another plan\n.*{told}") as caught:
+        resume(Checkpoint(tmp_path), second, "event time", SESSION)
+    assert "test_stored_streams.py:" in str(caught.value.given)
+    assert "accept_changes=" in str(caught.value.hint)
+    # What is stored stands as it was.
+    resume(Checkpoint(tmp_path), first, "event time", SESSION)
+    steps = [step.id for step in (*second.sources, *second.keyed, *second.timestamps)]
+    resume(Checkpoint(tmp_path), second, "event time", SESSION, accepted=steps)
+    # From then on the new plan is the one to compare with.
+    resume(Checkpoint(tmp_path), second, "event time", SESSION)
+    with pytest.raises(IncompatibleStateError):
+        resume(Checkpoint(tmp_path), first, "event time", SESSION)
+
+
+def long_key(c: Click) -> str:
+    user = c
+    return user.user
+
+
+ACCEPTED: dict[str, tuple[Topology, Topology]] = {
+    "other paths": (union("web", "app"), union("web/v2", "app/v2")),
+    "a path of one of two": (union("web", "app"), union("web", "new")),
+    "names that are new": (union("web", "app"), union("web", "app", ("web", "app"))),
+    "a key that is written otherwise": (plan(windows(read("a"))), plan(windows(read("a"), long_key))),
+    "a named function instead of a lambda": (
+        plan(windows(read("a"), function=agg.sum(lambda c: c.cost))),
+        plan(windows(read("a"), function=agg.sum(cents))),
+    ),
+    "an opaque key in another place": (
+        plan(windows(read("a"), lambda click: f"{click.user}")),
+        plan(windows(read("a"), opaque("user"))),
+    ),
+    "another filter in front": (filtered(free, dear), filtered(free, lambda c: c.cost > 10)),
+    "what becomes of pairs": (
+        joined("a", "b"),
+        plan(
+            read("a")
+            .join(read("b"))
+            .where(lambda c: c.user)
+            .equal_to(lambda c: c.user)
+            .window(TumblingEventTimeWindows.of(SECOND))
+            .apply(lambda a, b: a.cost + b.cost)
+        ),
+    ),
+    "named steps that change places": (
+        plan(windows(read("a").filter(free), name="free"), windows(read("b").filter(dear), name="dear")),
+        plan(windows(read("a").filter(dear), name="free"), windows(read("b").filter(free), name="dear")),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_other_changes_go_on(tmp_path: Path, case: str) -> None:
+    first, second = ACCEPTED[case]
+    resume(Checkpoint(tmp_path), first, "event time", SESSION)
+    resume(Checkpoint(tmp_path), second, "event time", SESSION)
+
+
+HELPED = """
+def named(value, {local}=3):
+    return f"{{value.{attribute}}} {text}"
+
+def key({element}):
+    "{doc}"
+    {local} = {element}.user.strip()
+    return f"{{{local}}}", named({element})
+"""
+
+
+def key_of(**parts: str) -> Mark:
+    given = {"local": "x", "attribute": "page", "text": "/", "element": "e", "doc": "A key."} | parts
+    space: dict[str, Any] = {"__name__": "program"}
+    exec("\n" * int(given.pop("lines", 0)) + HELPED.format(**given), space)
+    return mark_of(space["key"])
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_same"),
+    [
+        ({"lines": "7"}, True),
+        ({"local": "y", "element": "click"}, True),
+        ({"doc": "Another text."}, True),
+        ({"attribute": "cost"}, False),
+        ({"text": "-"}, False),
+    ],
+    ids=str,
+)
+def test_code_is_told_apart_by_its_names_and_texts(parts: dict[str, str], is_same: bool) -> None:
+    before, now = key_of(), key_of(**parts)
+    assert not before.recognised
+    assert before.is_that_of(now) == is_same
+
+
+def test_what_another_python_recognises_is_compared_by_names() -> None:
+    mark = mark_of(lambda click: click.user)
+    assert mark == Mark(".user", mark.names, recognised=True)
+    assert mark.is_that_of(Mark("lambda", mark.names))
+    assert not mark.is_that_of(Mark("lambda", mark_of(lambda click: click.page).names))
+
+
+def test_a_checkpoint_of_an_older_version_is_compared_from_the_next_run_on(tmp_path: Path) -> None:
+    resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION)
+    Checkpoint(tmp_path).streams.path.unlink()
+    resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION)
+    with pytest.raises(IncompatibleStateError, match="what it reads was that of"):
+        resume(Checkpoint(tmp_path), union("app", "web"), "event time", SESSION)
+
+
+def test_values_of_variables_and_addresses_are_not_stored(tmp_path: Path) -> None:
+    token = HIDDEN
+    stream = read(f"{HIDDEN}/a")
+    keyed = windows(stream, lambda click: click.user + token, agg.max_by(lambda click: click.user + token))
+    opaque = windows(stream, lambda click: f"{click.user}{token}")
+    resume(Checkpoint(tmp_path), plan(keyed, opaque), "event time", SESSION)
+    for file in tmp_path.rglob("*"):
+        assert HIDDEN not in file.read_text()
+
+
+def test_names_of_no_step_and_changes_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"names no step(.|\n)*plan\.9\.window"):
+        resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION, accepted=["plan.9.window"])
+    runner: Any = SparkRunner
+    for wrong in ({"accept_changes": ["a"]}, {"accept_changes": "a", "checkpoint": tmp_path}):
+        with pytest.raises(InvalidArgumentError, match="accept"):
+            runner(object(), **wrong)
