@@ -35,7 +35,7 @@ class Event(NamedTuple):
 
 SECRET = "sk-live-9f8e7d6c5b4a"
 PIN = 739_251
-CONFIG = {"pepper": SECRET, "pin": PIN}  # type: ignore[dict-item]  # of two types
+CONFIG = {"pepper": SECRET, "pin": PIN}
 SECRETS = {SECRET, "another"}
 LONG = "x" * 1_000_000
 SHOWN = (SECRET, "9f8e", str(PIN), f"{PIN:x}", "another")
