@@ -194,7 +194,7 @@ class Swapped(NamedTuple):
     b: int = 5
 
 
-Swapped.a = Swapped.b  # type: ignore[misc]  # what is tested
+Swapped.a = Swapped.b
 
 
 class Derived(Point):
@@ -233,7 +233,7 @@ class Wrapping:
         def initialise(self: Any, a: int) -> None:
             self.a = a + 1
 
-        cls.__init__ = initialise  # type: ignore[method-assign]  # what is tested
+        cls.__init__ = initialise  # type: ignore[assignment, method-assign]  # what is tested
 
 
 @dataclass
@@ -278,7 +278,7 @@ class SlotReplaced:
     b: int = 2
 
 
-SlotReplaced.a = SlotReplaced.b  # what is tested
+SlotReplaced.a = SlotReplaced.b  # type: ignore[misc]  # what is tested
 
 
 class StructProperty(Struct):

@@ -166,6 +166,19 @@ class Expression:
             places[part] = len(places)
         return _rebuilt, (rows,)
 
+    def stored_digest(self) -> str:
+        """A digest of what the tree says, with the contents of sets and dicts, that is the same in each process."""
+        digests: dict[Expression, bytes] = {}
+        for part in self.parts():
+            said = [type(part).__name__.encode()]
+            for each in _saying(type(part)):
+                for value in _flat(getattr(part, each)):
+                    text = "" if isinstance(value, Expression) else _stored_key_of(value)
+                    said.append(digests[value] if isinstance(value, Expression) else text.encode("utf-8", "replace"))
+                said.append(b";")
+            digests[part] = hashlib.blake2b(b"\0".join(said), digest_size=16).digest()
+        return digests[self].hex()
+
     def parts(self) -> list[Expression]:
         """All different nodes: each behind those below it, and this one at the end."""
         return ordered([self], lambda node: node.children)
@@ -678,6 +691,13 @@ def _key_of(value: object) -> str:
     if kind is frozenset and all(type(each) in (str, int, bool, float) for each in typing.cast(Any, value)):
         return collection_digest(typing.cast(Any, value))
     return f"at {id(value)}"
+
+
+def _stored_key_of(value: object) -> str:
+    """The same, for other processes."""
+    if isinstance(value, (set, frozenset, Mapping)):
+        return collection_digest(value)
+    return f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else _key_of(value)
 
 
 def _or_none(kind: object) -> object:

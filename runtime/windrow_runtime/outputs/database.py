@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final, SupportsFloat
+from uuid import UUID
 
 import sqlalchemy as sa
 from psycopg import OperationalError
@@ -19,10 +21,10 @@ from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
-from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr, shorten
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
-from windrow_runtime.operators.changes import kind_of, value_of
+from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, NESTED, Kind, RecordType, ValueType
+from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
 from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, may_copy
@@ -38,11 +40,14 @@ class RowEncoder:
     def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
         self._kind = kind
         self._writers: list[Writer] = []
+        self._are_plain: list[Callable[[Sequence[Any]], bool]] = []
         for field in kind.columns:
             path = kind.name if kind.single else f"{kind.name}.{field.name}"
             write = _cell_writer(field.column_type, path, backend)
             limit = lengths.get(field.column)
             self._writers.append(write if limit is None else _limited(write, path, limit))
+            is_plain = _PLAIN.get(field.type.kind) if backend == "postgresql" and limit is None else None
+            self._are_plain.append(_never if is_plain is None else is_plain)
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
@@ -58,14 +63,15 @@ class RowEncoder:
 
     def _rows(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements, made column by column; ``UnfitError`` if a part of any does not fit."""
-        columns = zip(self._writers, self._columns(values), strict=True)
-        return list(zip(*[map(write, column) for write, column in columns], strict=True))
+        columns = zip(self._writers, self._are_plain, self._columns(values), strict=True)
+        written = [column if is_plain(column) else map(write, column) for write, is_plain, column in columns]
+        return list(zip(*written, strict=True))
 
     def _columns(self, values: Sequence[object]) -> Sequence[Sequence[object]]:
         root, name = self._kind.root, self._kind.name
         if self._kind.single:
             return (values,)
-        for value in values:
+        for value in values if set(map(type, values)) != {root.python_type} else ():
             if type(value) is not root.python_type and not root.admits(type(value)):
                 raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
         if root.kind is Kind.RECORD:
@@ -146,6 +152,40 @@ def _as_is(given: object) -> object:
     return given
 
 
+def _never(cells: Sequence[Any]) -> bool:
+    return False
+
+
+def _all_of(kind: type) -> Callable[[Sequence[Any]], bool]:
+    """Tells whether all cells of a column are of a class, none of them None."""
+    return lambda cells: set(map(type, cells)) == {kind}
+
+
+def _all_ints(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {int} and INT_MIN <= min(cells) <= max(cells) <= INT_MAX
+
+
+def _all_texts(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {str} and "".join(cells).isascii()
+
+
+def _all_in_utc(cells: Sequence[Any]) -> bool:
+    return set(map(type, cells)) == {datetime} and {cell.tzinfo for cell in cells} == {UTC}
+
+
+_PLAIN: Final[Mapping[Kind, Callable[[Sequence[Any]], bool]]] = {
+    Kind.BOOL: _all_of(bool),
+    Kind.BYTES: _all_of(bytes),
+    Kind.DATE: _all_of(date),
+    Kind.DATETIME: _all_in_utc,
+    Kind.FLOAT: _all_of(float),
+    Kind.INT: _all_ints,
+    Kind.STR: _all_texts,
+    Kind.TIMEDELTA: _all_of(timedelta),
+    Kind.UUID: _all_of(UUID),
+}
+"""The columns that PostgreSQL takes as they are."""
+
 # Other kinds are written as in JSON.
 _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
     (Kind.FLOAT, "postgresql"): _float,
@@ -162,6 +202,7 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 }
 
 
+_LOG: Final = logging.getLogger("windrow")
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.5  # before the second attempt; each pause is twice the one before
@@ -242,12 +283,7 @@ class DatabaseOutput(TableOutput):
             rows = self._encoder.encode(list(map(value_of, values)))
         deleted: list[Row] = []
         if self._key_places:
-            # PostgreSQL touches a row once in a statement: the last change of each key.
-            withdrawn = [kind_of(value).is_withdrawal for value in values]
-            keys = [tuple(row[place] for place in self._key_places) for row in rows]
-            last = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
-            rows = [row for row, is_withdrawn in last.values() if not is_withdrawn]
-            deleted = [key for key, (_, is_withdrawn) in last.items() if is_withdrawn]
+            rows, deleted = self._last_of_each_key(rows, values)
         with self.failures("the database refused a batch", batch, len(values)):
             for attempt in count(1):
                 try:
@@ -256,8 +292,21 @@ class DatabaseOutput(TableOutput):
                 except Exception as error:  # of SQLAlchemy, or of the driver
                     if attempt == _ATTEMPTS or not _is_lost(error):
                         raise
+                    text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
+                    _LOG.warning("batch %d of %s is tried again: %s", batch, self._shown, shorten(text))
                 # Whether the last attempt was committed is not known; the number of the batch tells the next one.
                 time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+
+    def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
+        """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement."""
+        keys = list(zip(*[[row[place] for row in rows] for place in self._key_places], strict=True))
+        if Changed not in set(map(type, values)):
+            last = dict(zip(keys, rows, strict=True))
+            return (rows if len(last) == len(rows) else list(last.values())), []
+        withdrawn = [kind_of(value).is_withdrawal for value in values]
+        changes = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
+        left = [row for row, is_withdrawn in changes.values() if not is_withdrawn]
+        return left, [key for key, (_, is_withdrawn) in changes.items() if is_withdrawn]
 
     def _write_rows(self, batch: int, rows: Sequence[Row], deleted: Sequence[Row]) -> None:
         """Write a batch, and delete the rows of some keys, in one transaction, unless it was written before."""

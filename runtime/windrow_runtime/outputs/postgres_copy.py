@@ -8,8 +8,11 @@ rest, as with INSERT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -17,6 +20,8 @@ Row = tuple[object, ...]
 
 FEWEST_ROWS: Final = 200
 """From how many rows on COPY is used: below that INSERT takes milliseconds, and leaves no traces in the catalogue."""
+
+_ROWS_AT_ONCE: Final = 10_000  # that are one text on their way
 
 _MAY_COPY: Final = sa.text("SELECT has_database_privilege(current_database(), 'TEMPORARY')")
 
@@ -54,9 +59,71 @@ class StagedRows:
         # Any: SQLAlchemy knows neither the driver's connection nor COPY.
         driver: Any = connection.connection.driver_connection
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for row in rows:
-                copy.write_row(row)
+            for text in _texts(rows):
+                copy.write(text)
 
     def select(self) -> sa.Select[Any]:  # Any: rows of the sink's columns
         """The query of all rows."""
         return sa.select(*[self.table.c[column] for column in self.columns])
+
+
+# Column by column: the driver's own way takes each cell by itself, which takes several times as long.
+
+
+def _texts(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Rows in the text format of COPY, some thousands at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows[start : start + _ROWS_AT_ONCE]
+        columns = [_column(cells) for cells in zip(*part, strict=True)]
+        yield "\n".join(map("\t".join, zip(*columns, strict=True))) + "\n"
+
+
+def _column(cells: Sequence[Any]) -> list[str]:
+    kinds = set(map(type, cells))
+    if len(kinds) == 1:
+        (kind,) = kinds
+        if kind is str:
+            return _escaped(cells)
+        return list(map(_FORMS.get(kind, _cell), cells))
+    return [_NULL if cell is None else _cell(cell) for cell in cells]
+
+
+_NULL: Final = r"\N"
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def _escaped(texts: Sequence[str]) -> list[str]:
+    """Texts as they stand in a column; PostgreSQL itself refuses a text with a NUL."""
+    whole = "".join(texts)
+    if not any(mark in whole for mark in "\\\t\n\r"):
+        return list(texts)
+    return [text.translate(_ESCAPES) for text in texts]
+
+
+def _cell(cell: Any) -> str:
+    form = _FORMS.get(type(cell))
+    if form is not None:
+        return form(cell)
+    for kind, of_kind in _FORMS.items():
+        if isinstance(cell, kind):
+            return of_kind(cell)
+    raise TypeError(f"a {type(cell).__name__} has no form in a column")
+
+
+def _interval(span: timedelta) -> str:
+    # In ISO 8601 each part has its sign, whatever the style of the session.
+    return f"P{span.days}DT{span.seconds}.{span.microseconds:06}S"
+
+
+_FORMS: Final[dict[type, Callable[[Any], str]]] = {
+    bool: lambda cell: "t" if cell else "f",
+    int: int.__repr__,
+    float: float.__repr__,
+    str: lambda cell: str.translate(cell, _ESCAPES),
+    bytes: lambda cell: rf"\\x{cell.hex()}",
+    Decimal: str,
+    UUID: str,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    timedelta: _interval,
+}

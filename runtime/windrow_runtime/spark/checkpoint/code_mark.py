@@ -56,7 +56,9 @@ def mark_of(function: Callable[..., Any]) -> Mark:
     found = recognise(plain)
     if isinstance(found, Opaque):
         return Mark(function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__, names)
-    return Mark(str(found) if _has_no_values(found) else f"#{digest(str(found))}", names, recognised=True)
+    text = str(found)
+    is_whole = _has_no_values(found) and "..." not in text  # long texts are shortened
+    return Mark(text if is_whole else f"#{found.stored_digest()}", names, recognised=True)
 
 
 def digest(*texts: str) -> str:
