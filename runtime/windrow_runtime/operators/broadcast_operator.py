@@ -54,7 +54,7 @@ class BroadcastOperator(ProcessOperator):
                 context.begin(timestamp, emits=emits)
                 results = self._process_rule(value, context)
                 if results is not None:
-                    for result in records_of(results, self._kind):
+                    for result in records_of(results, self._result_type):
                         if emits:
                             collect(result, timestamp)
             except USER_ERRORS as error:

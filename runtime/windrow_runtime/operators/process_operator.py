@@ -29,7 +29,7 @@ class ProcessOperator(KeyedOperator):
         super().__init__(step, (node.function,))
         self.step = step
         self._function = node.function
-        self._kind = node.element_type
+        self._result_type = node.element_type
         self._context = self._make_context()
 
     # Any: the node and the operator belong together, so that the function gets a context of the kind that it takes.
@@ -49,7 +49,7 @@ class ProcessOperator(KeyedOperator):
                 context.enter(key, timestamp)
                 results = function(value, context)
                 if results is not None:
-                    for result in records_of(results, self._kind):
+                    for result in records_of(results, self._result_type):
                         collect(result, timestamp)
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, call_description(key, element=value))
@@ -67,7 +67,7 @@ class ProcessOperator(KeyedOperator):
             context.enter(key, timestamp, domain, time)
             results = self._function.on_timer(time, context)
             if results is not None:
-                for result in records_of(results, self._kind):
+                for result in records_of(results, self._result_type):
                     self.output.collect(result, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"{call_description(key)}, timer {time} in {domain.value}")

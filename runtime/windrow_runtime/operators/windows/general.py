@@ -65,7 +65,7 @@ class WindowOperator(KeyedOperator):
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
         self.process = node.function.process
-        self._kind = node.element_type
+        self._result_type = node.element_type
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
@@ -466,7 +466,7 @@ class WindowOperator(KeyedOperator):
         context = self._window_context.at(window, entry, key_state.state)
         results = self.process.process(key, context, elements)
         if results is not None:
-            for result in records_of(results, self._kind):
+            for result in records_of(results, self._result_type):
                 collect(result, timestamp)
 
     # Cleanup

@@ -206,7 +206,7 @@ class PaneOperator(WindowOperator):
         if self.process is not None:
             context = self._window_context.at(window, entry, key_state.state)
             given = self.process.process(key, context, elements)
-            results = () if given is None else records_of(given, self._kind)
+            results = () if given is None else records_of(given, self._result_type)
         self._emit(panes, results, timestamp)
 
     def _emit(self, panes: PaneState, results: Iterable[Any], timestamp: int) -> None:

@@ -54,24 +54,25 @@ class Unpack:
     encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
     where: str
     classes: tuple[UserClass, ...]
-    kind: RecordType  # of the elements, which rows may have as columns
+    kind: RecordType | None = None  # of the elements, where rows may have them as columns
     makes_lines: bool = False  # of all elements, those in columns too
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
-        schema = arrow_schema(self.kind)
+        schema = None if self.kind is None else arrow_schema(self.kind)
         encode = self.encoder()
         with failures_marked():
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
                 for kind, payload in zip(kinds, payloads, strict=True):
-                    if kind == RowKind.OUTPUT_COLUMNS and not self.makes_lines:
+                    rows = values = None
+                    if kind == RowKind.OUTPUT_COLUMNS:
+                        assert self.kind is not None, "no sink of another system takes columns"
                         rows = load_rows(payload, schema)
+                        values = decode_batch(rows, self.kind) if self.makes_lines else None
                     else:
-                        in_columns = kind == RowKind.OUTPUT_COLUMNS
-                        values = (
-                            decode_batch(load_rows(payload, schema), self.kind) if in_columns else load_values(payload)
-                        )
+                        values = load_values(payload)
+                    if values is not None:
                         with field_errors(self.where):
                             rows = encode(values)
                     if rows.num_rows:
