@@ -7,7 +7,7 @@ descriptors of one name are one state.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import singledispatch
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final
@@ -200,8 +200,11 @@ def state_faults(step: Step) -> Iterator[Fault]:
                 )
 
 
-def expiry_faults(step: Step, *, has_timestamps: bool) -> Iterator[Fault]:
-    """Give a fault for state with a time to live that it cannot have where it is."""
+def expiry_faults(step: Step, has_timestamps: Callable[[Node], bool]) -> Iterator[Fault]:
+    """Give a fault for state with a time to live that it cannot have where it is.
+
+    ``has_timestamps`` says of a node whether its elements carry timestamps. It walks up the plan, so it is asked last.
+    """
     node = step.node
     if isinstance(node, WindowNode):
         for part in _parts_of(node):
@@ -215,8 +218,8 @@ def expiry_faults(step: Step, *, has_timestamps: bool) -> Iterator[Fault]:
                 )
     elif (
         isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
-        and not has_timestamps
         and TimeDomain.EVENT_TIME in state_time_domains(node.function)
+        and not has_timestamps(node.inputs[0])
     ):
         yield Fault(
             f"state of {node.function.describe()} expires in event time, and the stream has no timestamps",
