@@ -259,7 +259,7 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: FORMAT % r.a, "may format a text"),
     (lambda r: STATIC % r.a, "may format a text"),
     (lambda r: FORMATS["static"] % r.a, "may format a text"),
-    (lambda r, text=STATIC: text % r.a, "takes other arguments than an element"),
+    (lambda r, text=STATIC: text % r.a, "takes other arguments than an element"),  # type: ignore[misc]  # a default that callers do not give
     (lambda r: formatted(r.a), "may format a text"),
     (lambda r: formatted_as(STATIC, r.a), "may format a text"),
     (lambda r: joined() % r.a, "may format a text"),

@@ -65,7 +65,8 @@ class Unpack:
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
                 for kind, payload in zip(kinds, payloads, strict=True):
-                    rows = values = None
+                    rows: Any = None
+                    values: Sequence[Any] | None = None
                     if kind == RowKind.OUTPUT_COLUMNS:
                         assert self.kind is not None, "no sink of another system takes columns"
                         rows = load_rows(payload, schema)
