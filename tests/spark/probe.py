@@ -151,7 +151,7 @@ def run(frame: DataFrame, checkpoint: Path, *, batches: int | None = None) -> Ru
     if batches is None:
         query.awaitTermination()
         return result
-    while not enough.wait(0.1) and not query.awaitTermination(0):
+    while not enough.wait(0.1) and query.isActive:
         pass
     query.stop()
     return Run(result.batches[:batches])

@@ -112,7 +112,7 @@ def test_a_source_that_has_ended_holds_nothing_back(spark: SparkSession, tmp_pat
     else:
         slow = stamped(source(few, name="slow"))
     add_windows(outputs, "union", fast.union(slow))
-    add_windows(outputs, "slow alone", slow)
+    add_windows(outputs, "slow alone", slow, with_late=False)
     add_windows(outputs, "behind windows", fast.union(short_windows(slow).map(lambda seen: seen[3][0]).returns(Event)))
     expected, _ = outputs.expected(outputs.pipeline("own"))
     ends = [seen[2] for seen in expected["union windows"]["a"]]
