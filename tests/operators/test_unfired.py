@@ -108,7 +108,7 @@ def test_the_rest_of_streams_without_keys() -> None:
         (lambda k: k.window(TumblingEventTimeWindows.of(millis(4))), ([4, 3], 0)),
         (
             lambda k: k.window(TumblingEventTimeWindows.of(millis(4))).trigger(repeatedly(after_count(3))),
-            ([3, 3, 4], 0),
+            ([3, 3, 4, 3], 0),
         ),
         (
             lambda k: k.window(GlobalWindows.create()).trigger(

@@ -117,9 +117,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
     @property
     def earliest_firing(self) -> Finish:
         """That of its early trigger, or the end of the window."""
-        return (
-            Finish.WINDOW_END if self.early is None else min(self._parts[0].trigger.earliest_firing, Finish.WINDOW_END)
-        )
+        return min(self.triggers[0].earliest_firing, Finish.WINDOW_END)
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
         """Shows both triggers the element, and waits for the end of the window."""
