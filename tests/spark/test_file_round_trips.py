@@ -63,7 +63,9 @@ def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: Spa
 
     # Plain Spark, by the name of the folder.
     for how in pipelines:
-        flat = sorted(spark.read.parquet(str(tmp_path / how / "flat-parquet")).collect(), key=lambda row: row["number"])
+        # PySpark makes no datetime of the year 1.
+        frame = spark.read.parquet(str(tmp_path / how / "flat-parquet")).drop("at")
+        flat = sorted(frame.collect(), key=lambda row: row["number"])
         for row, record in zip(flat, sorted(FLATS, key=lambda record: record.number), strict=True):
             values = ("flag", "number", "ratio", "text", "amount", "day", "took", "maybe", "perhaps")
             assert [row[name] for name in values] == [getattr(record, name) for name in values]
@@ -83,15 +85,15 @@ def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: Spa
 def test_what_spark_writes_elsewhere_is_the_same(spark: SparkSession, tmp_path: Path, form: str) -> None:
     """In a file system of Spark's that is not mounted, as far as windrow can see."""
     (tmp_path / "elsewhere").mkdir()
-    spark.conf.set("fs.viewfs.mounttable.round.link./out", f"file://{tmp_path}/elsewhere")
+    spark.conf.set(f"fs.viewfs.mounttable.{form}.link./out", f"file://{tmp_path}/elsewhere")
     sink, source = FORMATS[form]
     ends = []
     for name, (elements, kind) in RECORDS.items():
         stream = from_source(CollectionSource(elements, kind), name=name)
-        ends.append(stream.sink_to(sink(f"viewfs://round/out/{name}")))
+        ends.append(stream.sink_to(sink(f"viewfs://{form}/out/{name}")))
         ends.append(stream.sink_to(sink(tmp_path / "mounted" / name)))
     SparkRunner(spark).run(Pipeline("elsewhere", *ends))
-    spark.conf.unset("fs.viewfs.mounttable.round.link./out")
+    spark.conf.unset(f"fs.viewfs.mounttable.{form}.link./out")
     for name, (_, kind) in RECORDS.items():
         found, wanted = (
             [file.read_bytes() for file in sorted((tmp_path / place / name).rglob("*part-*")) if file.suffix != ".crc"]
