@@ -53,7 +53,7 @@ nitpick_ignore = [
     ("py:class", "_AsOf"),
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
-    ("py:class", "windrow.window_settings.WindowSettings"),
+    ("py:class", "windrow.stages.window_settings.WindowSettings"),
     # What type checkers alone see: a stream that is wide enough, functions that return one value, or another key.
     ("py:class", "windrow.stream._Wider"),
     ("py:class", "NoOtherKey"),

@@ -12,8 +12,8 @@ from windrow.evictors import CountEvictor
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node
+from windrow.stages.window_settings import WindowSettings
 from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger
-from windrow.window_settings import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:

@@ -46,10 +46,10 @@ from windrow.plan.types import iterable_item, made_type, result_type
 from windrow.sinks import Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
+from windrow.stages.window_settings import WindowSettings
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
-from windrow.window_settings import WindowSettings
 from windrow.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 

@@ -9,9 +9,9 @@ from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult
 from windrow.stages.ready_made import ReadyMade, ReadyMadeOrNone
+from windrow.stages.window_settings import WindowSettings
+from windrow.stages.window_stage import AllStage, KeyedStage
 from windrow.triggers import MergingTrigger, Trigger
-from windrow.window_settings import WindowSettings
-from windrow.window_stage import AllStage, KeyedStage
 from windrow.windows import Window
 
 if TYPE_CHECKING:

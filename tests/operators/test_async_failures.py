@@ -308,7 +308,7 @@ a_number: Any = 3
         ("a strategy decides", lambda: run(Flaky(), retry_strategy=3)),
         ("what has failed goes", lambda: run(Flaky(), failed="failed")),
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_arguments_are_checked(message: str, make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=message):

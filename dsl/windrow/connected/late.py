@@ -7,8 +7,8 @@ from typing import Any
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import LateTags
+from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
-from windrow.window_stage import check_kind
 
 __all__ = ["with_tag"]
 

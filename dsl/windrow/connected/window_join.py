@@ -17,10 +17,10 @@ from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags, Node, ProcessSpec
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, result_type
+from windrow.stages.window_settings import WindowSettings
+from windrow.stages.window_stage import WindowStage
 from windrow.tags import OutputTag
 from windrow.triggers import MergingTrigger, Trigger
-from windrow.window_settings import WindowSettings
-from windrow.window_stage import WindowStage
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
-from windrow.window_settings import WindowSettings
+from windrow.stages.window_settings import WindowSettings
 from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 

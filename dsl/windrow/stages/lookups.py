@@ -16,9 +16,9 @@ from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
-from windrow.window_stage import check_kind
 
 __all__ = ["map_async_node", "map_batches_node", "process_node"]
 

@@ -78,7 +78,7 @@ class PipelineResult:
         """The total of a counter over all steps.
 
         Args:
-            name: The name of a counter of windrow's, see :attr:`counters`, or of a function of the pipeline.
+            name: The name of a counter of windrow's, see ``counters``, or of a function of the pipeline.
 
         Raises:
             InvalidArgumentError: If nothing counts under that name. The code of the functions is looked at for the

@@ -26,10 +26,10 @@ from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 from windrow.triggers import Trigger
-from windrow.window_settings import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:
