@@ -21,7 +21,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.state import load_rows
-from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.column_sender import ColumnTarget
 from windrow_runtime.spark.exchange.rows import RowKind
@@ -68,6 +68,14 @@ def test_each_key_goes_to_its_group_also_among_more_groups_than_16_bits_number()
         assert sum(map(len, found.values())) == (1_000 if late else 300)
 
 
+class Rows(list[tuple[str, int]]):
+    """Stands for a batch of Spark's rows."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self)
+
+
 def test_a_task_sends_the_time_to_every_partition() -> None:
     # A partition that has had no rows has no timer, and a deeper level there may get its first elements in this batch.
     groups = KeyGroups.balanced(50, 2)
@@ -79,7 +87,7 @@ def test_a_task_sends_the_time_to_every_partition() -> None:
         malformed=MalformedRule("source", "source", fail=True),
     )
     clocks: list[int] = []
-    for batch in stage(iter([[("a", 1), ("b", 2), ("a", 3)]])):
+    for batch in stage(iter([Rows([("a", 1), ("b", 2), ("a", 3)])])):
         pairs = zip(batch.column("group").to_pylist(), batch.column("kind").to_pylist(), strict=True)
         clocks += [group for group, kind in pairs if kind == RowKind.CLOCK]
     assert sorted(clocks) == sorted(groups.service_labels)

@@ -7,7 +7,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -260,6 +260,19 @@ def java_process(spark: SparkSession) -> int:
     return process
 
 
+def worker_processes(spark: SparkSession) -> list[int]:
+    """The processes that Java has started: the daemon of Python workers, which passes its limits on, and workers."""
+    spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
+    found: list[int] = []
+    parents = [java_process(spark)]
+    while parents:
+        parent = parents.pop()
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            parents += map(int, children.read_text().split())
+        found.append(parent)
+    return found[1:]
+
+
 @pytest.mark.classic(reason="the process of the server is not known")
 def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
@@ -270,9 +283,12 @@ def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSess
         pipeline = Pipeline("full", readings.sink_to(JsonFileSink(output)))
         SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
 
-    with files_of_at_most(50_000, java_process(spark)), pytest.raises(SinkError) as caught:
-        run()
-    assert caught.value.given == f"{output}: OSError: [Errno 27] File too large"
+    with ExitStack() as limits:
+        for process in worker_processes(spark):
+            limits.enter_context(files_of_at_most(50_000, process))
+        with pytest.raises(SinkError) as caught:
+            run()
+    assert caught.value.given == f"{output}: [Errno 27] File too large"
     assert f"{Path(__file__).name}:" in str(caught.value.where)
     assert not list(output.glob("batch-*"))
     run()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups

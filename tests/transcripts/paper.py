@@ -126,7 +126,24 @@ def _texts(found: Sequence[Shown]) -> str:
 
 def _run_variant(example: Mapping[str, Any], variant: Mapping[str, Any], engine: Engine) -> None:
     case = {**variant, "accumulation_mode": _MODES.get(variant["mode"], variant["mode"])}
-    compare(list(chain.from_iterable(engine(case, _variant_operations(example, variant)))), variant["panes"])
+    panes = list(chain.from_iterable(engine(case, _variant_operations(example, variant))))
+    if "medium for the absence of more" in variant["certainty"]:
+        panes = _without_closing_panes(panes)
+    compare(panes, variant["panes"])
+
+
+def _without_closing_panes(panes: Sequence[Pane]) -> list[Pane]:
+    """The panes without those that close a window on time, and have the elements of the pane before.
+
+    The book's program stops looking before windows close; in Beam each of them then has such a pane.
+    """
+    kept: list[Pane] = []
+    for pane in panes:
+        before = [other for other in kept if other.window == pane.window]
+        closes = pane.final and pane.timing == "ON_TIME" and before and before[-1].values == pane.values
+        if not closes:
+            kept.append(pane)
+    return kept
 
 
 def _variant_operations(example: Mapping[str, Any], variant: Mapping[str, Any]) -> list[Operation]:

@@ -108,7 +108,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
-        yield from expiry_faults(step, has_timestamps=all(map(has_timestamps, step.node.inputs)))
+        yield from expiry_faults(step, has_timestamps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
 

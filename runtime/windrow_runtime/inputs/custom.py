@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from windrow.connectors import CustomSource
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.inputs.files import SourceBatch, in_batches
+from windrow_runtime.inputs.batches import SourceBatch, in_batches
 from windrow_runtime.operators.errors import connector_errors, shortened
 
 # Any in this module: elements and offsets are of the user's types.

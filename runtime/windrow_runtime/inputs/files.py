@@ -7,74 +7,23 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from windrow import sources
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
-from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
+from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.batches import SourceBatch, in_batches
 from windrow_runtime.inputs.folders import FolderFields, folder_fields
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
-    from windrow_runtime.inputs.text_blocks import TextRows
-
-P = TypeVar("P")
-
-_RECORDS_AT_ONCE: Final = 4096
-_NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.MalformedRecord})
-
-
-@dataclass(slots=True)
-class SourceBatch:
-    """Elements, records that do not fit their type, and headers to warn of, with the first file of each."""
-
-    values: list[Any] = field(default_factory=list)  # elements of every type
-    malformed: list[sources.MalformedRecord] = field(default_factory=list)
-    unmatched: dict[str, str] = field(default_factory=dict)
-
-    def refuse_malformed(self, where: str) -> None:
-        """Raises a ``MalformedRecordError`` for the first malformed record, with the source and its origin."""
-        for record in self.malformed:
-            raise malformed_error(record).at(f"{where}, {record.origin}")
-
-    def add(self, other: SourceBatch) -> None:
-        """Takes what another batch holds."""
-        self.values += other.values
-        self.malformed += other.malformed
-        self.unmatched = other.unmatched | self.unmatched
-
-
-def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = "") -> SourceBatch:
-    """Sets apart what a codec gives in the place of elements; ``origin`` describes the place of a record."""
-    given = list(found)
-    batch = SourceBatch([value for _, value in given if type(value) not in _NO_ELEMENTS])
-    if len(batch.values) < len(given):
-        for place, value in given:
-            if isinstance(value, UnmatchedHeader):
-                batch.unmatched[value.reason] = header
-            elif isinstance(value, MalformedRecord):
-                batch.malformed.append(as_malformed(value, origin(place)))
-            elif isinstance(value, sources.MalformedRecord):
-                batch.malformed.append(value)
-    return batch
-
-
-def in_batches(
-    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
-) -> Iterator[SourceBatch]:
-    """As :func:`source_batch`, in batches of some thousands."""
-    rest = iter(found)
-    while some := list(islice(rest, _RECORDS_AT_ONCE)):
-        yield source_batch(some, origin, header)
-
+    from windrow_runtime.inputs.text_rows import TextRows
 
 # Any in this module: records of every type.
 
@@ -125,7 +74,7 @@ class ParquetReader:
         values = self.folders.values_of(file)
         if isinstance(values, MalformedRecord):
             from windrow_runtime.codecs.arrow.text_blocks import no_rows
-            from windrow_runtime.inputs.text_blocks import TextRows
+            from windrow_runtime.inputs.text_rows import TextRows
 
             malformed = [as_malformed(values, file)] if part == 0 else []
             yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from windrow.sources import FileSource, MalformedRecord
+from windrow.sources import FileSource
 from windrow_runtime.codecs.text_files import (
     CsvRecords,
     DocumentRecords,
@@ -19,7 +19,9 @@ from windrow_runtime.codecs.text_files import (
     unreadable,
 )
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.files import SourceBatch, in_batches, lines_before, range_of, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
+from windrow_runtime.inputs.files import lines_before, range_of
+from windrow_runtime.inputs.text_rows import TextRows
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows
@@ -27,38 +29,6 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True, slots=True)
-class TextRows:
-    """Consecutive rows of a text file: the columns of most elements, and what was read row by row."""
-
-    rows: Any  # an Arrow batch
-    kind: RecordType
-    plain: Sequence[tuple[int, SourceBatch]]  # each with the number of rows of columns in front of it
-
-    def columns(self) -> Any:
-        """The columns of all elements."""
-        if not any(batch.values for _, batch in self.plain):
-            return self.rows
-        from windrow_runtime.codecs.arrow.text_blocks import interleaved
-
-        return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.kind)
-
-    def decode(self) -> tuple[list[Any], list[MalformedRecord], dict[str, str]]:
-        """The elements, the rows that do not fit their type, and headers to warn of."""
-        from windrow_runtime.codecs.arrow.decoding import decode_batch
-
-        found = SourceBatch()
-        decoded = decode_batch(self.rows, self.kind)
-        if not self.plain:
-            return decoded, [], {}
-        taken = 0
-        for row, batch in self.plain:
-            found.values += decoded[taken:row]
-            found.add(batch)
-            taken = row
-        return [*found.values, *decoded[taken:]], found.malformed, found.unmatched
 
 
 def without_elements(batch: Any) -> SourceBatch:

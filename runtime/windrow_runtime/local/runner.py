@@ -17,8 +17,8 @@ from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
-from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
 from windrow_runtime.local.sources import read_batches

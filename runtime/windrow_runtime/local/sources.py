@@ -15,9 +15,10 @@ from windrow.connectors import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sources import CollectionSource, FileSource, SocketSource, Source
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import path_missing, warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
-from windrow_runtime.inputs.files import SourceBatch, elements_of, file_reader
+from windrow_runtime.inputs.files import elements_of, file_reader
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at

@@ -124,7 +124,7 @@ class BatchClock:
     now: StoredTime | None = None  # None: Spark's clock
     ended: bool = False  # whether the stream is at its end
     trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of the timestamp-assigning steps, by step id
-    ended_sources: Sequence[int] = ()  # the places, among all sources, of those that have come to their end
+    ended_sources: list[int] = field(default_factory=list)  # the places of those at their end
 
     @property
     def settled(self) -> bool:

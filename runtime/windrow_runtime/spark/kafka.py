@@ -23,7 +23,7 @@ from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.files import SourceBatch, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.spark.session import lacks_jar
 from windrow_runtime.spark.sinks.by_spark import Unpack

@@ -10,7 +10,7 @@ import pyarrow as pa
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.columns import clean_columns
-from windrow_runtime.inputs.text_blocks import TextRows
+from windrow_runtime.inputs.text_rows import TextRows
 from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
 from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.packer import Packer

@@ -18,8 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
-from windrow_runtime.inputs.files import SourceBatch, elements_of
+from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext

@@ -11,7 +11,7 @@ from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD, decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
-from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.storage.values import StateCodec
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.text_blocks import without_elements
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark

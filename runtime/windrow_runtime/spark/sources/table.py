@@ -25,8 +25,8 @@ from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_names, spark_type
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
