@@ -131,3 +131,10 @@ def test_who_says_nothing_reads_columns() -> None:
     assert text_block_reader(CsvFileSource("x", Needed, nulls=("NA",))) == (
         "the source has options for null texts, truth values or numbers"
     )
+
+
+@pytest.mark.parametrize("nulls", [("NA",), ("", "NA"), ("NA", "-")])
+def test_null_texts_in_quotes_are_texts(tmp_path: Path, nulls: tuple[str, ...]) -> None:
+    kind: Any = row_of("name")
+    rows = read(tmp_path, 'x,name\na,"NA"\nb,NA\n', kind, nulls=nulls)
+    assert [row.name for row in rows] == ["NA", None]

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
-from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
+from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -167,7 +167,7 @@ class _Reader:
 
     def _empties(self, text: str, cells: list[str]) -> Collection[int]:
         """The places of null texts in quotes, such as two quotes, which Python's reader does not tell from others."""
-        if ('""' not in text and len(self._nulls) == 1) or self._nulls.isdisjoint(cells):
+        if ('""' not in text and self._nulls == STRICT.nulls) or self._nulls.isdisjoint(cells):
             return ()
         found: list[int] = []
         at = 0
@@ -200,9 +200,6 @@ class _Reader:
         return "text behind a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
 
 
-_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
-_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LONGEST_NUMBER: Final = 64
 _BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
 CellParser = Callable[[str], object]
@@ -324,7 +321,7 @@ def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> obje
 
 
 def _float_of(cell: str) -> object:
-    if _FLOAT.fullmatch(cell) is None:
+    if FLOAT.fullmatch(cell) is None:
         return cell
     number = float(cell)
     # An int beyond all floats: the parser says that it is out of range.
@@ -332,14 +329,14 @@ def _float_of(cell: str) -> object:
 
 
 def _number_of(cell: str) -> object:
-    if _INTEGER.fullmatch(cell):
+    if INTEGER.fullmatch(cell):
         return int(cell)
-    return Decimal(cell) if len(cell) <= _LONGEST_NUMBER and _FLOAT.fullmatch(cell) else cell
+    return Decimal(cell) if len(cell) <= LONGEST_NUMBER and FLOAT.fullmatch(cell) else cell
 
 
 _CONVERTERS: dict[Kind, Callable[[str], object]] = {
     Kind.NONE: lambda cell: cell or None,
-    Kind.INT: lambda cell: int(cell) if _INTEGER.fullmatch(cell) else cell,
+    Kind.INT: lambda cell: int(cell) if INTEGER.fullmatch(cell) else cell,
     Kind.FLOAT: _float_of,
     Kind.BOOL: lambda cell: _BOOLEANS.get(cell.lower(), cell),
 }

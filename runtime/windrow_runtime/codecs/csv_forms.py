@@ -11,9 +11,9 @@ from typing import Final
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.value_type import Kind
 
-_INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
-_FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LONGEST_NUMBER: Final = 64
+INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+LONGEST_NUMBER: Final = 64
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 
 
@@ -55,9 +55,9 @@ class CsvForms:
         point, group = re.escape(self.decimal), re.escape(self.thousands or "")
         grouped = rf"|\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}" if self.thousands is not None else ""
         match = re.fullmatch(
-            rf"([+-]?)(\d+{grouped})?(?:{point}(\d*))?([eE][+-]?\d+)?", cell[:_LONGEST_NUMBER], re.ASCII
+            rf"([+-]?)(\d+{grouped})?(?:{point}(\d*))?([eE][+-]?\d+)?", cell[:LONGEST_NUMBER], re.ASCII
         )
-        if match is None or len(cell) > _LONGEST_NUMBER or not (match[2] or match[3]):
+        if match is None or len(cell) > LONGEST_NUMBER or not (match[2] or match[3]):
             return None
         whole = (match[2] or "").replace(self.thousands or " ", "")
         return f"{match[1]}{whole}{'' if match[3] is None else f'.{match[3]}'}{match[4] or ''}"
@@ -65,9 +65,9 @@ class CsvForms:
     def _int(self, cell: str, number: str | None) -> object:
         if number is None:
             return cell
-        if _INTEGER.fullmatch(number):
+        if INTEGER.fullmatch(number):
             return int(number)
-        if self.integral_floats and len(number) <= _LONGEST_NUMBER and _FLOAT.fullmatch(number):
+        if self.integral_floats and len(number) <= LONGEST_NUMBER and FLOAT.fullmatch(number):
             value = Decimal(number)
             if value.adjusted() < 20 and value == value.to_integral_value():
                 return int(value)
@@ -79,7 +79,7 @@ class CsvForms:
             name = _NOT_FINITE.get(cell[len(sign) :].lower())
             if name is not None:
                 return f"-{name}" if sign == "-" and name == "Infinity" else name
-        if number is None or _FLOAT.fullmatch(number) is None:
+        if number is None or FLOAT.fullmatch(number) is None:
             return cell
         found = float(number)
         # An int beyond all floats: the parser says that it is out of range.
