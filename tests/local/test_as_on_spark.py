@@ -22,6 +22,7 @@ from windrow.functions import (
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.sending.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
 
 
@@ -137,3 +138,32 @@ def test_timers_of_the_clock_are_declared() -> None:
         harness.process_element(1)
         harness.set_processing_time(1)
         assert harness.take_values() == [1]
+
+
+class _EqualsNothing:
+    """Has a comparison that fails, as an array of numbers has."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]  # as an array
+
+
+@pytest.mark.parametrize("value", [_EqualsNothing(), "an empty cell"])
+def test_values_around_functions_are_not_compared(value: object) -> None:
+    def kept() -> object:
+        return value
+
+    copy = Parcel(kept).unpack()
+    assert type(copy()) is type(value)
+
+
+def test_variables_without_a_value_stay_so() -> None:
+    def kept() -> object:
+        return later
+
+    copy = Parcel(kept).unpack()
+    with pytest.raises(NameError):
+        copy()
+    later = 1
+    assert kept() == later

@@ -19,10 +19,12 @@ from windrow_runtime.operators.named_classes import codes_of
 
 # Any in this module: functions of the user's may hold objects of any type.
 
-_EMPTY: Final = "an empty cell"
-
 _SAME: Final = (types.ModuleType, types.CodeType, type, TypeVar, ParamSpec, NewType)
 """The classes of objects that stay the same objects: within one process there is no need to carry them."""
+
+
+class _EmptyCell:
+    """Stands for the content of a variable that has no value yet; as a class it stays the same in copies."""
 
 
 class Parcel:
@@ -110,7 +112,7 @@ def _contents(function: types.FunctionType) -> Iterator[object]:
         try:
             yield cell.cell_contents
         except ValueError:
-            yield _EMPTY
+            yield _EmptyCell
 
 
 def _new_function(code: types.CodeType, module: str, name: str, cells: int) -> types.FunctionType:
@@ -126,7 +128,7 @@ def _fill(function: types.FunctionType, given: tuple[Any, ...]) -> None:
     function.__globals__.update(spaces)
     function.__qualname__, function.__module__ = qualname, module
     for cell, value in zip(function.__closure__ or (), cells, strict=True):
-        if value != _EMPTY:
+        if value is not _EmptyCell:
             cell.cell_contents = value
 
 
