@@ -70,7 +70,7 @@ def _named_by(value: object) -> Iterator[object]:
 def _is_users(module: str | None) -> bool:
     """Whether a module is neither of Python nor windrow's own. Modules themselves are objects of Python."""
     package = (module or "").partition(".")[0]
-    return package not in sys.stdlib_module_names and package != "windrow"
+    return package not in sys.stdlib_module_names and package not in {"windrow", "windrow_runtime"}
 
 
 def _of_code(code: CodeType, variables: Mapping[str, Any]) -> Iterator[object]:

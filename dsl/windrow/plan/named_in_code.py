@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -58,9 +59,9 @@ def _walk(root: object) -> Iterator[Any]:
     """The descriptors that an object reaches, and the time domains of the times to live that it reaches."""
     seen: set[int] = set()
     kept: list[object] = []  # so that no id is used twice
-    waiting: list[object] = [root]
+    waiting: deque[object] = deque([root])  # what is near comes first: a library may name more than there is room for
     while waiting and len(seen) < _MOST_OBJECTS:
-        value = waiting.pop()
+        value = waiting.popleft()
         if id(value) in seen:
             continue
         seen.add(id(value))
