@@ -24,10 +24,10 @@ from windrow_runtime.operators.topology import sink_of
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in the name of a folder for ``None``, and for an empty text: readers take no name without a value."""
 
-# The signs for which Spark and Hive write their codes, and NUL, which no name may have.
 MAX_NAME_BYTES: Final = 255
 """The longest name that file systems take."""
 
+# The signs for which Spark and Hive write their codes, and NUL, which no name may have.
 _SPECIAL: Final = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _PLAIN: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
 

@@ -343,8 +343,8 @@ def _conditional(expression: Conditional, known: _Known) -> ColumnExpression:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
     yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
     # What `and` and `or` give is often what they asked for, whose value is known then.
-    given = [known if each == expression.test else each for each, known in yes_or_no]
-    branches = [None if _is_none(each) else known.of(each) for each in given]
+    sides = [value if side == expression.test else side for side, value in yes_or_no]
+    branches = [None if _is_none(side) else known.of(side) for side in sides]
     present = [branch for branch in branches if branch is not None]
     if not present or len({branch.value.kind for branch in present}) > 1:
         raise DeclinedError(f"{expression} gives values of several types")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from functools import partial, singledispatch
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError
@@ -42,9 +42,6 @@ from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
 from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
-
-if TYPE_CHECKING:
-    pass
 
 # Any in this module: sources of elements of every type, DataFrames, which the language does not know, and pyarrow.
 
