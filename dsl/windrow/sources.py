@@ -266,7 +266,6 @@ class JsonFileSource(FileSource[T]):
         timezone: Where the clock of dates and times without an offset is: a name such as ``"Europe/Berlin"``, or a
             ``tzinfo``. Without it such values are malformed. A time that this clock shows twice is the first of the
             two; one that it skips is read with the offset from before the gap, as Python does with ``fold=0``.
-
         lines: Whether each line is a record. With False a file is one array of records, or has records behind each
             other, with any line ends; it is read row by row, and a record has at most 67,108,864 characters.
 

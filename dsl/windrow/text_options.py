@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -42,7 +42,7 @@ def checked_texts(given: Sequence[str], what: str) -> tuple[str, ...]:
     Raises:
         InvalidArgumentError: If it is one text, or holds something else than texts.
     """
-    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(text, str) for text in given):
         raise InvalidArgumentError(
             f"{what} is several texts", given=given, expected="a tuple or a list of str", hint=f'{what}=("NA",)'
         )
@@ -71,7 +71,7 @@ def checked_names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
     Raises:
         InvalidArgumentError: If one is empty or no text, or is there twice.
     """
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"the {what} are names of fields", given=given, expected="names such as 'day', each once"

@@ -113,6 +113,8 @@ def test_null_is_the_default_or_malformed(tmp_path: Path) -> None:
     "options",
     [
         {"nulls": "NA"},
+        {"nulls": 5},
+        {"partitions": 5},
         {"nulls": (None,)},
         {"true_values": ("x",), "false_values": ("X",)},
         {"decimal": ".."},

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import enum
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from windrow.formats import DateFormat, EpochTime
@@ -225,6 +225,11 @@ class RecordType:
             return self
         columns = tuple(field.in_timezone(zone) for field in self.columns)
         return dataclasses.replace(self, root=self.root.in_timezone(zone), columns=columns)
+
+    def without(self, fields: Collection[Field]) -> RecordType:
+        """The type of records that lack some fields, which stand elsewhere, such as in the names of folders."""
+        columns = tuple(field for field in self.columns if field not in fields)
+        return dataclasses.replace(self, root=dataclasses.replace(self.root, fields=columns), columns=columns)
 
     def __str__(self) -> str:
         return self.name

@@ -140,7 +140,7 @@ def _may_have(file: str, column: str) -> bool:
             if data.startswith(b"PAR1"):
                 opened.seek(max(0, os.path.getsize(file) - _LOOKED_AT))
                 data = opened.read()
-    except WindrowError:
+    except (WindrowError, OSError):
         return True  # whoever reads the file says what is wrong
     return column.encode() in data
 

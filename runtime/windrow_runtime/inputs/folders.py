@@ -36,8 +36,7 @@ class FolderFields:
     @cached_property
     def rest(self) -> RecordType:
         """The type of what the files hold."""
-        left = tuple(field for field in self.kind.columns if field not in self.fields)
-        return replace(self.kind, root=replace(self.kind.root, fields=left), columns=left)
+        return self.kind.without(self.fields)
 
     def values_of(self, file: str) -> dict[str, object] | MalformedRecord:
         """The values of a file by the names of fields; keys of a ``TypedDict`` may be absent."""

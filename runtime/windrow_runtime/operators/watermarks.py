@@ -16,7 +16,7 @@ from windrow_runtime.operators.topology import Topology, is_keyed
 
 _FIRST_SECOND: Final = 631_152_000
 _LAST_SECOND: Final = 4_102_444_800
-"""The years from 1990 to 2100 in epoch seconds; as milliseconds these are the second and third months of 1970."""
+"""The years from 1990 to 2100 in epoch seconds; as milliseconds these are days in January and February of 1970."""
 
 
 class TimestampObserver(Protocol):

@@ -66,8 +66,7 @@ class Partitions:
     @cached_property
     def rest(self) -> RecordType:
         """The type of what the files hold."""
-        left = tuple(field for field in self.kind.columns if field not in self.fields)
-        return replace(self.kind, root=replace(self.kind.root, fields=left), columns=left)
+        return self.kind.without(self.fields)
 
     @property
     def columns(self) -> list[str]:
