@@ -11,7 +11,7 @@ from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.errors import InvalidArgumentError
-from windrow.text_options import checked_delimiter
+from windrow.text_options import checked_delimiter, checked_flag
 
 __all__ = [
     "CollectSink",
@@ -194,7 +194,7 @@ class CsvFileSink(FileSink[T_contra]):
     ) -> None:
         super().__init__(path, overwrite=overwrite, partition_by=partition_by)
         self.delimiter = checked_delimiter(delimiter)
-        self.header = header
+        self.header = checked_flag(header, "header")
 
 
 class TextFileSink(FileSink[str]):

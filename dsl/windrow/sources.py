@@ -19,6 +19,7 @@ from windrow.tags import OutputTag
 from windrow.text_options import (
     checked_delimiter,
     checked_encoding,
+    checked_flag,
     checked_names,
     checked_number_signs,
     checked_texts,
@@ -292,7 +293,7 @@ class JsonFileSource(FileSource[T]):
         )
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
-        self.lines = lines
+        self.lines = checked_flag(lines, "lines")
 
 
 class CsvFileSource(FileSource[T]):
@@ -346,7 +347,7 @@ class CsvFileSource(FileSource[T]):
             path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
         )
         self.delimiter = checked_delimiter(delimiter)
-        self.header = header
+        self.header = checked_flag(header, "header")
         self.nulls = checked_texts(nulls, "nulls")
         self.true_values = checked_texts(true_values, "true_values")
         self.false_values = checked_texts(false_values, "false_values")
@@ -355,8 +356,8 @@ class CsvFileSource(FileSource[T]):
             raise InvalidArgumentError(
                 "a text is both true and false", given=", ".join(sorted(both)), expected="each text in one of the two"
             )
-        self.float_names = float_names
-        self.integral_floats = integral_floats
+        self.float_names = checked_flag(float_names, "float_names")
+        self.integral_floats = checked_flag(integral_floats, "integral_floats")
         self.decimal, self.thousands = checked_number_signs(decimal, thousands)
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)

@@ -12,6 +12,7 @@ from windrow.errors import InvalidArgumentError
 __all__ = [
     "checked_delimiter",
     "checked_encoding",
+    "checked_flag",
     "checked_names",
     "checked_number_signs",
     "checked_texts",
@@ -33,6 +34,17 @@ def checked_delimiter(given: str) -> str:
     """
     if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
         raise InvalidArgumentError("the delimiter must be one character", given=given, expected="such as ','")
+    return given
+
+
+def checked_flag(given: bool, what: str) -> bool:
+    """Checks an option that is on or off: a text such as ``"no"`` would count as on.
+
+    Raises:
+        InvalidArgumentError: If it is no bool.
+    """
+    if not isinstance(given, bool):
+        raise InvalidArgumentError(f"{what} must be a bool", given=given, expected="True or False")
     return given
 
 

@@ -120,6 +120,9 @@ def test_null_is_the_default_or_malformed(tmp_path: Path) -> None:
         {"decimal": ".."},
         {"thousands": "."},
         {"thousands": "1"},
+        {"header": "no"},
+        {"float_names": 1},
+        {"integral_floats": None},
     ],
     ids=str,
 )
