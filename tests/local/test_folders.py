@@ -129,6 +129,13 @@ def test_a_field_that_the_file_has_is_not_warned_of_and_the_folder_counts(tmp_pa
     assert collected(JsonFileSource(tmp_path, Hourly, partitions="day")) == [Hourly(1, day="1")]
 
 
+def test_a_name_within_another_one_is_not_that_of_a_field(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "f").write_text('{"n": 1, "birthday": "yesterday"}\n')
+    with pytest.warns(WindrowWarning, match="names of folders have values"):
+        assert collected(JsonFileSource(tmp_path, Hourly)) == [Hourly(1)]
+
+
 @pytest.mark.parametrize("partitions", [("dya",), ("n", "hour", "day"), ("",), ("day", "day")])
 def test_partitions_that_are_no_fields(tmp_path: Path, partitions: tuple[str, ...]) -> None:
     with pytest.raises(InvalidArgumentError):

@@ -11,9 +11,10 @@ import pytest
 from tests.spark.comparison import Event
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
-from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction
+from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction, TimeDomain
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
+from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import ContinuousEventTimeTrigger, Trigger, TriggerContext, TriggerResult
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
@@ -168,3 +169,52 @@ def test_many_timers_of_one_callback_are_no_chain() -> None:
     sink = CollectSink[int]()
     result = LocalRunner().run(Pipeline("fan", keyed(0).process(Fan()).returns(int).sink_to(sink)))
     assert len(result.collected(sink)) == 2 * LONGEST_CHAIN + 1
+
+
+class Beat(KeyedProcessFunction[str, Event, int]):
+    """Emits the time each second, up to the last element."""
+
+    LAST = ValueStateDescriptor("last", int)
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> None:
+        context.get_state(self.LAST).update(value.at)
+        context.timer_service.register_event_time_timer(value.at + 1000)
+
+    def on_timer(self, timestamp: int, context: KeyedProcessContext[str]) -> list[int]:
+        last = context.get_state(self.LAST).value()
+        if last is not None and timestamp < last:
+            context.timer_service.register_event_time_timer(timestamp + 1000)
+        return [timestamp]
+
+
+@pytest.mark.parametrize("late", [timedelta(0), timedelta(days=1)])
+def test_timers_may_follow_each_other_as_far_as_elements_lie(late: timedelta) -> None:
+    seconds = 2 * LONGEST_CHAIN
+    events = [Event("a", 0, 0), Event("a", 1000 * seconds, 1)]
+    beats = (
+        from_source(CollectionSource(events, batch_size=1))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(late), timestamp=lambda event: event.at
+        )
+        .key_by(lambda event: event.key)
+        .process(Beat())
+    )
+    sink = CollectSink[int]()
+    assert len(LocalRunner().run(Pipeline("beats", beats.sink_to(sink))).collected(sink)) == seconds + 1
+
+
+class ForEver(KeyedProcessFunction[str, Event, int]):
+    """Counts the elements of a key in state that does not expire in this world."""
+
+    COUNT = ValueStateDescriptor("count", int, ttl=StateTtlConfig(timedelta.max, time_domain=TimeDomain.EVENT_TIME))
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[int]:
+        count = context.get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        return [count.value() or 0]
+
+
+def test_state_that_outlives_the_stream_sets_no_timer_again_and_again() -> None:
+    sink = CollectSink[int]()
+    counts = keyed(START, START + 1).process(ForEver())
+    assert LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink) == [1, 2]

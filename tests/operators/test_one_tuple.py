@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import UserString
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+import pandas as pd
+import pyarrow as pa
 import pytest
+from pyspark.sql import Row
 
 from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, PlanError
@@ -144,3 +148,31 @@ def test_parts_that_are_no_records_are_refused_at_run_time() -> None:
 def test_batches_are_no_text_and_no_dict(result: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="returned one value"):
         LocalRunner().run(built(WORDS.map_batches(lambda words: result, size=2)))
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        lambda numbers: {number * 3 for number in numbers},
+        frozenset,
+        lambda numbers: pd.DataFrame({"x": numbers, "double": numbers}),
+        lambda numbers: pa.table({"a": numbers, "b": numbers}),
+        lambda numbers: pa.record_batch({"a": numbers, "b": numbers}),
+        lambda numbers: Row(*numbers),
+        lambda numbers: UserString("ab"),
+    ],
+    ids=["set", "frozenset", "pandas", "Arrow table", "Arrow batch", "row of Spark's", "text of one's own"],
+)
+def test_tables_rows_and_sets_are_no_results_of_a_batch(results: Callable[[Any], Any]) -> None:
+    stream = from_collection([30, 2]).map_batches(results, size=2)
+    with pytest.raises(InvalidArgumentError, match=r"returned one value|results without an order"):
+        LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink())))
+
+
+def test_tables_are_no_records() -> None:
+    stream = from_collection([30, 2]).flat_map(lambda number: pd.DataFrame({"x": [number], "double": [2 * number]}))
+    with pytest.raises(InvalidArgumentError, match=r"returned one value(.|\n)*itertuples"):
+        LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink())))
+    # A set has no order, and records that have none need none.
+    sink = CollectSink[int]()
+    LocalRunner().run(Pipeline("p", from_collection([1]).flat_map(lambda number: {number, 2}).sink_to(sink)))

@@ -6,13 +6,14 @@ import datetime
 import json
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -407,3 +408,20 @@ def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:
     (tmp_path / "_batches" / "0").write_text("[")
     with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/0"):
         claim(sink, "one", begins=False)
+
+
+def test_files_in_folders_of_values_without_a_list_are_batches_too(tmp_path: Path) -> None:
+    class Value(NamedTuple):
+        p: str
+        v: int
+
+    def write(values: Sequence[Value], *, overwrite: bool = False) -> None:
+        sink = JsonFileSink[Value](tmp_path, partition_by="p", overwrite=overwrite)
+        LocalRunner().run(Pipeline("p", from_source(CollectionSource(values, Value)).sink_to(sink)))
+
+    write([Value("a", 1), Value("b", 2)])
+    shutil.rmtree(tmp_path / "_batches")
+    with pytest.raises(SinkError, match="batches of another run"):
+        write([Value("b", 3)])
+    write([Value("b", 3)], overwrite=True)
+    assert [file.read_text() for file in tmp_path.rglob("*.json")] == ['{"v":3}\n']

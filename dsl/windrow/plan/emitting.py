@@ -9,6 +9,7 @@ import dis
 import inspect
 import types
 import typing
+from collections import UserString
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +36,7 @@ OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any] | tuple[Any, 
 So is a tuple of two parts or more whose number is fixed; ``tuple[int, ...]`` is as good as a list.
 """
 
-_SINGLE = (str, bytes, bytearray, memoryview, Mapping)
+_SINGLE = (str, bytes, bytearray, memoryview, Mapping, UserString)
 
 WRAP_IT: Final = "the function returns one value, whose items would be taken for records: return a list, [value]"
 """What type checkers show."""
@@ -135,8 +136,12 @@ def records_of(result: Iterable[Any], kind: object | None = None) -> Iterable[An
         if kind is None or len(parts) < 2 or all(is_value_of(part, kind) for part in parts):
             return result
         expected, hint = f"an iterable of records of type {kind}", TUPLE_HINT
-    elif isinstance(result, _SINGLE) or is_named_tuple_class(returned):
+    elif isinstance(result, (tuple, *_SINGLE)):
+        # A class of tuples has fields, as a named tuple, a row of Spark's and a moment of the time module have.
         expected, hint = "an iterable of records, such as a list", HINT
+    elif hasattr(returned, "__dataframe__"):
+        # The protocol of tables, which pandas, Polars and Arrow have: iterated they give columns, or their names.
+        expected, hint = "an iterable of records, such as a list", "frame.itertuples(index=False) gives the rows"
     else:
         return result
     raise InvalidArgumentError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
@@ -137,12 +138,18 @@ def _may_have(file: str, column: str) -> bool:
     try:
         with open(file, "rb") as opened, open_bytes(file, opened) as content:
             data = content.read(_LOOKED_AT)
-            if data.startswith(b"PAR1"):
+            is_parquet = data.startswith(b"PAR1")
+            if is_parquet:
                 opened.seek(max(0, os.path.getsize(file) - _LOOKED_AT))
                 data = opened.read()
     except (WindrowError, OSError):
         return True  # whoever reads the file says what is wrong
-    return column.encode() in data
+    name = column.encode()
+    if is_parquet:
+        # The footer has each name behind its length.
+        return (bytes([len(name)]) + name if len(name) < 128 else name) in data
+    # A key of JSON, or a name in the header of CSV, with or without quotes.
+    return re.search(rb'(^|["\s,;|{])' + re.escape(name) + rb'($|["\s,;|:])', data) is not None
 
 
 def _check_names(step: Step, paths: Iterable[str]) -> None:

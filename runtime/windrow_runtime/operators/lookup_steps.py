@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
 from itertools import count
@@ -112,7 +112,7 @@ class BatchStep(FusedStep):
             some = values[start : start + self._size]
             what = f"{len(some)} elements, the first of them {shortened(some[0])}"
             try:
-                results = [own(result) for result in records_of(self.function(some), self._kind)]
+                results = [own(result) for result in _in_order(records_of(self.function(some), self._kind))]
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, what)
             if len(results) != len(some):
@@ -124,6 +124,19 @@ class BatchStep(FusedStep):
                     hint="map_batches makes one element of each; flat_map makes any number",
                 )
             self._forward(results, timestamps[start : start + self._size])
+
+
+# Any: results of every type.
+def _in_order(results: Iterable[Any]) -> Iterable[Any]:
+    """Refuses a set of results: it has no order by which each belongs to its element."""
+    if isinstance(results, Set):
+        raise InvalidArgumentError(
+            "a function of batches gave results without an order",
+            given=f"a {type(results).__name__}",
+            expected="a list with one result for each element, in the same order",
+            hint="[f(element) for element in elements]",
+        )
+    return results
 
 
 class AsyncStep(FusedStep):

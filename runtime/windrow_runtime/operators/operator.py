@@ -232,20 +232,24 @@ class _Chains:
     """Measures, while timers fire at the end of the stream, how many of them each timer has before it.
 
     Only timers that another one's callback has set have any. Those of a window that ends are not counted before its
-    end, where they cease.
+    end, where they cease, nor are those of a key before the last one that was set while time passed: elements are there.
     """
 
-    __slots__ = ("_lengths", "_mark", "_timers")
+    __slots__ = ("_lengths", "_mark", "_reached", "_timers")
 
     def __init__(self, timers: TimerQueue) -> None:
         self._timers = timers
         self._lengths: dict[tuple[Hashable, Any, int], int] = {}
         self._mark = timers.mark()
+        self._reached: dict[Hashable, int] = {}  # by key
+        for key, namespace, time in timers:
+            if namespace is None:
+                self._reached[key] = max(time, self._reached.get(key, MIN_TIMESTAMP))
 
     def grow(self, time: int, key: Hashable, namespace: Any) -> int:
         """Note the timers that the callback of a timer has set; returns how many timers have led to these."""
         length = self._lengths.pop((key, namespace, time), 0)
-        if time >= _end_of(namespace):
+        if time >= (self._reached.get(key, MIN_TIMESTAMP) if namespace is None else _end_of(namespace)):
             length += 1
         longest = 0
         for timer in self._timers.since(self._mark):

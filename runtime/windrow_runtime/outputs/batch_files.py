@@ -168,7 +168,16 @@ def batches_in(sink: Path) -> list[str]:
     They are those of the lists of files, and of files that have no list since somebody deleted it.
     """
     lists = [f"{_LISTS}/{name}" for name in _lists_in(sink)]
-    return lists or sorted(filter(_IS_FILE.fullmatch, _names_in(sink)))
+    return lists or sorted(_unlisted_in(sink, ""))
+
+
+def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
+    """The files of batches in the folder of a sink and in its folders of values, whatever lists there are."""
+    for name in _names_in(sink / folder):
+        if _IS_FILE.fullmatch(name):
+            yield f"{folder}{name}"
+        elif "=" in name and not (sink / folder / name).is_symlink():
+            yield from _unlisted_in(sink, f"{folder}{name}/")
 
 
 def old_batches_in(sink: Path) -> list[str]:
@@ -192,10 +201,10 @@ def remove_batches(sink: Path) -> None:
         BatchFiles(sink, int(name.partition(".")[0]), None).withdraw()
     with suppress(OSError):
         (sink / _LISTS).rmdir()
+    for name in list(_unlisted_in(sink, "")):
+        (sink / name).unlink(missing_ok=True)
     for name in _names_in(sink):
-        if _IS_FILE.fullmatch(name):
-            (sink / name).unlink(missing_ok=True)
-        elif _IS_ASIDE.fullmatch(name) or _IS_OLD_FOLDER.fullmatch(name):
+        if _IS_ASIDE.fullmatch(name) or _IS_OLD_FOLDER.fullmatch(name):
             clear(sink / name)
 
 

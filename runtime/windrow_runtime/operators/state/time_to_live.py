@@ -99,7 +99,7 @@ Cells: TypeAlias = dict[str, Any] | TtlCells
 
 
 def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: int) -> int | None:
-    """Takes away what has expired of a state; returns when to look again, or None if nothing is left."""
+    """Takes away what has expired of a state; returns when to look again, or None if nothing will expire any more."""
     cell = timer.name + _SUFFIXES[domain]
     stored = cells.get(cell)
     if stored is None:
@@ -124,4 +124,6 @@ def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: in
     cells[cell] = left
     first: int = min(times) + timer.millis
     last: int = max(times) + timer.millis
-    return min(max(first, now + timer.millis // _CLEAN_UPS), last, MAX_TIMESTAMP)
+    following = min(max(first, now + timer.millis // _CLEAN_UPS), last, MAX_TIMESTAMP)
+    # At the end of time there is no later time to look again at what outlives it.
+    return following if following > now else None
