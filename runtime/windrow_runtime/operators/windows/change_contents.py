@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from math import isnan
+from operator import indexOf, itemgetter
 from typing import Any
 
 from windrow.functions import AggregateFunction
@@ -57,7 +58,7 @@ class KeptContents(ArrivalContents, ChangingContents):
         kept = list(contents)
         # Equal elements give equal results, so the first one serves for each. One that is not there came behind the
         # watermark, and never was.
-        place = _place_of(value, [known for _, _, known in kept])
+        place = _place_of(value, kept)
         if place is None:
             return contents
         del kept[place]
@@ -76,12 +77,12 @@ class KeptContents(ArrivalContents, ChangingContents):
         return values
 
 
-def _place_of(value: Any, known: list[Any]) -> int | None:
-    """Returns the place of the first element that is the withdrawn one; None: it is not there."""
+def _place_of(value: Any, kept: list[tuple[Any, Any, Any]]) -> int | None:
+    """Returns the place of the first arrival whose element is the withdrawn one; None: it is not there."""
     # Python's own search is many times as fast as a loop; only NaN needs the loop.
     with suppress(ValueError):
-        return known.index(value)
-    return next((place for place, each in enumerate(known) if _is_same(each, value)), None)
+        return indexOf(map(itemgetter(2), kept), value)
+    return next((place for place, (_, _, known) in enumerate(kept) if _is_same(known, value)), None)
 
 
 def _is_same(known: Any, value: Any) -> bool:
