@@ -74,11 +74,12 @@ class ByKey:
     key: Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Forward:
     """Hands on the elements as they are."""
 
     targets: tuple[ByKey | ToSink, ...]
+    precedes_watermark: bool = False
 
     def run(
         self, values: Sequence[Any], timestamps: Sequence[int | None]
@@ -118,6 +119,7 @@ class TimestampedSource:
 
     def __init__(self, targets: tuple[ByKey | ToSink, ...]) -> None:
         self.forward = Forward(targets)
+        self.precedes_watermark = False
         self.watermark = MIN_TIMESTAMP
 
     def run(

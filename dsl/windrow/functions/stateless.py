@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from windrow.functions.rich import RichFunction, RuntimeContext
 
 if TYPE_CHECKING:
+    from windrow.functions.process import TimerService
     from windrow.tags import OutputTag
 
 __all__ = ["AsyncFunction", "ProcessContext", "ProcessFunction"]
@@ -19,11 +20,25 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ProcessContext(Protocol):
-    """Gives a process function the timestamp of an element, and side outputs; it is not to be kept beyond the call."""
+    """Gives a process function timestamp, time and side outputs during one call; it is not to be kept beyond it."""
 
     @property
     def timestamp(self) -> int | None:
         """The timestamp of the element, in milliseconds; None where it has none."""
+        ...
+
+    @property
+    def timer_service(self) -> TimerService:
+        """The watermark and the clock, in milliseconds. A stream without keys has no timers.
+
+        The watermark is that of the step's input when the batch began; behind a keyed step, results of its timers come
+        under the watermark before. It is :data:`windrow.time.MIN_TIMESTAMP` while there is none, and on Spark also in
+        ``run_batch``, after a restart that does not find the progress of the run before, and where a plan without keyed
+        steps assigns timestamps more than once or by a generator of the user's.
+
+        Raises:
+            UnsupportedOperationError: By the methods that register or delete timers.
+        """
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
@@ -44,7 +59,7 @@ class ProcessFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
         Args:
             value: The element, which the function may change: nobody else sees it.
-            context: The timestamp, and side outputs.
+            context: The timestamp, time and side outputs.
 
         Returns:
             The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.

@@ -58,9 +58,10 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
     """Makes records from each element of two connected streams, and puts others out at side outputs; without keys.
 
-    The type parameters are the elements of the first and of the second stream, and the result. It has no state and no
-    timers: what both streams are to share needs keys, and a :class:`KeyedCoProcessFunction`. The streams may be read by
-    different workers, each of which opens a copy of its own, so fields of the function are no place for it either.
+    The type parameters are the elements of the first and of the second stream, and the result. It may ask
+    ``context.timer_service`` for the time, but has no state and no timers: what both streams are to share needs keys,
+    and a :class:`KeyedCoProcessFunction`. The streams may be read by different workers, each of which opens a copy of
+    its own, so fields of the function are no place for it either.
     """
 
     @abstractmethod
@@ -69,7 +70,7 @@ class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
         Args:
             value: The element, which the function may change: nobody else sees it.
-            context: The timestamp, and side outputs.
+            context: The timestamp, time and side outputs.
 
         Returns:
             The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.

@@ -13,7 +13,7 @@ from windrow.plan.closures import closure_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 
-__all__ = ["expiring_state", "state_time_domains", "tags_of"]
+__all__ = ["asks_for_time", "expiring_state", "state_time_domains", "tags_of"]
 
 # Any in this module: attributes of the user's classes and elements of side outputs, of every type.
 
@@ -53,6 +53,17 @@ def expiring_state(function: object) -> Iterator[StateDescriptor]:
     for value in _walk(unwrapped(function)):
         if isinstance(value, StateDescriptor) and value.ttl is not None:
             yield value
+
+
+def asks_for_time(function: object) -> bool:
+    """Returns whether a method of a function's class names the timer service of its context."""
+    methods = (each for kind in type(unwrapped(function)).__mro__ for each in vars(kind).values())
+    return any(
+        "timer_service" in code.co_names
+        for method in methods
+        if isinstance(method, FunctionType)
+        for code in _codes(method.__code__)
+    )
 
 
 def _walk(root: object) -> Iterator[Any]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
-from windrow.plan import Step, TimestampsNode
+from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.function_rules import check_sendable, renewals_of
 from windrow_runtime.local.recorder import Recorder, StepRecorder
@@ -93,8 +94,8 @@ class _StepSnapshot(NamedTuple):
     clock: int
 
 
-Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory]]
-"""What each keyed step and each timestamp-assigning step knows, by id."""
+Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory], dict[str, int], int]
+"""What keyed and timestamp-assigning steps know, by id; the watermarks that process functions see, and the clock."""
 
 
 class Execution:
@@ -121,6 +122,10 @@ class Execution:
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
+        # The watermarks that process functions without keys see, by step id: in this round, and in the one before.
+        self._seen: dict[str, int] = {}
+        self._seen_before: dict[str, int] = {}
+        self._now = MIN_TIMESTAMP
         self._watermarks: dict[str, int] = {}  # of keyed steps and sinks, at the end of the last batch
         # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: the batch did.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
@@ -128,7 +133,7 @@ class Execution:
         self._rules: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
         show = None if observe is None else self._show
         self._fragments = {
-            port: Fragment(topology, port, self, self._tracker_of, observe=show)
+            port: Fragment(topology, port, self, self._tracker_of, self, observe=show)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
@@ -195,6 +200,7 @@ class Execution:
         watermark for all keyed steps or for each by its id; None: it stays.
         """
         self._begin(processing_time)
+        self._advance_seen(watermark)
         for port, elements in inputs.items():
             self._pass_on(port, elements)
         for step in self.topology.keyed:
@@ -225,8 +231,28 @@ class Execution:
         for renewal in self._renewals.values():
             renewal.renew()
         if processing_time is not None:
+            self._now = processing_time
             for tracker in self.trackers.values():
                 tracker.now = processing_time
+
+    def _advance_seen(self, watermark: int | Mapping[str, int] | None) -> None:
+        """Advances the watermarks that process functions without keys see."""
+        self._seen_before = self._seen
+        if watermark is None:
+            return
+        steps = [step.id for step in self.topology.steps if isinstance(step.node, ProcessNode)]
+        given = dict.fromkeys(steps, watermark) if isinstance(watermark, int) else watermark
+        before = self._seen
+        self._seen = {step: max(before.get(step, MIN_TIMESTAMP), given.get(step, MIN_TIMESTAMP)) for step in steps}
+
+    def watermark_of(self, step: Step) -> int:
+        """The watermark that a process function without keys sees; results of timers come under the one before."""
+        seen = self._seen_before if self._phase_before else self._seen
+        return seen.get(step.id, MIN_TIMESTAMP)
+
+    def processing_time(self) -> int:
+        """The clock that a process function without keys sees, in milliseconds."""
+        return self._now
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, rules first."""
@@ -299,11 +325,11 @@ class Execution:
             name: _StepSnapshot(operator.state.dump(), operator.current_watermark, operator.current_processing_time)
             for name, operator in self.operators.items()
         }
-        return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}
+        return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}, self._seen, self._now
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, in an execution that has run nothing yet."""
-        keyed, trackers = snapshot
+        keyed, trackers, self._seen, self._now = snapshot
         for identifier, step in keyed.items():
             operator = self.operators[identifier]
             operator.bind(OperatorState.load(step.state), self._buffers[identifier])

@@ -42,7 +42,7 @@ from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
-from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, Taps
+from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -71,7 +71,7 @@ class Fragment:
 
     Steps that lead to keyed steps in ``fed_by_columns`` alone are left out: these get their elements as columns.
     Timestamp-assigning steps show their elements to what ``observer_of`` gives. ``observe`` is shown what leaves steps
-    at side outputs.
+    at side outputs. ``times`` tells process functions the time.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Fragment:
         port: Port,
         output: FragmentOutput,
         observer_of: ObserverOf,
+        times: StepTimes,
         fed_by_columns: frozenset[str] = frozenset(),
         observe: Callable[[Port, Values, Timestamps], None] | None = None,
     ) -> None:
@@ -88,6 +89,7 @@ class Fragment:
         self._changes = _Changes(output) if carries_changes(topology.node_of(port)) else None
         self._output: FragmentOutput = self._changes or output
         self._observer_of = observer_of
+        self._times = times
         self._fed_by_columns = fed_by_columns
         self._built: dict[str, FusedStep] = {}
         self._functions: list[tuple[Step, RichFunction]] = []
@@ -161,7 +163,7 @@ class Fragment:
             readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
             taps = Taps(step, readers_of, self._observing(step))
             return (
-                ProcessStep(step, then, taps, node)
+                ProcessStep(step, then, taps, node, self._times)
                 if isinstance(node, ProcessNode)
                 else AsyncStep(step, then, taps, node)
             )

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
-from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
@@ -50,14 +50,63 @@ class Taps:
             step.push(values, timestamps)
 
 
+class StepTimes(Protocol):
+    """An engine tells steps without keys the time, in milliseconds."""
+
+    def watermark_of(self, step: Step) -> int:
+        """The watermark of the step's input; ``MIN_TIMESTAMP`` where there is none."""
+
+    def processing_time(self) -> int:
+        """The clock."""
+
+
+class _TimeOnly:
+    """The timer service of a step without keys: it gives the time, and refuses timers."""
+
+    __slots__ = ("_step", "_times")
+
+    def __init__(self, step: Step, times: StepTimes) -> None:
+        self._step = step
+        self._times = times
+
+    @property
+    def current_watermark(self) -> int:
+        return self._times.watermark_of(self._step)
+
+    @property
+    def current_processing_time(self) -> int:
+        return self._times.processing_time()
+
+    def register_event_time_timer(self, time: int) -> NoReturn:
+        raise _no_timers("register_event_time_timer", time)
+
+    def register_processing_time_timer(self, time: int) -> NoReturn:
+        raise _no_timers("register_processing_time_timer", time)
+
+    def delete_event_time_timer(self, time: int) -> NoReturn:
+        raise _no_timers("delete_event_time_timer", time)
+
+    def delete_processing_time_timer(self, time: int) -> NoReturn:
+        raise _no_timers("delete_processing_time_timer", time)
+
+
+def _no_timers(method: str, time: int) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "a stream without keys has no timers",
+        given=f"timer_service.{method}({time!r})",
+        expected="a function of a keyed stream, or timer_service for the time alone",
+        hint="call key_by first, and make the function a KeyedProcessFunction or KeyedCoProcessFunction",
+    )
+
+
 class ProcessStep(FusedStep):
     """Calls a process function without keys."""
 
-    def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: ProcessNode) -> None:
+    def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: ProcessNode, times: StepTimes) -> None:
         super().__init__(step, then, constant=False)
         self.function: Any = node.function  # is opened and closed
         self._taps = taps
-        self._context = _Context()
+        self._context = _Context(_TimeOnly(step, times))
         self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -85,9 +134,10 @@ class ProcessStep(FusedStep):
 class _Context:
     """The context of process functions without keys; one serves all calls."""
 
-    __slots__ = ("sides", "timestamp")
+    __slots__ = ("sides", "timer_service", "timestamp")
 
-    def __init__(self) -> None:
+    def __init__(self, timer_service: _TimeOnly) -> None:
+        self.timer_service = timer_service
         self.timestamp: int | None = None
         self.sides: dict[str, tuple[Values, Timestamps]] = {}
 

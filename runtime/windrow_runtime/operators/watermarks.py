@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from windrow.errors import warn
-from windrow.plan import SinkNode, Step, TimestampsNode, UnionNode
+from windrow.plan import ProcessNode, SinkNode, Step, TimestampsNode, UnionNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.class_facts import attributes_of, set_attributes
@@ -121,10 +121,14 @@ class InputWatermark(Protocol):
         ...
 
 
+_KNOWING: Final = (ProcessNode, SinkNode, UnionNode)
+"""Steps without keys whose watermark is asked for."""
+
+
 def watermarks_of(
     topology: Topology, inputs: Mapping[str, InputWatermark], before: Mapping[str, int], ended: Collection[str] = ()
 ) -> dict[str, int]:
-    """The watermark of each keyed step, each sink and each union, by id.
+    """The watermark of each keyed step, process function, sink and union, by id.
 
     Args:
         topology: The steps.
@@ -150,7 +154,7 @@ def watermarks_of(
                 found[step.id] = _behind(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return found[step.id]
 
-    steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, (SinkNode, UnionNode))]
+    steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, _KNOWING)]
     return {step.id: MIN_TIMESTAMP if (known := reaching(step)) is None else known.current for step in steps}
 
 

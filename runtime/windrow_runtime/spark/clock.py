@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
-from windrow.plan import TimestampsNode
+from windrow.plan import ProcessNode, TimestampsNode
+from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.malformed import damaged_state
@@ -224,15 +225,26 @@ def needs_keeper(topology: Topology) -> bool:
     """Returns whether windrow has to keep a plan's watermark, as Spark's single watermark does not suffice.
 
     Spark makes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
-    assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone.
+    assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone. A process function
+    without keys that asks for the time behind a keyed step needs the watermark of the batch before, too.
     """
     if not topology.keyed or not topology.timestamps:
         return False
-    if len(topology.timestamps) > 1:
+    if not sees_highest_only(topology) or topology.keyed_before(topology.timestamps[0]):
         return True
+    return any(
+        isinstance(step.node, ProcessNode) and asks_for_time(step.node.function) and topology.keyed_before(step)
+        for step in topology.steps
+    )
+
+
+def sees_highest_only(topology: Topology) -> bool:
+    """Returns whether the watermark follows from the highest timestamp of one timestamp-assigning step."""
+    if len(topology.timestamps) != 1:
+        return False
     (step,) = topology.timestamps
     assert isinstance(step.node, TimestampsNode)
-    return topology.keyed_before(step) or type(step.node.strategy.create_generator()) not in _HIGHEST_ONLY
+    return type(step.node.strategy.create_generator()) in _HIGHEST_ONLY
 
 
 class ClockKeeper:

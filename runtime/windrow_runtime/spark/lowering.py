@@ -171,7 +171,10 @@ class Lowered:
             self.clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(steps_by_clock(topology))
-        self.steps = ShippedSteps(topology, forms, stored.columnar, stored.state_ids, self.clock, check_columns)
+        self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
+        self.steps = ShippedSteps(
+            topology, forms, stored.columnar, stored.state_ids, self.clock, check_columns, self._bounds
+        )
         self.classes = known_classes(topology.steps)
         for step in topology.steps:
             check_picklable(step, functions_of(step.node))
@@ -274,7 +277,7 @@ class Lowered:
             targets=self.steps.targets(step),
             sink_targets=self.steps.sinks_of(step.id),
             kind=scan.kind,
-            bounds=WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock),
+            bounds=self._bounds,
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
         )

@@ -21,7 +21,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.spark.clock import ClockFiles
 from windrow_runtime.spark.exchange.column_sender import ColumnTarget
-from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
+from windrow_runtime.spark.exchange.fragment import PortFragment, Routes, Watermarks
 from windrow_runtime.spark.exchange.sink_columns import SinkTarget
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.shipping import without_sources_and_sinks
@@ -43,12 +43,14 @@ class ShippedSteps:
         state_ids: Mapping[str, str],
         clock: ClockFiles | None,
         check_source: CheckSource,
+        watermarks: Watermarks | None = None,
     ) -> None:
         self._whole = topology
         # Workers get the steps without sources and sinks, which only the driver can load.
         self.topology = Topology(without_sources_and_sinks(topology.steps))
         self._state_ids = state_ids
         self._clock = clock
+        self._watermarks = watermarks
         self._all_forms = forms
         self.forms: dict[str, OnColumns] = {}
         self._arrivals: dict[str, RowForm] = {}
@@ -80,7 +82,7 @@ class ShippedSteps:
     def create(self, port: Port) -> partial[PortFragment]:
         """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
         fed = {*self._by_columns, *(target.step_id for target in self.sinks_of(port.step) if port.tag is None)}
-        return partial(PortFragment, self.topology, port, self._routes, self._clock, frozenset(fed))
+        return partial(PortFragment, self.topology, port, self._routes, self._clock, frozenset(fed), self._watermarks)
 
     def sinks_of(self, source: str) -> tuple[SinkTarget, ...]:
         """Returns the sinks that take what a source gives as columns."""

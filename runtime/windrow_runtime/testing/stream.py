@@ -12,7 +12,7 @@ from typing_extensions import TypeForm, TypeVar
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline, Step, WindowNode
+from windrow.plan import Pipeline, ProcessNode, Step, WindowNode
 from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.stream import DataStream
@@ -298,7 +298,13 @@ class StreamHarness(Generic[In, Out]):
         """
         watermarks = self._execution.end_batch(self.current_processing_time)
         self._execution.round({}, watermark=watermarks)
-        self.current_watermark = max(self.current_watermark, min(watermarks.values(), default=MIN_TIMESTAMP))
+        # A process function may stand in front of the step that assigns timestamps.
+        reached = [
+            watermark
+            for step, watermark in watermarks.items()
+            if not isinstance(self._topology.step(step).node, ProcessNode)
+        ]
+        self.current_watermark = max(self.current_watermark, min(reached, default=MIN_TIMESTAMP))
         return self.current_watermark
 
     def snapshot_restore(self, *, keeps_source_watermarks: bool = True) -> None:

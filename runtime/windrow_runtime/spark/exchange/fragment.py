@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from windrow.plan import Step, TimestampsNode
-from windrow.time import now_millis
+from windrow.time import MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
-from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker
+from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker, sees_highest_only
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.worker import current_batch
@@ -30,6 +30,13 @@ class Routes:
     levels: Mapping[str, int]
 
 
+class Watermarks(Protocol):
+    """Gives the watermark of keyed steps in the batch at hand, as far as it is known."""
+
+    def read(self) -> Callable[[str], int | None]:
+        """Returns what gives the watermark of a step, by its id; None: it is not known."""
+
+
 class PortFragment:
     """Runs the steps behind a port. It is shipped as a description, and built where it first runs.
 
@@ -43,12 +50,17 @@ class PortFragment:
         routes: Routes,
         clock: ClockFiles | None = None,
         fed_by_columns: frozenset[str] = frozenset(),
+        watermarks: Watermarks | None = None,
     ) -> None:
         self._topology = topology
         self._port = port
         self._routes = routes
         self._clock = clock
         self._fed_by_columns = fed_by_columns
+        self._watermarks = watermarks
+        self.precedes_watermark = False
+        self._begin: int | None = None
+        self._seen: dict[tuple[str, bool], int] = {}
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
         self._reporting: dict[str, ReportingTracker] = {}
@@ -59,7 +71,8 @@ class PortFragment:
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
     def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
-        return PortFragment, (self._topology, self._port, self._routes, self._clock, self._fed_by_columns)
+        own = (self._topology, self._port, self._routes, self._clock, self._fed_by_columns, self._watermarks)
+        return PortFragment, own
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
         """Runs the steps; returns the elements for each target."""
@@ -71,8 +84,8 @@ class PortFragment:
     def _started(self) -> Fragment:
         if self._fragment is not None:
             return self._fragment
-        fragment = Fragment(self._topology, self._port, self, self._observer_of, self._fed_by_columns)
-        now = self._now()
+        fragment = Fragment(self._topology, self._port, self, self._observer_of, self, self._fed_by_columns)
+        self._begin = now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now
         for reporting in self._reporting.values():
@@ -86,6 +99,28 @@ class PortFragment:
         batch = current_batch()
         stored = None if self._clock is None or batch is None else self._clock.read(batch).now
         return now if stored is None else stored
+
+    def processing_time(self) -> int:
+        """The clock of the batch where windrow keeps it, else that of the machine when the task began."""
+        return self._now() if self._begin is None else self._begin
+
+    def watermark_of(self, step: Step) -> int:
+        """The watermark of a process function's input at the beginning of the batch, as far as the batch knows it."""
+        place = (step.id, self.precedes_watermark)
+        if place not in self._seen:
+            self._seen[place] = self._read_watermark(step)
+        return self._seen[place]
+
+    def _read_watermark(self, step: Step) -> int:
+        batch = current_batch()
+        if self._clock is not None and batch is not None:
+            clock = self._clock.read(batch)
+            return (clock.previous if self.precedes_watermark else clock.watermarks).get(step.id, MIN_TIMESTAMP)
+        stampers = self._topology.stampers(step)
+        if self._watermarks is None or not stampers or not sees_highest_only(self._topology):
+            return MIN_TIMESTAMP
+        known = self._watermarks.read()(step.id)
+        return MIN_TIMESTAMP if known is None else known
 
     def observe(self, step: str, highest: int) -> None:
         """Passes the highest timestamp of elements in columns to the observer of a timestamp-assigning step."""

@@ -14,6 +14,7 @@ from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.picklable import check_sendable
 from windrow_runtime.spark.exchange.rows import (
     PackedRow,
+    Phase,
     RowKind,
     dump_values,
     no_bound,
@@ -108,6 +109,7 @@ class Packer:
     def __init__(self, groups: KeyGroups, phase: int, writer: SinkWriter | None = None) -> None:
         self._groups = groups
         self._phase = phase
+        self.precedes_watermark = phase == Phase.BEFORE_WATERMARK  # whether elements come under the watermark before
         self._writer = writer
         self._origin = 0
         self._service_label = groups.service_labels[0]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class Fragment(Protocol):
     """Runs stateless steps, one behind the other; :mod:`windrow_runtime.spark.exchange.fragment` has the real one."""
 
+    precedes_watermark: bool  # whether what runs was emitted by timers, and comes under the watermark before
+
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
 
     @property
@@ -176,6 +178,7 @@ class Collector:
 
 
 def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], packer: Packer) -> None:
+    fragment.precedes_watermark = packer.precedes_watermark
     for target, out_values, out_timestamps in fragment.run(values, timestamps):
         packer.add(target, out_values, out_timestamps)
 
