@@ -189,10 +189,7 @@ class StreamHarness(Generic[In, Out]):
     def _operator_of(self, step: Step) -> KeyedOperator:
         journal = self._journals.get(step.id)
         fast = self._recorder is None
-        operator = operator_for(step, fast=fast) if journal is None else journalled(step, journal)
-        if isinstance(step.node, WindowNode):
-            operator.allow_clock()
-        return operator
+        return operator_for(step, fast=fast) if journal is None else journalled(step, journal)
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
