@@ -214,3 +214,20 @@ def test_state_that_expires_is_found_in_the_arguments_of_partial() -> None:
             harness.process_element(2)
             harness.process_element(3)
             assert harness.take_values() == [2, 5]
+
+
+def test_functions_share_no_variables_with_the_program() -> None:
+    seen: list[int] = []
+    called = lambda n: seen.append(n) or len(seen)  # type: ignore[func-returns-value]  # noqa: E731  as passed to map
+    sink = CollectSink[int]()
+    pipeline = Pipeline("p", from_collection([1, 2]).map(called).sink_to(sink))
+    assert LocalRunner().run(pipeline).collected(sink) == [1, 2]
+    with StreamHarness(from_source(PushSource[int]()).map(called)) as harness:
+        harness.process_element(3)
+        assert harness.take_values() == [1]
+    assert not seen
+    LocalRunner(isolates_functions=False).run(pipeline)
+    assert seen == [1, 2]
+    with StreamHarness(from_source(PushSource[int]()).map(called), isolates_functions=False) as harness:
+        harness.process_element(3)
+    assert seen == [1, 2, 3]
