@@ -40,7 +40,7 @@ def run(function: Callable[[int], Any], *, values: tuple[int, ...] = (1, 2), **o
         if tag is not None:
             sinks[tag.name] = CollectSink[Any]()
             ends.append(results.get_side_output(tag).sink_to(sinks[tag.name]))
-    found = LocalRunner().run(Pipeline("p", *ends))
+    found = LocalRunner(isolates_functions=False).run(Pipeline("p", *ends))
     return {name: found.collected(sink) for name, sink in sinks.items()}
 
 
@@ -87,7 +87,7 @@ def test_a_client_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch
     results = from_collection([1], int).map_async(stubborn, capacity=4, timeout=SHORT, timed_out=SLOW)
     times = CollectSink[float]()
     late = results.get_side_output(SLOW).map(lambda value: time.monotonic())
-    assert LocalRunner().run(Pipeline("p", late.sink_to(times))).collected(times)[0] - begun < 1
+    assert LocalRunner(isolates_functions=False).run(Pipeline("p", late.sink_to(times))).collected(times)[0] - begun < 1
     # Further ones wait until one has ended, but not for ever.
     assert run(swallowing, values=(1, 1, 1), capacity=1, timeout=SHORT, timed_out=SLOW)["slow"] == [1, 1, 1]
     monkeypatch.setattr(lookup_steps, "_CLEAN_UP", 0.05)

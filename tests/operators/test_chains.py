@@ -87,10 +87,10 @@ def test_batches_run_under_the_watermark_of_those_before() -> None:
     )
     totals = sums.window_all(TUMBLING).apply(show).map(lambda fired: note_fired(seen, fired))
     sink = CollectSink[tuple[int, list[int]]]()
-    result = LocalRunner().run(Pipeline("batches", totals.sink_to(sink)))
+    result = LocalRunner(isolates_functions=False).run(Pipeline("batches", totals.sink_to(sink)))
     assert result.collected(sink) == [(0, [3]), (10, [4]), (20, [8])]
     # Without the drain the last windows stay open.
-    result = LocalRunner().run(Pipeline("batches", totals.sink_to(sink)), drain=False)
+    result = LocalRunner(isolates_functions=False).run(Pipeline("batches", totals.sink_to(sink)), drain=False)
     assert result.collected(sink) == [(0, [3]), (10, [4])]
     assert seen[:5] == [(0, []), (5, []), (10, []), (25, []), (0, [3])]
 
@@ -207,8 +207,8 @@ def test_without_watermarks_windows_fire_at_the_end_only() -> None:
         .reduce(add)
     )
     pipeline = Pipeline("end", stream.sink_to(sink))
-    assert LocalRunner().run(pipeline, drain=False).collected(sink) == []
-    assert [event.value for event in LocalRunner().run(pipeline).collected(sink)] == [3, 100]
+    assert LocalRunner(isolates_functions=False).run(pipeline, drain=False).collected(sink) == []
+    assert [event.value for event in LocalRunner(isolates_functions=False).run(pipeline).collected(sink)] == [3, 100]
 
 
 def test_a_watermark_at_the_end_of_time_fires_everything() -> None:

@@ -31,7 +31,7 @@ def numbers(count: int = 6, batch_size: int | None = None) -> DataStream[int]:
 def results(stream: DataStream[T], *others: DataStream[T]) -> list[list[T]]:
     sinks = [CollectSink[T](f"sink {place}") for place in range(1 + len(others))]
     pipeline = Pipeline("p", *(each.sink_to(sink) for each, sink in zip((stream, *others), sinks, strict=True)))
-    result = LocalRunner().run(pipeline)
+    result = LocalRunner(isolates_functions=False).run(pipeline)
     return [result.collected(sink) for sink in sinks]
 
 
@@ -211,5 +211,5 @@ def test_so_it_is_on_spark(spark: SparkSession) -> None:
     ]
     sinks = [CollectSink[int](f"sink {place}") for place in range(len(streams))]
     pipeline = Pipeline("p", *(each.returns(int).sink_to(sink) for each, sink in zip(streams, sinks, strict=True)))
-    local, found = LocalRunner().run(pipeline), SparkRunner(spark).run(pipeline)
+    local, found = LocalRunner(isolates_functions=False).run(pipeline), SparkRunner(spark).run(pipeline)
     assert [sorted(found.collected(sink)) for sink in sinks] == [sorted(local.collected(sink)) for sink in sinks]
