@@ -68,7 +68,7 @@ class LocalRun:
             .trigger(self._probe)
             .apply(_nothing, name="probe")
         )
-        self._harness = StreamHarness(stream, source, also=(downstream,), explains=explains)
+        self._harness = StreamHarness(stream, source, also=(downstream,), explains=explains, isolates_functions=False)
         self._harness.process_element(Record("null", "null"), source=start)
         self._probe.take()
 

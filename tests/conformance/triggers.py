@@ -144,6 +144,9 @@ _NO_SCRIPT = TimerScript(TriggerResult.CONTINUE, ())
 class ScriptedTrigger(MergingTrigger[Element, Window]):
     """Does and answers what a case says."""
 
+    # An element of the case may say that the trigger sets such a timer.
+    uses_processing_time = True
+
     def __init__(self, fields: Fields) -> None:
         self._on_element = _script(fields, "on_element")
         self._on_merge = _script(fields, "on_merge")
@@ -231,6 +234,7 @@ class _Recorder(Trigger[Element, AnyWindow]):
     def __init__(self, inner: Trigger[Element, AnyWindow], calls: Calls) -> None:
         self._inner = inner
         self._calls = calls
+        self.uses_processing_time = inner.uses_processing_time
 
     def on_element(self, element: Element, timestamp: int, window: AnyWindow, context: TriggerContext) -> TriggerResult:
         self._calls.on_element.append(window_json(window))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +23,9 @@ from windrow.functions import (
 )
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
+from windrow.state import StateTtlConfig, ValueStateDescriptor
+from windrow.triggers import Trigger, TriggerContext, TriggerResult
+from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.sending.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -167,3 +172,94 @@ def test_variables_without_a_value_stay_so() -> None:
         copy()
     later = 1
     assert kept() == later
+
+
+class UndeclaredTrigger(Trigger[int, GlobalWindow]):
+    """Sets a timer of the clock, and does not say so."""
+
+    def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        context.register_processing_time_timer(1)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
+        """Leaves the timer, which finds no window."""
+
+
+class DeclaredTrigger(UndeclaredTrigger):
+    """Says so."""
+
+    uses_processing_time = True
+
+
+@pytest.mark.parametrize("explains", [True, False])
+def test_timers_of_the_clock_that_triggers_set_are_declared(explains: bool) -> None:
+    message = r"a timer in processing time waits for the clock, and nothing in the plan says so"
+    numbers = from_source(PushSource[int]()).key_by(lambda n: 0).window(GlobalWindows.create())
+    undeclared = numbers.trigger(UndeclaredTrigger()).reduce(lambda a, b: a + b)
+    harness = StreamHarness(undeclared, explains=explains)
+    with harness, pytest.raises(UnsupportedOperationError, match=message):
+        harness.process_element(1)
+    declared = numbers.trigger(DeclaredTrigger()).reduce(lambda a, b: a + b)
+    with StreamHarness(declared, explains=explains) as harness:
+        harness.process_element(1)
+        harness.set_processing_time(1)
+        assert harness.take_values() == [1]
+
+
+class ByPartial(KeyedProcessFunction[int, int, int]):
+    """Reads state whose descriptor a partial holds."""
+
+    def __init__(self, read: Any) -> None:
+        self.read = read
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterator[int]:
+        state = self.read(context)
+        state.update((state.value() or 0) + value)
+        yield state.value()
+
+
+def read_state(descriptor: ValueStateDescriptor[int], context: KeyedProcessContext[int]) -> Any:
+    return context.get_state(descriptor)
+
+
+def read_named(context: KeyedProcessContext[int], descriptor: ValueStateDescriptor[int]) -> Any:
+    return context.get_state(descriptor)
+
+
+def test_state_that_expires_is_found_in_the_arguments_of_partial() -> None:
+    state = ValueStateDescriptor("sum", int, ttl=StateTtlConfig(timedelta(minutes=1)))
+    for read in (
+        partial(read_state, state),
+        partial(read_named, descriptor=state),
+        partial(partial(read_state), state),
+    ):
+        keyed = from_source(PushSource[int]()).key_by(lambda n: 0)
+        with StreamHarness(keyed.process(ByPartial(read))) as harness:
+            harness.process_element(2)
+            harness.process_element(3)
+            assert harness.take_values() == [2, 5]
+
+
+def test_functions_share_no_variables_with_the_program() -> None:
+    seen: list[int] = []
+    called = lambda n: seen.append(n) or len(seen)  # type: ignore[func-returns-value]  # noqa: E731  as passed to map
+    sink = CollectSink[int]()
+    pipeline = Pipeline("p", from_collection([1, 2]).map(called).sink_to(sink))
+    assert LocalRunner(isolates_functions=True).run(pipeline).collected(sink) == [1, 2]
+    with StreamHarness(from_source(PushSource[int]()).map(called)) as harness:
+        harness.process_element(3)
+        assert harness.take_values() == [1]
+    assert not seen
+    assert LocalRunner().run(pipeline).collected(sink) == [1, 2]
+    assert seen == [1, 2]
+    LocalRunner().run(pipeline)
+    assert seen == [1, 2]
+    with StreamHarness(from_source(PushSource[int]()).map(called), isolates_functions=False) as harness:
+        harness.process_element(3)
+    assert seen == [1, 2, 3]

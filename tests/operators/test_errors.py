@@ -376,7 +376,7 @@ def test_one_result_instead_of_several_has_a_hint(function: Callable[[Event], li
 def test_a_function_is_closed_also_when_it_failed() -> None:
     source = PushSource(Event)
     function = Opened()
-    harness = StreamHarness(from_source(source).map(function, name="inverse"), source)
+    harness = StreamHarness(from_source(source).map(function, name="inverse"), source, isolates_functions=False)
     with pytest.raises(UserFunctionError), harness:
         harness.process_element(BAD)
     assert function.life == ["open inverse", "close"]

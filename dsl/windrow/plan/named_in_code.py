@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -26,15 +27,25 @@ _MOST_ITEMS: Final = 100
 
 def tags_of(function: object) -> Iterator[OutputTag[Any]]:
     """The tags in attributes of an object and of its class, and in variables that methods of the class look up."""
+    if isinstance(function, partial):
+        yield from (found for found in _variables(function) if isinstance(found, OutputTag))
+        function = function.func
     spaces = [getattr(function, "__dict__", {}), *(vars(kind) for kind in type(function).__mro__)]
     for space in spaces:
         for value in space.values():
-            for found in _variables(value) if isinstance(value, FunctionType) else (value,):
+            for found in _variables(value):
                 if isinstance(found, OutputTag):
                     yield found
 
 
-def _variables(function: FunctionType) -> Iterator[object]:
+def _variables(function: object) -> Iterator[object]:
+    """The value of an attribute, or the variables and bound arguments that it looks up if it is a function."""
+    if isinstance(function, partial):
+        yield from (*function.args, *function.keywords.values())
+        function = function.func
+    if not isinstance(function, FunctionType):
+        yield function
+        return
     for name in function.__code__.co_names:
         yield function.__globals__.get(name)
     yield from closure_of(function).values()
@@ -105,6 +116,8 @@ def _within(value: object) -> Iterable[object]:
         return (value.fget,)
     if isinstance(value, FunctionType):
         return _named_by(value)
+    if isinstance(value, partial):
+        return (value.func, *value.args, *value.keywords.values())
     if isinstance(value, (list, tuple, set, frozenset)):
         return tuple(value) if len(value) <= _MOST_ITEMS else ()
     if isinstance(value, Mapping):

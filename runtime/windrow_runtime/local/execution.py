@@ -11,7 +11,7 @@ from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.event_recorder import EventRecorder
-from windrow_runtime.local.function_rules import check_sendable, renewals_of
+from windrow_runtime.local.function_rules import renewals_of, sent_steps
 from windrow_runtime.local.recorder import Recorder, StepRecorder
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
@@ -102,7 +102,8 @@ class Execution:
     """A pipeline in execution, by the ids of the steps.
 
     ``observe`` is called with all that keyed steps emit, and with what steps without keys put out at side outputs. One
-    that is recorded runs in no faster form: these do not tell which element or timer lets a pane out.
+    that is recorded runs in no faster form: these do not tell which element or timer lets a pane out. Functions are
+    called as copies, as workers of Spark have them, unless ``isolates_functions`` is off.
     """
 
     def __init__(
@@ -113,8 +114,9 @@ class Execution:
         fast: bool = True,
         recorder: Recorder | None = None,
         make_operator: Callable[[Step], KeyedOperator] | None = None,
+        isolates_functions: bool = True,
     ) -> None:
-        check_sendable(topology.steps)
+        topology = Topology(sent_steps(topology.steps, copies=isolates_functions))
         self.topology = topology
         self._renewals: dict[str, Renewal] = {}
         self._observe = observe

@@ -46,12 +46,23 @@ class LocalRunner:
         fast: Whether steps of common shapes run in a faster form; the results are the same.
         record: Whether the result has a recording of what went through each keyed step, from which
             :func:`windrow_runtime.pictures.timeline` draws a picture. No step runs in a faster form then.
+        isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
+            in a variable around the function is not seen outside then. By default a program can watch calls through a
+            closure; a test of its own has :class:`windrow_runtime.testing.StreamHarness`, which makes copies.
     """
 
-    def __init__(self, *, clock: Callable[[], int] | None = None, fast: bool = True, record: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], int] | None = None,
+        fast: bool = True,
+        record: bool = False,
+        isolates_functions: bool = False,
+    ) -> None:
         self._clock = clock if clock is not None else now_millis
         self._fast = fast and not record
         self._record = record
+        self._isolates_functions = isolates_functions
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
@@ -90,7 +101,10 @@ class LocalRunner:
         with ExitStack() as claims, closing_outputs(outputs):
             claims.enter_context(claim_folders(topology.sinks, query, begins=True))
             recorder = Recorder() if self._record else None
-            run = _Run(topology, self._clock, query, outputs, fast=self._fast, recorder=recorder)
+            execution = Execution(
+                topology, fast=self._fast, recorder=recorder, isolates_functions=self._isolates_functions
+            )
+            run = _Run(execution, topology, self._clock, query, outputs)
             run.execution.open()
             try:
                 run.batches(drain=drain)
@@ -135,15 +149,13 @@ class _Run:
 
     def __init__(
         self,
+        execution: Execution,
         topology: Topology,
         clock: Callable[[], int],
         query: str,
         outputs: Mapping[str, Output],
-        *,
-        fast: bool,
-        recorder: Recorder | None,
     ) -> None:
-        self.execution = Execution(topology, fast=fast, recorder=recorder)
+        self.execution = execution
         self._topology = topology
         self._clock = clock
         self._query = query

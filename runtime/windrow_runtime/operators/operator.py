@@ -163,10 +163,6 @@ class KeyedOperator(ABC):
                 if entry.contents is not NOTHING:
                     yield key, window
 
-    def allow_clock(self) -> None:
-        """Let the step wait for the clock undeclared: a harness drives triggers that wrap others to watch them."""
-        self._unclocked = None
-
     def check_clock(self, what: str) -> None:
         """Refuse what waits for the clock in a step that does not say so: Spark would run no batches for it."""
         if self._unclocked is not None:

@@ -126,6 +126,8 @@ class StreamHarness(Generic[In, Out]):
         explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
             that a runner gives them; the results are the same.
         record: Whether to record what goes through each keyed step; :attr:`recording` has it then.
+        isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
+            in a variable around the function is not seen outside. Without it a test can watch calls through a closure.
 
     Example:
         >>> from datetime import timedelta
@@ -154,6 +156,7 @@ class StreamHarness(Generic[In, Out]):
         also: tuple[DataStream[Any], ...] = (),
         explains: bool = True,
         record: bool = False,
+        isolates_functions: bool = True,
     ) -> None:
         if not isinstance(stream, DataStream):
             raise InvalidArgumentError(
@@ -171,6 +174,7 @@ class StreamHarness(Generic[In, Out]):
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
         self._recorder = Recorder() if record else None
+        self._isolates_functions = isolates_functions
         self._journals = {step.id: Journal() for step in self._topology.keyed if explains}
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
@@ -181,7 +185,11 @@ class StreamHarness(Generic[In, Out]):
 
     def _new_execution(self) -> Execution:
         execution = Execution(
-            self._topology, observe=self._observe, make_operator=self._operator_of, recorder=self._recorder
+            self._topology,
+            observe=self._observe,
+            make_operator=self._operator_of,
+            recorder=self._recorder,
+            isolates_functions=self._isolates_functions,
         )
         execution.open()
         return execution
@@ -189,10 +197,7 @@ class StreamHarness(Generic[In, Out]):
     def _operator_of(self, step: Step) -> KeyedOperator:
         journal = self._journals.get(step.id)
         fast = self._recorder is None
-        operator = operator_for(step, fast=fast) if journal is None else journalled(step, journal)
-        if isinstance(step.node, WindowNode):
-            operator.allow_clock()
-        return operator
+        return operator_for(step, fast=fast) if journal is None else journalled(step, journal)
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]

@@ -101,10 +101,11 @@ def _reduced_function(function: types.FunctionType) -> tuple[Any, ...]:
     names = {name for code in codes_of(function.__code__) for name in code.co_names}
     spaces = {name: function.__globals__[name] for name in names if name in function.__globals__}
     cells = list(_contents(function))
+    described = (function.__qualname__, function.__module__, function.__doc__, dict(function.__annotations__))
     state = (function.__defaults__, function.__kwdefaults__, function.__dict__, spaces, cells)
     made = (function.__code__, function.__globals__.get("__name__"), function.__name__, len(cells))
     # The contents come behind the function itself, which they may hold.
-    return _new_function, made, (state, function.__qualname__, function.__module__), None, None, _fill
+    return _new_function, made, (state, described), None, None, _fill
 
 
 def _contents(function: types.FunctionType) -> Iterator[object]:
@@ -122,11 +123,12 @@ def _new_function(code: types.CodeType, module: str, name: str, cells: int) -> t
 
 
 def _fill(function: types.FunctionType, given: tuple[Any, ...]) -> None:
-    (defaults, keywords, attributes, spaces, cells), qualname, module = given
+    (defaults, keywords, attributes, spaces, cells), (qualname, module, text, annotations) = given
     function.__defaults__, function.__kwdefaults__ = defaults, keywords
     function.__dict__.update(attributes)
     function.__globals__.update(spaces)
-    function.__qualname__, function.__module__ = qualname, module
+    function.__qualname__, function.__module__, function.__doc__ = qualname, module, text
+    function.__annotations__ = annotations
     for cell, value in zip(function.__closure__ or (), cells, strict=True):
         if value is not _EmptyCell:
             cell.cell_contents = value
