@@ -228,7 +228,7 @@ class _Chains:
     """Measures, while timers fire at the end of the stream, how many of them each timer has before it.
 
     Only timers that another one's callback has set have any. Those of a window that ends are not counted before its
-    end, where they cease, nor are those of a key before the last one that was set while time passed: elements are there.
+    end, where they cease, nor are those of a key before the last one that was set while time passed.
     """
 
     __slots__ = ("_lengths", "_mark", "_reached", "_timers")
