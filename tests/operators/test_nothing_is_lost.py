@@ -35,8 +35,8 @@ from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.testing import PushSource, StreamHarness
 
 assigners = st.sampled_from([TumblingEventTimeWindows.of(millis(10)), EventTimeSessionWindows.with_gap(millis(5))])
-untils = st.one_of(triggers, st.sampled_from([always(), default(), after_watermark(early=after_count(2))]))
-composites = st.one_of(triggers, st.builds(or_finally, st.just(repeatedly(after_count(3))), untils))
+endings = st.one_of(triggers, st.sampled_from([always(), default(), after_watermark(early=after_count(2))]))
+composites = st.one_of(triggers, st.builds(or_finally, st.just(repeatedly(after_count(3))), endings))
 
 
 def lost(

@@ -53,7 +53,8 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     if isinstance(selector, RichFunction):
         return Opaque("is a rich function")
     if isinstance(selector, (operator.attrgetter, operator.itemgetter)):
-        return _tried(lambda: selector, None)
+        getter: Callable[[Any], Any] = selector
+        return _tried(lambda: getter, None)
     if type(selector) is not FunctionType:
         return Opaque("is not a plain function")
     known = _KNOWN.get(selector)

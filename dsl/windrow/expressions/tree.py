@@ -232,7 +232,7 @@ class Expression:
         """The text of the node, as a part of a longer one."""
         return texts[self]
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         """The Python code that computes the value.
 
         Args:
@@ -273,7 +273,7 @@ class Element(Expression):
     def _text(self, texts: Texts) -> str:
         return "element"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return "element"
 
 
@@ -294,7 +294,7 @@ class Field(Expression):
     def _text(self, texts: Texts) -> str:
         return f"{'' if isinstance(self.of, Element) else self.of._operand(texts)}.{self.name}"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"getattr({names[self.of]}, {self.name!r})"
 
 
@@ -334,7 +334,7 @@ class Item(Expression):
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
         return f"{of}[{self.shown or constant_text(self.key)}]"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{names[self.of]}[{add(self.key)}]"
 
 
@@ -361,7 +361,7 @@ class Constant(Expression):
     def _text(self, texts: Texts) -> str:
         return constant_text(self.value) if self.shown is None else self.shown
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return add(self.value)
 
 
@@ -398,7 +398,7 @@ class Binary(Expression):
     def _operand(self, texts: Texts) -> str:
         return f"({texts[self]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{names[self.left]} {self.operator} {names[self.right]}"
 
 
@@ -419,7 +419,7 @@ class Unary(Expression):
     def _operand(self, texts: Texts) -> str:
         return texts[self] if self.operator == "abs" else f"({texts[self]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{add(UNARY[self.operator])}({names[self.of]})"
 
 
@@ -459,7 +459,7 @@ class Call(Expression):
     def _text(self, texts: Texts) -> str:
         return f"{self.function}({texts[self.of]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{add(CALLS[self.function])}({names[self.of]})"
 
 
@@ -478,7 +478,7 @@ class Method(Expression):
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
         return f"{of}.{self.name}({', '.join([texts[each] for each in self.arguments])})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"getattr({names[self.of]}, {self.name!r})({', '.join([names[each] for each in self.arguments])})"
 
 
@@ -498,7 +498,7 @@ class Contains(Expression):
     def _operand(self, texts: Texts) -> str:
         return f"({texts[self]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{names[self.item]} in {names[self.of]}"
 
 
@@ -525,7 +525,7 @@ class Member(Expression):
     def _operand(self, texts: Texts) -> str:
         return f"({texts[self]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return f"{names[self.of]} in {add(self.values)}"
 
 
@@ -561,7 +561,7 @@ class Lookup(Expression):
         table, key = self.shown or collection_text(self.table), texts[self.key]
         return f"{table}[{key}]" if self.default is None else f"{table}.get({key}, {texts[self.default]})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         table, key = add(self.table), names[self.key]
         return f"{table}[{key}]" if self.default is None else f"{table}.get({key}, {names[self.default]})"
 
@@ -585,7 +585,7 @@ class Record(Expression):
             return f"({', '.join([texts[of] for _, of in self.fields])}{',' if len(self.fields) == 1 else ''})"
         return f"{self.target.__name__}({', '.join([f'{name}={texts[of]}' for name, of in self.fields])})"
 
-    def _code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
+    def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         if self.target is tuple:
             return f"({''.join([f'{names[of]}, ' for _, of in self.fields])})"
         return f"{add(self.target)}({', '.join([f'{name}={names[of]}' for name, of in self.fields])})"
@@ -623,7 +623,7 @@ class _Code:
                     within = self._lines(side, inner)
                     lines += [header, *[f"    {line}" for line in [*within, f"{name} = {inner[side]}"]]]
             else:
-                lines.append(f"{name} = {node._code(names, self._add)}")
+                lines.append(f"{name} = {node.code(names, self._add)}")
             names[node] = name
         return lines
 
@@ -648,8 +648,13 @@ class _Place:
 def _rebuilt(rows: list[tuple[type[Expression], tuple[Any, ...]]]) -> Expression:
     """The tree whose nodes are those of a list, the last one at its top."""
     nodes: list[Expression] = []
+
+    def at_place(place: Any) -> Expression:
+        number: int = place.number
+        return nodes[number]
+
     for kind, values in rows:
-        nodes.append(kind(*[_replaced(value, lambda place: nodes[place.number]) for value in values]))
+        nodes.append(kind(*[_replaced(value, at_place) for value in values]))
     return nodes[-1]
 
 

@@ -27,10 +27,12 @@ _MOST_ITEMS: Final = 100
 
 def tags_of(function: object) -> Iterator[OutputTag[Any]]:
     """The tags in attributes of an object and of its class, and in variables that methods of the class look up."""
-    if isinstance(function, partial):
-        yield from (found for found in _variables(function) if isinstance(found, OutputTag))
-        function = function.func
-    spaces = [getattr(function, "__dict__", {}), *(vars(kind) for kind in type(function).__mro__)]
+    owner = function
+    if isinstance(owner, partial):
+        yield from (found for found in _variables(owner) if isinstance(found, OutputTag))
+        owner = owner.func
+    kinds: tuple[type, ...] = type(owner).__mro__
+    spaces = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
     for space in spaces:
         for value in space.values():
             for found in _variables(value):
