@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -53,8 +54,7 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     if isinstance(selector, RichFunction):
         return Opaque("is a rich function")
     if isinstance(selector, (operator.attrgetter, operator.itemgetter)):
-        getter: Callable[[Any], Any] = selector
-        return _tried(lambda: getter, None)
+        return _tried(partial(_same, selector), None)
     if type(selector) is not FunctionType:
         return Opaque("is not a plain function")
     known = _KNOWN.get(selector)
@@ -119,3 +119,7 @@ class _Ways:
             others = self.found((*(answer for _, answer in made[:place]), False))
             found = chosen(test, found, others)
         return found
+
+
+def _same(getter: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return getter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -27,11 +28,11 @@ _MOST_ITEMS: Final = 100
 
 def tags_of(function: object) -> Iterator[OutputTag[Any]]:
     """The tags in attributes of an object and of its class, and in variables that methods of the class look up."""
-    owner = function
+    owner: Any = function
     if isinstance(owner, partial):
         yield from (found for found in _variables(owner) if isinstance(found, OutputTag))
         owner = owner.func
-    kinds: tuple[type, ...] = type(owner).__mro__
+    kinds = inspect.getmro(type(owner))
     spaces = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
     for space in spaces:
         for value in space.values():
