@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
-from windrow.addresses.paths import local_path
+from windrow.addresses.paths import checked_path, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.errors import InvalidArgumentError
 from windrow.text_options import checked_delimiter, checked_flag
@@ -121,7 +121,7 @@ class FileSink(Sink[T_contra]):
     def __init__(
         self, path: str | PathLike[str], *, overwrite: bool = False, partition_by: str | Sequence[str] = ()
     ) -> None:
-        self.path = fspath(path)
+        self.path = checked_path(path, "files are written to")
         self.partition_by = _names(partition_by, "partition_by of a file sink")
         if overwrite and local_path(self.path) is None:
             raise InvalidArgumentError(
@@ -330,7 +330,7 @@ class DeltaSink(Sink[T_contra]):
         partition_by: str | Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = fspath(path)
+        self.path = checked_path(path, "a Delta table is written to")
         self.key = _names(key, "the key of a Delta sink")
         self.partition_by = _names(partition_by, "partition_by of a Delta sink")
         self.storage_options = dict(storage_options or {})

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from windrow.addresses.paths import check_pattern
+from windrow.addresses.paths import check_pattern, checked_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
@@ -195,9 +195,7 @@ class FileSource(Source[T]):
         check_on_malformed(on_malformed)
         if files_per_batch is not None:
             check_positive(files_per_batch, "files_per_batch")
-        if not isinstance(path, (str, PathLike)):
-            raise InvalidArgumentError("files are read from a path", given=path, expected="a str or a Path")
-        self.path = fspath(path)
+        self.path = checked_path(path, "files are read from")
         check_pattern(self.path)
         self.record_type = record_type
         self.files_per_batch = files_per_batch

@@ -100,6 +100,7 @@ def checked_encoding(name: str) -> str:
     try:
         info = codecs.lookup(name)
         "\n".encode(name)  # refuses encodings of bytes, such as base64
+        b"\xff\n".decode(name, "replace")  # and those of names, such as idna, which cannot pass over what is malformed
     except (LookupError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             "the encoding is unknown", given=name, expected="a name that Python knows, such as 'utf-8' or 'cp1252'"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from windrow.addresses.paths import check_pattern, local_path, real_path
 from windrow.addresses.patterns import alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.errors import InvalidArgumentError
+from windrow.sinks import DeltaSink, JsonFileSink, ParquetFileSink
+from windrow.sources import TextFileSource
 
 
 @pytest.mark.parametrize(
@@ -85,3 +88,18 @@ def test_one_spelling(tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tmp_path)
     assert real_path(f"file:{tmp_path}/linked/a/../b/") == f"{real_path(str(tmp_path))}/b"
     assert re.fullmatch("s3a://b/x", real_path("S3A://b//x/."))
+
+
+@pytest.mark.parametrize("path", ["", b"bytes", "a\0b", 7, None])
+def test_what_is_no_path(path: Any) -> None:
+    for make in (JsonFileSink[str], ParquetFileSink[str], DeltaSink[str]):
+        with pytest.raises(InvalidArgumentError, match="a path"):
+            make(path)
+    with pytest.raises(InvalidArgumentError, match="files are read from a path"):
+        TextFileSource(path)
+
+
+@pytest.mark.parametrize("encoding", ["idna", "punycode", "base64", "no such"])
+def test_encodings_that_no_text_file_has(encoding: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="the encoding is unknown"):
+        TextFileSource("x", encoding=encoding)

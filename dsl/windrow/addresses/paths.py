@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from os import PathLike, fspath
 from typing import Final
 
 from windrow.addresses.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
@@ -65,6 +66,22 @@ def is_hidden(name: str) -> bool:
     """Whether file sources pass over a file or a folder of this name."""
     # The last one is the name of a file that Hadoop is copying.
     return name.startswith(_HIDDEN) or name.endswith("._COPYING_")
+
+
+def checked_path(path: str | PathLike[str], what: str) -> str:
+    """The path of files, as a text.
+
+    Args:
+        path: A text or a path object.
+        what: What the path is of, in errors, such as ``files are written to``.
+
+    Raises:
+        InvalidArgumentError: If it is neither, if it is empty, or if it has a NUL, which no system allows.
+    """
+    text = fspath(path) if isinstance(path, (str, PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidArgumentError(f"{what} a path", given=path, expected="a str or a Path, not empty and without NUL")
+    return text
 
 
 def check_pattern(path: str) -> None:
