@@ -101,7 +101,7 @@ def test_state_of_every_kind_merges(events: list[Event], gap: int) -> None:
         .trigger(trigger)
         .reduce(lambda a, b: a)
     )
-    with StreamHarness(stream, source) as harness:
+    with StreamHarness(stream, source, isolates_functions=False) as harness:
         for number, event in enumerate(events, start=1):
             harness.process_element(event, event.at)
             window, members = session_of(events[:number], gap)
@@ -122,7 +122,7 @@ def test_counts_add_up(events: list[Event], gap: int, every: int) -> None:
     )
     # The model counts per element: a firing takes the counts of all elements of the session so far.
     counted: list[Event] = []
-    with StreamHarness(stream, source) as harness:
+    with StreamHarness(stream, source, isolates_functions=False) as harness:
         for number, event in enumerate(events, start=1):
             harness.process_element(event, event.at)
             counted.append(event)
@@ -179,7 +179,7 @@ def test_state_that_a_trigger_does_not_merge_goes_with_its_window() -> None:
     #           3   |0--------15|     nothing merges
     source, trigger = PushSource(Event), Forgetful()
     windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
-    with StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source) as harness:
+    with StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source, isolates_functions=False) as harness:
         for moment in (0, 5, 3):
             harness.process_element(Event("a", moment, 1), moment)
     assert trigger.found == [
@@ -203,7 +203,7 @@ class Refusing(Forgetful):
 def test_a_merge_that_fails_leaves_its_state_to_no_other_key() -> None:
     source, trigger = PushSource(Event), Refusing()
     windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
-    harness = StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source)
+    harness = StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source, isolates_functions=False)
     harness.process_element(Event("bad", 10, 1), 10)
     with pytest.raises(UserFunctionError):
         harness.process_element(Event("bad", 15, 1), 15)
@@ -237,7 +237,7 @@ def first(a: Event, b: Event) -> Event:
 def test_a_window_function_that_fails_leaves_its_state_to_no_other_key(assigner: Any) -> None:
     source = PushSource(Event)
     stream = from_source(source).key_by(key_of).window(assigner).reduce(first, Keeping())
-    harness = StreamHarness(stream, source)
+    harness = StreamHarness(stream, source, isolates_functions=False)
     harness.process_element(Event("bad", 1, 1), 1)
     with pytest.raises(UserFunctionError):
         harness.process_watermark(19)

@@ -1,23 +1,33 @@
-"""Calls aside, and endings: what an exception from outside does to them. None of these starts Java."""
+"""Calls aside, and endings: what an exception from outside does to them. One of these starts Java."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from windrow_runtime.spark.run import aside as module
 from windrow_runtime.spark.run.aside import Aside, Ending, aside, ctrl_c_kept
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 class OutsideError(Exception):
     """What a signal's handler raises."""
 
 
-# A stand-in for a session: without Java there are no properties to take over.
-@pytest.mark.parametrize("session", [None, object()])
-def test_a_call_returns_and_raises_as_if_it_were_made_here(session: Any) -> None:
+def test_a_call_returns_and_raises_as_if_it_were_made_here() -> None:
+    check_calls(None)
+
+
+@pytest.mark.classic(reason="a session of Connect has no properties of threads")
+def test_a_call_has_the_properties_of_the_thread_that_makes_it(spark: SparkSession) -> None:
+    check_calls(spark)
+
+
+def check_calls(session: SparkSession | None) -> None:
     call = Aside(lambda: threading.current_thread().name, session)
     call.start()
     call.wait()
