@@ -7,7 +7,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -252,7 +252,9 @@ def files_of_at_most(size: int, process: int) -> Iterator[None]:
     try:
         yield
     finally:
-        resource.prlimit(process, resource.RLIMIT_FSIZE, before)
+        # A worker may have ended meanwhile.
+        with suppress(ProcessLookupError):
+            resource.prlimit(process, resource.RLIMIT_FSIZE, before)
 
 
 def java_process(spark: SparkSession) -> int:

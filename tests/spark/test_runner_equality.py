@@ -345,6 +345,7 @@ def test_every_kind_of_step(spark: SparkSession) -> None:
     assert {name for of_step in counters.values() for name in of_step} == {
         "firings",
         "late_records_dropped",
+        "unfired_window_records_dropped",
         "made",
         "mapped",
         "sums",

@@ -191,14 +191,17 @@ def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSess
     assert together(runs) == together([expected])
 
 
-def test_bounds_may_change_and_kinds_may_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_bounds_change_on_purpose_and_kinds_do_not(spark: SparkSession, tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     write(folder, range(2))
     _, pipeline = build(folder)
     SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     write(folder, range(2, 3))
     outputs, pipeline = build(folder, upper=60)
-    found = outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False))
+    with pytest.raises(IncompatibleStateError, match=r"pairs(.|\n)*the bounds was -40 to 150 ms and is -40 to 60 ms"):
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    runner = SparkRunner(spark, checkpoint=checkpoint, accept_changes=["pairs"])
+    found = outputs.of(runner.run(pipeline, drain=False))
     assert found["pairs"]
     assert not found["far"]
     _, other = build(folder, as_of=True)

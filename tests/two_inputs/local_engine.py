@@ -68,7 +68,9 @@ class _LocalRun:
             .apply(_nothing, name="probe")
         )
         watched = (downstream, *computed.late.values(), *computed.sides.values())
-        self._harness = StreamHarness(computed.records, self._sources[1], also=watched, explains=explains)
+        self._harness = StreamHarness(
+            computed.records, self._sources[1], also=watched, explains=explains, isolates_functions=False
+        )
         # It is there to wake the probe, which follows the step under test alone.
         self._harness.set_idle(start)
         self._harness.process_element(Record("null", "null"), source=start)
