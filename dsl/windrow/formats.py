@@ -1,15 +1,17 @@
-"""Formats of moments in JSON and CSV, as annotations of fields: patterns of dates, and epoch times."""
+"""Formats of fields, as annotations: patterns of dates, epoch times, and values that are any JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, NewType
+
+from typing_extensions import TypeAliasType
 
 from windrow.errors import InvalidArgumentError
 from windrow.text_options import checked_timezone
 
-__all__ = ["DateFormat", "EpochMicros", "EpochMillis", "EpochSeconds", "EpochTime"]
+__all__ = ["DateFormat", "EpochMicros", "EpochMillis", "EpochSeconds", "EpochTime", "JsonValue", "RawJson"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -91,3 +93,20 @@ EpochMillis: Final = EpochTime("milliseconds", 1_000)
 
 EpochMicros: Final = EpochTime("microseconds", 1_000_000)
 """JSON and CSV have a field ``Annotated[datetime, EpochMicros]`` as microseconds since 1970 in UTC."""
+
+JsonValue = TypeAliasType("JsonValue", "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None")
+"""The type of a field that holds any JSON value, as Python's ``json`` makes it; ``Any`` in a record means the same.
+
+JSON sources take the value that stands there, and :class:`~windrow.sinks.JsonFileSink` writes it as it is. A cell of
+CSV, a text column of Parquet, Delta Lake or a DataFrame, and a column of a database hold the JSON text of the value;
+the value ``None`` is an empty cell, or null. Text that is no JSON makes a malformed record. Values are nested at most
+200 deep, and their numbers are finite. A sink raises an ``InvalidArgumentError`` for what JSON does not have, such as a
+tuple or a ``datetime``."""
+
+RawJson = NewType("RawJson", str)
+"""The type of a field that holds the text of a JSON value, which is checked and not parsed.
+
+JSON sources take the text as it stands, with its spaces, its digits and the order of its keys, and
+:class:`~windrow.sinks.JsonFileSink` writes it as the value itself, with blanks in the place of line ends between its
+parts. Elsewhere it is held as a :data:`JsonValue` is. The text ``null`` is a value; ``None`` needs ``RawJson | None``,
+which takes a null for it."""

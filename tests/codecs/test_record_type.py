@@ -161,7 +161,7 @@ class Ambiguous(TypedDict):
 
 @dataclass
 class Untyped:
-    tags: list[Any]
+    tags: list[object]
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import msgspec
 
 from windrow import Pipeline, from_source
+from windrow.formats import JsonValue, RawJson
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
 
@@ -106,6 +107,20 @@ class Columns(NamedTuple):
     pair: tuple[int, str]
 
 
+@dataclass(frozen=True)
+class Payload:
+    """Has fields that are any JSON."""
+
+    key: str
+    body: JsonValue
+    anything: Any
+    bodies: list[JsonValue]
+    by_name: dict[str, JsonValue]
+    raw: RawJson
+    maybe: RawJson | None
+    raws: tuple[RawJson, ...]
+
+
 Whole: typing.TypeAlias = tuple[Decimal, datetime, timedelta]
 
 EAST: typing.Final = timezone(timedelta(hours=5, minutes=30))
@@ -153,6 +168,11 @@ COLUMNS: typing.Final = [
     Columns("b", 2, 0.1, AT.replace(microsecond=5), date(1969, 1, 1), timedelta(-1), frozenset(), 1.5, Colour.GREEN,
             b"", (2, "")),
 ]  # fmt: skip
+PAYLOADS: typing.Final = [
+    Payload("a", {"n": [1, 2.5, None, "é\n", True, {}]}, "text", [None, []], {"": 1}, RawJson('{"b": 1, "a": 1.10}'),
+            RawJson("[null]"), (RawJson("null"), RawJson("1E400"), RawJson('"x,y"'))),
+    Payload("b", None, -(2**80), [], {}, RawJson("[ ]"), None, ()),
+]  # fmt: skip
 
 RECORDS: typing.Final[dict[str, tuple[list[Any], Any]]] = {
     "flat": (FLATS, Flat),
@@ -160,6 +180,7 @@ RECORDS: typing.Final[dict[str, tuple[list[Any], Any]]] = {
     "cased": (CASED, Cased),
     "keys": (KEYS, Keys),
     "columns": (COLUMNS, Columns),
+    "payloads": (PAYLOADS, Payload),
     "tuples": ([(Decimal("1.10"), AT, timedelta(1)), (Decimal(2), AT, timedelta(0))], Whole),
     "spans": ([timedelta(1), timedelta(microseconds=-1)], timedelta),
 }  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import threading
@@ -18,6 +17,7 @@ from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
 from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms
+from windrow_runtime.codecs.json.any_json import JsonText, checked_text, dump, dump_of, json_reader, value_of_text
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -210,9 +210,10 @@ class CsvDecoder:
     """Reads elements of one type from rows of cells.
 
     Cells hold what :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder` takes, without quotes; ``true`` in any
-    case. Lists, tuples, dicts and nested records are JSON. An empty cell takes the field's default, or else is ``None``
-    if the field is Optional, or else is the empty text if it is a ``str``. Two quotes are the empty text in each field
-    that can hold it. A header that lacks a column which the type requires, or has one twice, is a ``SourceError``.
+    case. Lists, tuples, dicts, nested records and values of any JSON are JSON. An empty cell takes the field's default,
+    or else is ``None`` if the field is Optional, or else is the empty text if it is a ``str``. Two quotes are the empty
+    text in each field that can hold it. A header that lacks a column which the type requires, or has one twice, is a
+    ``SourceError``.
     """
 
     def __init__(self, record_type: RecordType, header: Sequence[str], forms: CsvForms = STRICT) -> None:
@@ -307,15 +308,27 @@ def cell_parser(value: ValueType, path: str, forms: CsvForms = STRICT) -> CellPa
         convert = forms.converter(value.scalar_kind, path) or convert
     if isinstance(value.time_format, EpochTime):
         convert = _number_of
+    if value.kind is Kind.JSON:
+        return partial(_value_of, path)
+    if value.kind is Kind.RAW_JSON:
+        return partial(_text_of, path)
     if value.kind in NESTED:
-        convert = partial(_json_of, path, Decimal if value.contains(Kind.DECIMAL) else float)
+        convert = partial(_json_of, path, json_reader(value, Decimal if value.contains(Kind.DECIMAL) else float))
     # A text that is no number goes on as it is, and the parser says what it expected.
     return parse if convert is None else lambda cell: parse(convert(cell))
 
 
-def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> object:
+def _value_of(path: str, cell: str) -> object:
+    return value_of_text(cell, path)
+
+
+def _text_of(path: str, cell: str) -> object:
+    return checked_text(cell, path)
+
+
+def _json_of(path: str, read: Callable[[str], object], cell: str) -> object:
     try:
-        return json.loads(cell, parse_float=parse_float)
+        return read(cell)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
 
@@ -350,6 +363,7 @@ class CsvEncoder:
         self._delimiter = delimiter
         self._quoted = frozenset(f'{delimiter}"\r\n')
         self._write = json_writer(record_type.root, record_type.name)
+        self._dumps = {field.column: dump_of(field.type) for field in record_type.columns}
         self.header = delimiter.join(self._cell(column.column) for column in record_type.columns)
 
     def encode(self, value: object) -> str:
@@ -375,16 +389,22 @@ class CsvEncoder:
             return ""
         if given is None:
             if field.absent_allowed or (field.default is not None and field.default() is not None):
+                if field.type.kind is Kind.JSON:
+                    return "null"
                 what = "an absent key" if field.absent_allowed else "the default of the field"
                 raise UnfitError(
                     f"{self._type.name}.{field.name}", f"None is an empty cell, which reads as {what}", str(field.type)
                 )
             return ""
+        if isinstance(given, JsonText):
+            return self._cell(given.text)
+        if field.type.kind is Kind.JSON:
+            return self._cell(dump(given))
         if isinstance(given, str):
             return self._cell(given)
         if isinstance(given, float):
             return repr(given)
-        return self._cell(json.dumps(given, ensure_ascii=False, separators=(",", ":")))
+        return self._cell(self._dumps[field.column](given))
 
     def _cell(self, text: str) -> str:
         if text and self._quoted.isdisjoint(text) and text[0] != "\ufeff":

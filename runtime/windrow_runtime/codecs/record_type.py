@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 import typing_extensions
 
 from windrow.errors import InvalidArgumentError
-from windrow.formats import DateFormat, EpochTime
+from windrow.formats import DateFormat, EpochTime, JsonValue, RawJson
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 from windrow.text_options import has_half_surrogate
@@ -61,7 +61,7 @@ _KEYS = (Kind.STR, Kind.INT, Kind.ENUM, Kind.UUID, Kind.DATE, Kind.DATETIME)
 _KEY_MARKS: tuple[object, ...] = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
 _SUPPORTED = (
     "bool, int, float, str, bytes, Decimal, UUID, Enum, datetime, date, timedelta, a dataclass, NamedTuple, "
-    "TypedDict or msgspec.Struct, or an Optional, list, tuple, set or dict of these"
+    "TypedDict or msgspec.Struct, JsonValue or RawJson, or an Optional, list, tuple, set or dict of these"
 )
 
 
@@ -91,6 +91,8 @@ def record_type(annotation: object) -> RecordType:
 
 def _read(annotation: object) -> RecordType:
     name = type_name(annotation)
+    if annotation is typing.Any:
+        _refuse(annotation, name, _hint_for(annotation, None))
     root = _value_type(annotation, name, ())
     if root.nullable or root.kind not in (Kind.RECORD, Kind.TUPLE):
         columns: tuple[Field, ...] = (Field("value", "value", root),)
@@ -115,8 +117,12 @@ def _refuse(
 def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> ValueType:
     """Reads an annotation at a path, within records that must not contain themselves; generic ones with their types."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is JsonValue or (annotation is typing.Any and not _is_unknown_part(within)):
+        # A null is a value of it.
+        return ValueType(Kind.JSON, object, nullable=True)
     if isinstance(annotation, typing.NewType):
-        return _value_type(annotation.__supertype__, path, within)
+        is_text = annotation is RawJson
+        return ValueType(Kind.RAW_JSON, str) if is_text else _value_type(annotation.__supertype__, path, within)
     if origin is typing.Annotated:
         value = _with_digits(_value_type(arguments[0], path, within), arguments[1:], annotation, path)
         return _formatted(annotation, value, path)
@@ -136,16 +142,22 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
         return _dict(annotation, path, within)
     if container is tuple:
         return _tuple(annotation, path, within)
-    if isinstance(annotation, type) and origin is None:
-        if issubclass(annotation, enum.Enum):
-            return _enum(annotation, path)
-        shape = _shape(annotation)
-        if shape is not None:
-            return _record(annotation, shape, path, (*within, annotation), _given(annotation, ()))
-    shape = _shape(origin)
-    if isinstance(origin, type) and shape is not None:
-        return _record(origin, shape, path, (*within, annotation), _given(origin, arguments))
+    if isinstance(annotation, type) and origin is None and issubclass(annotation, enum.Enum):
+        return _enum(annotation, path)
+    record_class = annotation if origin is None else origin
+    shape = _shape(record_class)
+    if isinstance(record_class, type) and shape is not None:
+        return _record(record_class, shape, path, (*within, annotation), _given(record_class, arguments))
     _refuse(annotation, path, _hint_for(annotation, origin))
+
+
+def _is_unknown_part(within: tuple[object, ...]) -> bool:
+    """Returns whether an ``Any`` may stand for a type that nobody has given: one of a generic record's."""
+    return bool(within) and _holds_any(within[-1])
+
+
+def _holds_any(annotation: object) -> bool:
+    return annotation is typing.Any or any(map(_holds_any, typing.get_args(annotation)))
 
 
 def _with_digits(value: ValueType, notes: tuple[object, ...], annotation: object, path: str) -> ValueType:
@@ -209,7 +221,8 @@ def _filled(annotation: typing.Any, given: Mapping[object, object]) -> object:
 
 def _hint_for(annotation: object, origin: object) -> str:
     if annotation is typing.Any or annotation is object:
-        return "give the type; where it is a function's result, annotate the function or write .returns(Type)"
+        advice = "give the type; where it is a function's result, annotate the function or write .returns(Type)"
+        return f"{advice}; where it is any JSON, JsonValue"
     if origin is typing.Literal:
         return "use str or int, or an Enum of the values"
     if isinstance(annotation, typing.TypeVar):
@@ -240,6 +253,8 @@ def _collection(annotation: object, container: object, path: str, within: tuple[
 def _hashable(value: ValueType) -> bool:
     if value.kind in (Kind.TUPLE, Kind.VARIADIC_TUPLE):
         return all(map(_hashable, value.arguments))
+    if value.kind is Kind.JSON:
+        return False
     return value.python_type.__hash__ is not None
 
 

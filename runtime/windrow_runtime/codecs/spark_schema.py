@@ -20,6 +20,8 @@ _SCALARS: Final = {
     Kind.FLOAT: ("DOUBLE", "byte short integer long float double"),
     Kind.STR: ("STRING", "string char varchar"),
     Kind.UUID: ("STRING", "string char varchar binary"),
+    Kind.JSON: ("STRING", "string char varchar"),
+    Kind.RAW_JSON: ("STRING", "string char varchar"),
     Kind.BYTES: ("BINARY", "binary"),
     Kind.DECIMAL: ("DECIMAL", "decimal"),
     Kind.DATETIME: ("TIMESTAMP", "timestamp timestamp_ntz"),

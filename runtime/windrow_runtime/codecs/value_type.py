@@ -40,13 +40,21 @@ class Kind(enum.Enum):
     FROZENSET = "frozenset"
     DICT = "dict"
     RECORD = "record"
+    JSON = "JsonValue"
+    RAW_JSON = "RawJson"
 
 
 COLLECTIONS: Final = frozenset({Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET})
 """The kinds whose values have any number of elements of one type."""
 
 NESTED: Final = COLLECTIONS | {Kind.TUPLE, Kind.DICT, Kind.RECORD}
-"""The kinds of values with parts; CSV and databases hold them as JSON texts."""
+"""The kinds of values with parts."""
+
+ANY_JSON: Final = frozenset({Kind.JSON, Kind.RAW_JSON})
+"""The kinds of values that are any JSON; columns hold them as JSON texts."""
+
+JSON_CELLS: Final = NESTED | ANY_JSON
+"""The kinds of values that CSV and databases hold as JSON texts."""
 
 
 class RecordShape(enum.Enum):
@@ -119,13 +127,13 @@ class ValueType:
     def __str__(self) -> str:
         if self.kind is Kind.NONE:
             return "None"
-        name = self.python_type.__name__
+        name = self.kind.value if self.kind in ANY_JSON else self.python_type.__name__
         if self.arguments and self.kind is not Kind.ENUM:
             more = ", ..." if self.kind is Kind.VARIADIC_TUPLE else ""
             name = f"{name}[{', '.join(map(str, self.arguments))}{more}]"
         if not self.has_default_digits:
             name = f"{name}({self.precision}, {self.scale})"
-        return f"{name} | None" if self.nullable else name
+        return f"{name} | None" if self.nullable and self.kind is not Kind.JSON else name
 
     @property
     def has_default_digits(self) -> bool:

@@ -16,7 +16,7 @@ from windrow.plan.records import hook_of
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
@@ -93,6 +93,8 @@ def _is_global(form: ColumnarForm) -> bool:
 
 def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
+    if kind.root.contains(*ANY_JSON):
+        return None  # the columns hold JSON texts
     if kind.root.python_type is Change:
         return _change_batch(form, fired, kind)
     if fired.kinds is not None:

@@ -12,7 +12,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.csv import cell_parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
-from windrow_runtime.codecs.value_type import NESTED, Constant, Field, Kind, RecordType
+from windrow_runtime.codecs.value_type import JSON_CELLS, Constant, Field, Kind, RecordType
 
 # Any in this module: sources of every type.
 
@@ -94,7 +94,7 @@ def folder_fields(source: FileSource[Any], kind: RecordType) -> FolderFields | N
     by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}
     for name in source.partitions:
         field = by_name.get(name)
-        if kind.single or field is None or field.type.kind in NESTED or field.type.kind is Kind.NONE:
+        if kind.single or field is None or field.type.kind in JSON_CELLS or field.type.kind is Kind.NONE:
             raise InvalidArgumentError(
                 "the name of a folder cannot fill this field",
                 given=f"{name}: {'no field of ' + kind.name if field is None else field.column_type}",

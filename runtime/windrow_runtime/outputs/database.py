@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -20,17 +19,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
+from windrow_runtime.codecs.json.any_json import dump_of
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr, shorten
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, NESTED, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, JSON_CELLS, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
 from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, may_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
-_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -83,9 +82,9 @@ class RowEncoder:
 
 
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
-    if value.kind in NESTED:
-        write_json = json_writer(value, path)
-        return lambda given: None if (written := write_json(given)) is None else _dump(written)
+    if value.kind in JSON_CELLS:
+        write_json, dump = json_writer(value, path), dump_of(value)
+        return lambda given: None if (written := write_json(given)) is None else dump(written)
     own = _OWN.get((value.kind, backend))
     if own is None:
         return json_writer(value, path)

@@ -15,7 +15,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.value_type import NESTED, Kind
+from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
@@ -49,9 +49,9 @@ class DeltaOutput(TableOutput):
                 )
         partition_by = self.fields_named(sink.partition_by, "partition_by")
         for field in partition_by:
-            if field.type.kind in NESTED:
+            if field.type.kind in JSON_CELLS:
                 raise InvalidArgumentError(
-                    "a field with parts cannot lay out the files of a table",
+                    "a field of JSON, or with parts, cannot lay out the files of a table",
                     given=f"{field.name}: {field.type}",
                     expected="a field of one plain value",
                     where=step.where,

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import TypeEngine
 
-from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, JSON_CELLS, Field, Kind, RecordType, ValueType
 
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
@@ -57,7 +57,7 @@ def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Fie
 
 def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
     kind = value.scalar_kind
-    if kind in NESTED:
+    if kind in JSON_CELLS:
         return postgresql.JSONB(none_as_null=True) if backend == "postgresql" else sa.Text()
     return (_POSTGRESQL if backend == "postgresql" else _SQLITE)[kind]
 
@@ -186,7 +186,7 @@ def _takes(column: ReflectedColumn, value: ValueType) -> bool:
     given, kind = column["type"], value.scalar_kind
     if isinstance(given, sa.types.NullType) or kind is Kind.NONE:
         return True
-    if kind in NESTED:
+    if kind in JSON_CELLS:
         return isinstance(given, sa.JSON)
     # An enumerated type of the database takes no texts.
     if isinstance(given, sa.Enum) or not isinstance(given, _FAMILIES[kind]):
@@ -223,7 +223,7 @@ def _inexact_in_postgresql(
 def _keeps_in_postgresql(text: str, kind: Kind) -> bool:
     if kind is Kind.NONE:
         return True
-    if kind in NESTED:
+    if kind in JSON_CELLS:
         return text in {"json", "jsonb"}
     numeric = _NUMERIC.fullmatch(text)
     if kind is Kind.INT and numeric is not None:
@@ -245,7 +245,7 @@ _AFFINITIES: Final[Mapping[str, Collection[str]]] = {
 _EXACT_AFFINITIES: Final[Mapping[Kind, Collection[str]]] = {
     **dict.fromkeys([Kind.BOOL, Kind.INT, Kind.TIMEDELTA], ("INTEGER", "NUMERIC", "BLOB")),
     Kind.FLOAT: ("REAL", "BLOB"),
-    **dict.fromkeys([Kind.STR, Kind.DECIMAL], ("TEXT", "BLOB")),
+    **dict.fromkeys([Kind.STR, Kind.DECIMAL, *ANY_JSON], ("TEXT", "BLOB")),
 }
 _KEY_COLLATIONS: Final = """
 SELECT i.name, x.name, x.coll

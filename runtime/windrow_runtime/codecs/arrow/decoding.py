@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
 from windrow_runtime.codecs.json.lines import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
 from windrow_runtime.codecs.records import build_records
 from windrow_runtime.codecs.unmatched import Names
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -171,6 +172,8 @@ _READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
     Kind.FLOAT: (_is_whole, types.is_floating),
     Kind.STR: (_is_text,),
     Kind.UUID: (_is_text, _is_binary),
+    Kind.JSON: (_is_text,),
+    Kind.RAW_JSON: (_is_text,),
     Kind.BYTES: (_is_binary,),
     Kind.DECIMAL: (types.is_decimal,),
     Kind.DATETIME: (types.is_timestamp,),
@@ -317,6 +320,9 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
         return _converted(map(datetime.date.fromordinal, ordinals), path, value)
     if kind is Kind.TIMEDELTA:
         return _converted(_microseconds(array, pa.duration("us"), value, path), path, value)
+    if kind in ANY_JSON:
+        read_text = value_of_text if kind is Kind.JSON else checked_text
+        return [read_text(text, path) for text in array.to_pylist()]
     if kind is Kind.UUID:
         read = uuid.UUID if _is_text(array.type) else _uuid_of_bytes
         return _converted(map(read, array.to_pylist()), path, value)

@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.json.any_json import checked_text, dump, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
@@ -28,6 +29,8 @@ _SCALARS: Final = {
     Kind.FLOAT: pa.float64(),
     Kind.STR: pa.string(),
     Kind.UUID: pa.string(),
+    Kind.JSON: pa.string(),
+    Kind.RAW_JSON: pa.string(),
     Kind.BYTES: pa.binary(),
     Kind.DATETIME: pa.timestamp("us", tz="UTC"),
     Kind.DATE: pa.date32(),
@@ -130,6 +133,10 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
         values = [None if item is None else getattr(item, "_value_") for item in values]  # noqa: B009
     elif kind is Kind.UUID:
         values = [None if item is None else str(item) for item in values]
+    elif kind is Kind.JSON:
+        values = [None if item is None else dump(plain_json(item, path)) for item in values]
+    elif kind is Kind.RAW_JSON:
+        values = [None if item is None else checked_text(str(item), path) for item in values]
     elif kind is Kind.DATETIME:
         for item in values:
             if isinstance(item, datetime.datetime) and item.utcoffset() is None:

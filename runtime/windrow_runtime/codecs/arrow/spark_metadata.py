@@ -17,6 +17,8 @@ _SCALARS: Final = {
     Kind.FLOAT: "double",
     Kind.STR: "string",
     Kind.UUID: "string",
+    Kind.JSON: "string",
+    Kind.RAW_JSON: "string",
     Kind.BYTES: "binary",
     Kind.DATETIME: "timestamp",
     Kind.DATE: "date",

@@ -8,7 +8,6 @@ is read again the plain way, which either accepts it or knows the field and the 
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,14 +15,15 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import NoReturn
 
 from windrow.plan.records import making_hook
 from windrow_runtime.codecs.formatted_times import format_parser
+from windrow_runtime.codecs.json.any_json import JsonText, any_value, json_reader
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.records import forget_msgspec, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
+    ANY_JSON,
     COLLECTIONS,
     INT_MAX,
     INT_MIN,
@@ -106,6 +106,12 @@ def _parse_str(value: ValueType, path: str, given: object) -> object:
         except UnicodeEncodeError:
             raise UnfitError(path, "half of a surrogate pair is no character") from None
     return given
+
+
+def _parse_raw_json(value: ValueType, path: str, given: object) -> object:
+    if not isinstance(given, JsonText):
+        raise _wrong(given, value, path)
+    return given.text
 
 
 def _text_parser(value: ValueType, path: str) -> Parser:
@@ -251,6 +257,8 @@ _SIMPLE: dict[Kind, Callable[[ValueType, str, object], object]] = {
     Kind.INT: _parse_int,
     Kind.FLOAT: _parse_float,
     Kind.STR: _parse_str,
+    Kind.JSON: lambda value, path, given: any_value(given, path),
+    Kind.RAW_JSON: _parse_raw_json,
 }
 _MAKERS: dict[Kind, Callable[[ValueType, str], Parser]] = {
     **dict.fromkeys(TEXT_FORMS, _text_parser),
@@ -268,7 +276,7 @@ _Check = Callable[[object], bool]
 _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())
 # msgspec takes other texts for these than the plain way does.
-_UNLIKE = TEXT_FORMS.keys() - {Kind.DATETIME}
+_UNLIKE = (TEXT_FORMS.keys() | ANY_JSON) - {Kind.DATETIME}
 
 
 class JsonDecoder:
@@ -283,7 +291,8 @@ class JsonDecoder:
     def __init__(self, record_type: RecordType, *, use_msgspec: bool = True) -> None:
         self._parse: Parser = parser(record_type.root, record_type.name)
         # A float cannot hold a Decimal's digits, so they are kept from the start.
-        self._parse_float = Decimal if record_type.root.contains(Kind.DECIMAL) else float
+        parse_float = Decimal if record_type.root.contains(Kind.DECIMAL) else float
+        self._read = json_reader(record_type.root, parse_float)
         self._fast = _msgspec_reader(record_type) if use_msgspec else None
         self._check = _check_for(record_type.root) if self._fast is not None else None
         self._has_datetimes = record_type.root.contains(Kind.DATETIME)
@@ -301,7 +310,7 @@ class JsonDecoder:
                     return value
         try:
             text = line if isinstance(line, str) else line.decode("utf-8")
-            parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=self._parse_float)
+            parsed = self._read(text)
         except (ValueError, RecursionError) as error:
             return MalformedRecord(_as_text(line), f"not JSON: {error}", None)
         except ArithmeticError:
@@ -317,10 +326,6 @@ def _may_be_finer(line: str | bytes) -> bool:
     if isinstance(line, str):
         return "\\u00" in line or _FINE.search(line) is not None
     return b"\\u00" in line or _FINE_BYTES.search(line) is not None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _as_text(line: str | bytes) -> str:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from operator import attrgetter, index
 from typing import Any, SupportsFloat, SupportsIndex
 
 from windrow_runtime.codecs.formatted_times import format_writer
+from windrow_runtime.codecs.json.any_json import JsonText, checked_text, dump_of, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import TEXT_FORMS
 from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
 Writer = Callable[[object], object]
+"""Makes what :func:`~windrow_runtime.codecs.json.any_json.dump_of` makes a text of."""
 
 _CONTAINERS = (list, tuple, set, frozenset)
-
-dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""The text of what a :data:`Writer` gives."""
 
 
 class JsonEncoder:
@@ -27,11 +25,12 @@ class JsonEncoder:
 
     def __init__(self, record_type: RecordType) -> None:
         self._write = json_writer(record_type.root, record_type.name)
+        self._dump = dump_of(record_type.root)
 
     def encode(self, value: object) -> str:
         """One element as a JSON text without line breaks; raises ``InvalidArgumentError`` if it is not of its type."""
         try:
-            return dump(self._write(value))
+            return self._dump(self._write(value))
         except UnfitError as error:
             raise misfit(value, error) from error
 
@@ -106,6 +105,11 @@ def _str_writer(value: ValueType, path: str) -> Writer:
     return write
 
 
+def _raw_json_writer(value: ValueType, path: str) -> Writer:
+    write_text = _str_writer(value, path)
+    return lambda given: JsonText(checked_text(str(write_text(given)), path))
+
+
 def _list_writer(value: ValueType, path: str) -> Writer:
     write_element = json_writer(value.arguments[0], f"{path}[]")
     return lambda given: [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
@@ -114,7 +118,7 @@ def _list_writer(value: ValueType, path: str) -> Writer:
 def _set_writer(value: ValueType, path: str) -> Writer:
     """Writes a set in one order in every process: that of its values, or of their texts where not all compare."""
     write_element = json_writer(value.arguments[0], f"{path}[]")
-    key = None if value.arguments[0].scalar_kind in _ORDERED and not value.arguments[0].nullable else dump
+    key = None if value.arguments[0].scalar_kind in _ORDERED and not value.arguments[0].nullable else dump_of(value)
 
     def write(given: object) -> object:
         # Of a writer's values, those of an ordered kind compare with each other.
@@ -169,6 +173,8 @@ _MAKERS: dict[Kind, Callable[[ValueType, str], Writer]] = {
     Kind.INT: _int_writer,
     Kind.FLOAT: lambda value, path: _write_float,
     Kind.STR: _str_writer,
+    Kind.JSON: lambda value, path: lambda given: plain_json(given, path),
+    Kind.RAW_JSON: _raw_json_writer,
     # Not the value attribute: a class may shadow it.
     Kind.ENUM: lambda value, path: attrgetter("_value_"),
     **dict.fromkeys(TEXT_FORMS, _text_writer),

@@ -14,7 +14,8 @@ from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
-from windrow_runtime.codecs.json.encoder import JsonEncoder, dump, json_writer
+from windrow_runtime.codecs.json.any_json import dump, dump_of
+from windrow_runtime.codecs.json.encoder import JsonEncoder, json_writer
 from windrow_runtime.codecs.text_forms import TEXT_FORMS
 from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
@@ -71,8 +72,8 @@ def _column(value: ValueType, path: str) -> Texts:
     """Makes the function for the values of a column, ``None`` among them where the type allows it."""
     make = _TEXTS.get(value.kind) if value.time_format is None else None
     if make is None:
-        write = json_writer(value, path)
-        return lambda values: [dump(write(item)) for item in values]
+        write, text_of = json_writer(value, path), dump_of(value)
+        return lambda values: [text_of(write(item)) for item in values]
     accepted = {value.python_type}
 
     def texts(values: Sequence[Any]) -> list[str]:

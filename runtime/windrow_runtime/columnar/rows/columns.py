@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
-from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, NESTED, Kind, RecordType, ValueType
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.columnar.expressions.over_columns import PLAIN
 from windrow_runtime.operators.errors import DeclinedError
@@ -36,8 +36,8 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
     columns: list[pa.Array] = []
     for field, wanted in zip(kind.columns, schema, strict=True):
         place = batch.schema.get_field_index(field.column)
-        if place < 0:
-            return None
+        if place < 0 or field.type.contains(*ANY_JSON):
+            return None  # a text may be no JSON
         column = batch.column(place)
         if column.null_count and not field.type.nullable:
             return None

@@ -233,10 +233,13 @@ def type_shape(kind: object) -> object:
     if kind is None:
         return None
     try:
-        return _value_shape(record_type(kind).root)
+        root = record_type(kind).root
     except InvalidArgumentError:
-        # No columns can hold such a type, so its name stands for it.
+        root = None
+    if root is None or root.contains(Kind.JSON):
+        # No columns can hold such a type, or one with an Any as it is, so its name stands for it.
         return _class_name(kind) if isinstance(kind, type) else type_name(kind)
+    return _value_shape(root)
 
 
 def _value_shape(value: ValueType) -> object:

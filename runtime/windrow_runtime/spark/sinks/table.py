@@ -22,6 +22,7 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow_runtime.codecs.record_type import Kind, record_type
+from windrow_runtime.codecs.value_type import ANY_JSON
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.partition_columns import partitions_of
 from windrow_runtime.outputs.registry import has_output, is_on_workers
@@ -71,12 +72,13 @@ def way_of(step: Step) -> SinkWay:
 def takes_columns(step: Step) -> bool:
     """Returns whether the elements of a sink are written as columns, whoever writes them.
 
-    JSON is where that is faster and the lines are the same: a column of decimals forgets how many digits each has.
+    JSON is where that is faster and the lines are the same: a column of decimals forgets how many digits each has, and
+    one of any JSON would be read again.
     """
     sink = sink_of(step)
     if isinstance(sink, JsonFileSink):
         root = record_type(step.node.element_type).root
-        return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL)
+        return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 

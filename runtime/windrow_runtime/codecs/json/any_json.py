@@ -1,0 +1,261 @@
+"""Values that are any JSON, and texts of JSON within values: how they are read, checked and written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NoReturn, TypeAlias
+
+from windrow_runtime.codecs.malformed import UnfitError, short_repr
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, ValueType
+
+_DEEPEST: Final = 200
+"""How deep a value may be nested: pickle and other readers of JSON fail somewhere above."""
+
+_SPACES: Final = re.compile(r"[ \t\r\n]*")
+_LINE_ENDS: Final = str.maketrans("\r\n", "  ")
+_SCALARS: Final = (ValueType(Kind.BOOL, bool), ValueType(Kind.INT, int))
+_FLOAT: Final = ValueType(Kind.FLOAT, float)
+
+_Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
+"""Reads the value at a place of a text; gives it, and the place behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """The text of a JSON value, in the place of the value; a class of its own, so that it is not taken for a text."""
+
+    text: str
+
+
+# Reading
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def json_reader(value: ValueType, parse_float: Callable[[str], object]) -> Callable[[str], object]:
+    """Makes the reader of a JSON text for a parser of a type: the places of raw JSON have a :class:`JsonText`.
+
+    The reader raises a ``ValueError`` for what is no JSON, a ``RecursionError`` for what is nested too deeply, and
+    what ``parse_float`` raises.
+    """
+    decoder = json.JSONDecoder(parse_float=parse_float, parse_constant=_refuse_constant)
+    if not value.contains(Kind.RAW_JSON):
+        return decoder.decode
+    return _whole(_scanner(value, decoder.raw_decode))
+
+
+def _whole(scan: _Scan) -> Callable[[str], object]:
+    """Makes a reader of texts that hold one value and nothing else."""
+
+    def read(text: str) -> object:
+        value, end = scan(text, _behind_spaces(text, 0))
+        end = _behind_spaces(text, end)
+        if end != len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+        return value
+
+    return read
+
+
+def _behind_spaces(text: str, at: int) -> int:
+    match = _SPACES.match(text, at)
+    return at if match is None else match.end()
+
+
+# Numbers stay texts: a text has as many digits as it likes.
+_SCAN_TEXT: Final[_Scan] = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant).raw_decode
+
+
+def _text_at(text: str, at: int) -> tuple[object, int]:
+    _, end = _SCAN_TEXT(text, at)
+    return JsonText(text[at:end]), end
+
+
+def _scanner(value: ValueType, plain: _Scan) -> _Scan:
+    """Makes the reader of the values of a type; ``plain`` reads all that holds no raw JSON, or is not of its type."""
+    if not value.contains(Kind.RAW_JSON):
+        return plain
+    if value.kind is Kind.RAW_JSON:
+        if not value.nullable:
+            return _text_at
+        return lambda text, at: (None, at + 4) if text.startswith("null", at) else _text_at(text, at)
+    if value.kind is Kind.RECORD:
+        return _object_scanner({field.column: _scanner(field.type, plain) for field in value.fields}, plain, plain)
+    parts = [_scanner(part, plain) for part in value.arguments]
+    if value.kind is Kind.DICT:
+        return _object_scanner({}, parts[1], plain)
+    return _array_scanner([] if value.kind in COLLECTIONS else parts, parts[-1], plain)
+
+
+def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -> _Scan:
+    def scan(text: str, at: int) -> tuple[object, int]:
+        if not text.startswith("{", at):
+            return plain(text, at)
+        found: dict[str, object] = {}
+        at = _behind_spaces(text, at + 1)
+        if text.startswith("}", at):
+            return found, at + 1
+        while True:
+            if not text.startswith('"', at):
+                raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+            name, at = plain(text, at)
+            assert isinstance(name, str), "a quote stands there"
+            at = _behind_spaces(text, at)
+            if not text.startswith(":", at):
+                raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+            found[name], at = members.get(name, others)(text, _behind_spaces(text, at + 1))
+            at = _behind_spaces(text, at)
+            if text.startswith("}", at):
+                return found, at + 1
+            if not text.startswith(",", at):
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+            at = _behind_spaces(text, at + 1)
+
+    return scan
+
+
+def _array_scanner(first: Sequence[_Scan], others: _Scan, plain: _Scan) -> _Scan:
+    def scan(text: str, at: int) -> tuple[object, int]:
+        if not text.startswith("[", at):
+            return plain(text, at)
+        found: list[object] = []
+        at = _behind_spaces(text, at + 1)
+        if text.startswith("]", at):
+            return found, at + 1
+        while True:
+            scan_element = first[len(found)] if len(found) < len(first) else others
+            element, at = scan_element(text, at)
+            found.append(element)
+            at = _behind_spaces(text, at)
+            if text.startswith("]", at):
+                return found, at + 1
+            if not text.startswith(",", at):
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+            at = _behind_spaces(text, at + 1)
+
+    return scan
+
+
+def any_value(given: object, path: str) -> object:
+    """The value of any JSON that was read; an ``UnfitError`` if Python, or another reader, does not hold all of it.
+
+    A decimal, which stands for the text of a number, becomes a float, in the lists and dicts that are given.
+    """
+    top: list[object] = [given]
+    level: list[list[object] | dict[str, object]] = [top]
+    for _ in range(_DEEPEST + 1):
+        below: list[list[object] | dict[str, object]] = []
+        for holder in level:
+            if isinstance(holder, list):
+                for place, item in enumerate(holder):
+                    if isinstance(item, (list, dict)):
+                        below.append(item)
+                    elif isinstance(item, (str, float, Decimal)):
+                        holder[place] = _scalar(item, path)
+                continue
+            for key, item in holder.items():
+                _scalar(key, path)
+                if isinstance(item, (list, dict)):
+                    below.append(item)
+                elif isinstance(item, (str, float, Decimal)):
+                    holder[key] = _scalar(item, path)
+        if not below:
+            return top[0]
+        level = below
+    raise _too_deep(path)
+
+
+def _scalar(item: str | float | Decimal, path: str) -> object:
+    if isinstance(item, str):
+        if not item.isascii():
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                raise UnfitError(path, "half of a surrogate pair is no character") from None
+        return item
+    number = float(item)
+    if not math.isfinite(number):
+        raise UnfitError(path, "the number is out of range")
+    return number
+
+
+def _too_deep(path: str) -> UnfitError:
+    return UnfitError(path, f"the JSON value is nested more than {_DEEPEST} deep", "JsonValue")
+
+
+_READ: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_READ_TEXT: Final = _whole(_text_at)
+
+
+def value_of_text(text: str, path: str) -> object:
+    """The value of a JSON text, such as a cell or a column holds."""
+    try:
+        parsed: object = _READ(text)
+    except (ValueError, RecursionError) as error:
+        raise UnfitError(path, f"{short_repr(text)} is not JSON: {error}") from None
+    return any_value(parsed, path)
+
+
+def checked_text(text: str, path: str) -> str:
+    """The text without spaces around it; an ``UnfitError`` if it is not that of one JSON value."""
+    try:
+        found = _READ_TEXT(text)
+    except (ValueError, RecursionError) as error:
+        raise UnfitError(path, f"{short_repr(text)} is not JSON: {error}", "the text of a JSON value") from None
+    assert isinstance(found, JsonText), "the reader makes nothing else"
+    return found.text
+
+
+# Writing
+
+
+dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Makes the JSON text of a value without a :class:`JsonText`."""
+
+
+def dump_of(value: ValueType) -> Callable[[object], str]:
+    """Returns what makes the JSON text, in one line, of what a writer of a type gives."""
+    return _dump_with_texts if value.contains(Kind.RAW_JSON) else dump
+
+
+def _dump_with_texts(written: object) -> str:
+    if isinstance(written, JsonText):
+        # Line ends stand between the parts of a value, and never in a text.
+        return written.text.translate(_LINE_ENDS)
+    if isinstance(written, dict):
+        return f"{{{','.join([f'{dump(key)}:{_dump_with_texts(item)}' for key, item in written.items()])}}}"
+    if isinstance(written, list):
+        return f"[{','.join(map(_dump_with_texts, written))}]"
+    return dump(written)
+
+
+def plain_json(given: object, path: str, depth: int = 0) -> object:
+    """Copies a value of any JSON for ``json``; an ``UnfitError`` if reading its text would give another value."""
+    if depth > _DEEPEST:
+        raise _too_deep(path)
+    if given is None or type(given) is bool or type(given) is int:
+        return given
+    if isinstance(given, str):
+        return _scalar(str.__str__(given), path)
+    if isinstance(given, list):
+        return [plain_json(item, path, depth + 1) for item in given]
+    if isinstance(given, dict):
+        for key in given:
+            if not isinstance(key, str):
+                raise UnfitError(path, f"the key {short_repr(key)} is a {type(key).__name__}", "keys of type str")
+        return {str(_scalar(str.__str__(key), path)): plain_json(item, path, depth + 1) for key, item in given.items()}
+    for scalar in _SCALARS:
+        if scalar.admits(type(given)):
+            return scalar.python_type(given)
+    if _FLOAT.admits(type(given)):
+        return _scalar(_FLOAT.python_type(given), path)
+    raise UnfitError(
+        path, f"{short_repr(given)} is a {type(given).__name__}", "None, bool, int, float, str, list or dict"
+    )
