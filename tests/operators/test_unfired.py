@@ -17,14 +17,24 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     NeverTrigger,
     PurgingTrigger,
     after_count,
+    after_processing_time,
     repeatedly,
 )
-from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -153,6 +163,66 @@ def test_withdrawn_elements_wait_no_more() -> None:
             harness.process_element(1, timestamp=at)
         harness.process_watermark(MAX_TIMESTAMP)
         assert harness.counter(UNFIRED) == 1  # +1, then -1 +2, then -2 +3
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda k: k.window(TumblingProcessingTimeWindows.of(millis(10))), ([2], 3)),
+        (lambda k: k.window(SlidingProcessingTimeWindows.of(millis(10), millis(5))), ([2, 2], 6)),
+        (lambda k: k.window(ProcessingTimeSessionWindows.with_gap(millis(10))), ([2], 3)),
+        (lambda k: k.window(TumblingProcessingTimeWindows.of(millis(10))).trigger(CountTrigger.of(2)), ([2, 2], 1)),
+        (lambda k: k.window(TumblingProcessingTimeWindows.of(millis(10))).trigger(CountTrigger.of(9)), ([], 5)),
+        (
+            lambda k: k.window(TumblingProcessingTimeWindows.of(millis(10))).trigger(repeatedly(after_count(2))),
+            ([2, 2, 2], 1),
+        ),
+        (
+            lambda k: k.window(TumblingProcessingTimeWindows.of(millis(10))).trigger(repeatedly(after_count(9))),
+            ([2], 3),
+        ),
+        (lambda k: k.window(GlobalWindows.create()).trigger(ContinuousProcessingTimeTrigger.of(millis(10))), ([2], 3)),
+        (
+            lambda k: k.window(GlobalWindows.create()).trigger(
+                PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(millis(10)))
+            ),
+            ([2], 3),
+        ),
+        # The last pane of the window of all time comes with the end of the stream.
+        (
+            lambda k: k.window(GlobalWindows.create()).trigger(repeatedly(after_processing_time(millis(10)))),
+            ([2, 5], 0),
+        ),
+        (
+            lambda k: k.window(TumblingEventTimeWindows.of(millis(10))).trigger(
+                # A timer for the end of a window, which the clock has passed: each element fires.
+                ContinuousProcessingTimeTrigger.of(millis(10))
+            ),
+            ([2, 3, 4, 5], 0),
+        ),
+    ],
+)
+@pytest.mark.parametrize("keeps_elements", [False, True])
+def test_what_waits_for_the_clock_when_the_stream_ends_is_counted(
+    make: object, expected: tuple[list[int], int], keeps_elements: bool
+) -> None:
+    source = PushSource(int)
+    windows = make(from_source(source).key_by(lambda number: number % 1))  # type: ignore[operator]  # no common base
+    if keeps_elements:
+        stream = windows.apply(lambda key, window, elements: [len(list(elements))])
+    else:
+        stream = windows.aggregate(agg.count())
+    with StreamHarness(stream, source) as harness:
+        harness.set_processing_time(0)
+        for number in range(2):
+            harness.process_element(number, timestamp=1)
+        harness.set_processing_time(15)
+        for number in range(3):
+            harness.process_element(number, timestamp=1)
+        harness.snapshot_restore()
+        harness.process_watermark(MAX_TIMESTAMP)
+        results = harness.take_values()
+        assert (results, harness.counter(UNFIRED)) == expected
 
 
 def test_what_waits_is_due_at_the_end_of_the_stream() -> None:

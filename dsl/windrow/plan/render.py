@@ -36,7 +36,8 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
             results = " and ".join(f"step {place}" for place in early)
             lines.append(f"  {'':<{width}}           results of {results} may be late here, and are dropped then")
         if isinstance(step.node, WindowNode) and step.node.may_leave_unfired:
-            end = "the stream" if isinstance(step.node.assigner, GlobalWindows) else "a window"
+            by_clock = not step.node.assigner.is_event_time
+            end = "the stream" if by_clock or isinstance(step.node.assigner, GlobalWindows) else "a window"
             lines.append(f"  {'':<{width}}           elements that wait for a firing when {end} ends are dropped")
         if step.id in forms:
             lines.append(f"  {'':<{width}}           runs as {forms[step.id]}")

@@ -8,7 +8,6 @@ from windrow.panes.settings import PaneSettings
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
     CountOrEndOfStreamTrigger,
     EndOfStreamTrigger,
     EventTimeTrigger,
@@ -31,18 +30,18 @@ _AT_END_OF_STREAM: Final = (EndOfStreamTrigger, ContinuousEventTimeTrigger, Coun
 
 # Any: triggers and assigners of elements of every type.
 def may_leave_unfired(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any], panes: PaneSettings) -> bool:
-    """Returns whether windows that go by the watermark may end with elements that no firing has let out.
+    """Returns whether windows may end, or the stream, with elements that no firing has let out.
 
-    Windows whose panes are counted let out in a last pane what is left. Windows and triggers that go by the clock are
-    not at their end when the stream is: their elements wait for a time that does not come.
+    Windows of processing time are not at their end when the stream is: their elements wait for a time that does not
+    come. Other windows whose panes are counted let out in a last pane what is left.
     """
-    if panes.describes_panes or isinstance(trigger, ComposableTrigger):
-        return False
     is_global = isinstance(assigner, GlobalWindows)
     if not is_global and not assigner.is_event_time:
+        return True
+    if panes.describes_panes or isinstance(trigger, ComposableTrigger):
         return False
     if isinstance(trigger, PurgingTrigger) and type(trigger) in (PurgingTrigger, MergingPurgingTrigger):
         trigger = trigger.inner
     if is_global:
-        return type(trigger) not in (*_AT_END_OF_STREAM, ContinuousProcessingTimeTrigger)
+        return type(trigger) not in _AT_END_OF_STREAM
     return type(trigger) not in _AT_END_OF_WINDOW

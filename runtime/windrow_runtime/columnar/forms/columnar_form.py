@@ -32,6 +32,7 @@ from windrow_runtime.columnar.forms.route import (
 from windrow_runtime.columnar.forms.way_step import total_expression
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
+from windrow_runtime.columnar.kernels.totals import CountingKernel
 from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
 from windrow_runtime.columnar.windows.column_operator import Folding
@@ -117,7 +118,10 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def operator(self) -> _Operator:
         """Runs the step on a key group."""
-        return _OPERATORS[type(self.windows)](self.windows, self.kernel, self.key_type)
+        # What waits for the clock when the stream ends is counted; counted windows do so anyway.
+        counts = self.windows.by_clock and not isinstance(self.windows, Counted)
+        kernel = CountingKernel(self.kernel) if counts else self.kernel
+        return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:

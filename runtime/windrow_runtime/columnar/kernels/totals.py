@@ -56,6 +56,31 @@ class CountKernel(Kernel):
         return False
 
 
+@final
+class CountingKernel(Kernel):
+    """Runs another kernel; the last column of its state is the number of elements in it, whatever they are."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.inputs, self.result_type = kernel.inputs, kernel.result_type
+        self.state_types = (*kernel.state_types, pa.int64())
+        self.is_numbered = kernel.is_numbered
+
+    @property
+    def ordered(self) -> bool:
+        return self._kernel.ordered
+
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        return [*self._kernel.partial(groups, columns), pa.array(groups.sizes, type=pa.int64())]
+
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
+        *held, counts = states
+        return [*self._kernel.merge(groups, held), pa.array(groups.int_totals(numbers(counts)))]
+
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
+        return self._kernel.results(states[:-1])
+
+
 class _TotalKernel(Kernel):
     """``sum`` and ``mean``; the state is the count of values, and the columns of their total."""
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.panes import ChangeKind
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.kernels.kernel import Kernel
@@ -94,6 +96,11 @@ class ColumnOperator(ABC, Generic[W]):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
+def waiting_in(rows: pa.RecordBatch) -> int:
+    """Returns the number of elements in rows of a counting kernel."""
+    return int(np.asarray(rows.column(-1)).sum())
+
+
 KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE_BEFORE, ChangeKind.UPDATE_AFTER)
 INSERT, UPDATE_BEFORE, UPDATE_AFTER = range(3)
 """The places of kinds among them."""
@@ -154,6 +161,9 @@ class PagedOperator(ABC, Generic[F]):
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
         """Fires what is due when the time of the step advances; gives it in order, and the rows that are kept."""
 
+    def count_unfired(self, rows: pa.RecordBatch) -> None:
+        """Counts the elements that wait for the clock when the stream ends: no time passes any more."""
+
     def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
         """Fires what waits for the clock beside the watermark."""
         return (), rows
@@ -172,7 +182,9 @@ class KeyedRowsOperator(ColumnOperator[W], PagedOperator[Fired]):
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         if self.windows.by_clock:
-            return None, self.next_time(times.now, rows)
+            # What waits is counted when the stream ends.
+            end = None if times.watermark == MAX_TIMESTAMP else MAX_TIMESTAMP
+            return end, self.next_time(times.now, rows)
         return self.next_time(times.watermark, rows), self.next_by_clock(rows)
 
     @abstractmethod

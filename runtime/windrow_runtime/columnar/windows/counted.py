@@ -56,20 +56,20 @@ class CountOperator(KeyedRowsOperator[Counted]):
         """The rows of the windows that are not cleaned up; counts the elements that no firing has let out."""
         tiles, time = self.windows.tiles, times.watermark
         behind = cleaned(tiles, rows.column(1).to_numpy(), time)
-        if not tiles.by_clock and before < time:
-            ended = np.ones(len(behind), np.bool_) if time == MAX_TIMESTAMP else behind
-            self.unfired += self._unfired(rows.filter(pa.array(ended)))
+        if before < time or tiles.by_clock:
+            at_end = time == MAX_TIMESTAMP and not tiles.by_clock
+            self.count_unfired(rows if at_end else rows.filter(pa.array(behind)))
         return (), rows.filter(pa.array(~behind)) if behind.any() else rows
 
-    def _unfired(self, rows: pa.RecordBatch) -> int:
-        """The number of elements that came to lanes since these fired, by the numbers of their last elements."""
+    def count_unfired(self, rows: pa.RecordBatch) -> None:
+        """Counts the elements that came to lanes since these fired, by the numbers of their last elements."""
         if not rows.num_rows:
-            return 0
+            return
         tiles, starts = self.windows.tiles, rows.column(1).to_numpy()
         lanes = lanes_of(tiles, rows.slice(0, 0), rows.column(0), starts)
         last = np.zeros(len(lanes.keys), np.int64)
         np.maximum.at(last, lanes.of_rows, rows.column(2).to_numpy())
-        return int((last % self.windows.every).sum())
+        self.unfired += int((last % self.windows.every).sum())
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)

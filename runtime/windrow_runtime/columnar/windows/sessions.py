@@ -28,7 +28,14 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, KeyedRowsOperator, Times
+from windrow_runtime.columnar.windows.column_operator import (
+    BY_ARRIVAL,
+    Fired,
+    Folding,
+    KeyedRowsOperator,
+    Times,
+    waiting_in,
+)
 from windrow_runtime.columnar.windows.geometry import FARTHEST, gone
 from windrow_runtime.columnar.windows.kinds import Sessions
 
@@ -110,6 +117,9 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         keys, starts, ends, *states = rows.take(pa.array(chosen)).columns
         results = self.kernel.results(states)
         return (Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results),), kept
+
+    def count_unfired(self, rows: pa.RecordBatch) -> None:
+        self.unfired += waiting_in(rows)
 
     def fold(self, keys: Keys, found: TaskSessions, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """One row for the elements of each session of a task."""

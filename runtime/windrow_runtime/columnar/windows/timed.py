@@ -24,7 +24,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times, waiting_in
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
@@ -115,7 +115,12 @@ class TimedOperator(LaneOperator[Timed]):
             filled[due] = 0
         kept = ~behind & ~(ended & (filled == 0))
         columns = [*rows.columns[:2], *map(pa.array, (following, filled, numbers)), *rows.columns[5:]]
+        if tiles.by_clock:
+            columns[-1] = pa.array(np.where(due, 0, rows.column(-1).to_numpy()))
         return fired, self.rows(columns).filter(pa.array(kept))
+
+    def count_unfired(self, rows: pa.RecordBatch) -> None:
+        self.unfired += waiting_in(rows)
 
     def _firings(self, rows: pa.RecordBatch, time: int) -> Iterator[Fired]:
         """The firings of windows up to a time."""

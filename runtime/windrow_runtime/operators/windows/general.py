@@ -346,10 +346,11 @@ class WindowOperator(KeyedOperator):
 
     # Timers
 
-    def advancing_watermark(self, watermark: int) -> Iterator[None]:
-        yield from super().advancing_watermark(watermark)
+    def firing_overdue_timers(self) -> Iterator[None]:
+        yield from super().firing_overdue_timers()
         if self.counts_unfired and self.current_watermark == MAX_TIMESTAMP:
-            # Windows of all time are not cleaned up, nor those whose lateness is for ever.
+            # Windows of all time are not cleaned up, nor those whose lateness is for ever. For windows that wait for
+            # the clock no time passes any more.
             unfired = self.state.take_unfired()
             if unfired:
                 self.metrics.count(UNFIRED, unfired)

@@ -70,6 +70,8 @@ class PaneOperator(WindowOperator):
         entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         panes.fresh = True
+        if self.counts_unfired:
+            entry.unfired += 1
         panes.in_time = panes.in_time or not self._is_over(window)
         if self._combine is not None and timestamp is not None and timestamp > self.current_watermark:
             # One that came behind the watermark would pull the result behind it, too.
@@ -173,6 +175,8 @@ class PaneOperator(WindowOperator):
 
     def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
         """Lets out a pane, unless nothing is new and nobody waits for an empty one."""
+        if self.counts_unfired:
+            entry.unfired = 0
         panes = PaneState.of(entry)
         timing = panes.timing(is_over=self._is_over(window), at_end=self._at_end)
         awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from windrow.time import MAX_TIMESTAMP
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints, Mask
@@ -153,6 +154,11 @@ class ColumnRunner(StepRunner, Generic[F]):
                 start = end
                 if len(inside.arrival):
                     rows = yield from self._add(operator, rows, inside, Times(time, now))
+            if by_clock and record.watermark < last == MAX_TIMESTAMP:
+                operator.count_unfired(rows)
+            if operator.unfired:
+                self._metrics.count(UNFIRED, operator.unfired)
+                operator.unfired = 0
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
@@ -162,9 +168,6 @@ class ColumnRunner(StepRunner, Generic[F]):
     ) -> Generator[PackedRow, None, Any]:
         """Fires what is due, also by the clock if ``clock`` says so; returns the rows that are kept."""
         fired, rows = operator.advance(rows, before, times)
-        if operator.unfired:
-            self._metrics.count(UNFIRED, operator.unfired)
-            operator.unfired = 0
         for some in fired:
             yield from self._emit(some, packer)
         if clock:
