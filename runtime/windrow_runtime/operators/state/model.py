@@ -55,9 +55,14 @@ class GrowingList(list[Any]):
     """A list of the engine's own: elements of a window, or the state behind a handle on a list.
 
     It may come back from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
+    ``places`` is an index of its elements, which who searches them makes and keeps; it is not stored.
     """
 
-    __slots__ = ()
+    __slots__ = ("places",)
+    places: Any
+
+    def __reduce__(self) -> tuple[type[GrowingList], tuple[list[Any]]]:
+        return GrowingList, (list(self),)
 
 
 class SegmentReader(Protocol):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from math import isnan
-from operator import indexOf, itemgetter
+from operator import itemgetter
 from typing import Any
 
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.state.model import NOTHING
+from windrow_runtime.operators.state.model import NOTHING, GrowingList
 from windrow_runtime.operators.windows.contents import ArrivalContents, Contents
 
 # Any in this module: contents hold elements and accumulators of every type.
@@ -52,17 +53,20 @@ class KeptContents(ArrivalContents, ChangingContents):
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if not self.withdraws:
+            places = getattr(contents, "places", None)
+            if places is not None:
+                places[_key_of(value)].append(arrival)
             return super().add(contents, value, timestamp, arrival)
         if contents is NOTHING:
             return NOTHING
-        kept = list(contents)
+        if type(contents) is not GrowingList:
+            contents = GrowingList(contents)
         # Equal elements give equal results, so the first one serves for each. One that is not there came behind the
         # watermark, and never was.
-        place = _place_of(value, kept)
-        if place is None:
-            return contents
-        del kept[place]
-        return type(contents)(kept) if kept else NOTHING
+        place = _taken_out(value, contents)
+        if place is not None:
+            del contents[place]
+        return contents or NOTHING
 
     def elements(self, contents: Any) -> list[Any]:
         values = super().elements(contents)
@@ -77,12 +81,47 @@ class KeptContents(ArrivalContents, ChangingContents):
         return values
 
 
-def _place_of(value: Any, kept: list[tuple[Any, Any, Any]]) -> int | None:
-    """Returns the place of the first arrival whose element is the withdrawn one; None: it is not there."""
-    # Python's own search is many times as fast as a loop; only NaN needs the loop.
-    with suppress(ValueError):
-        return indexOf(map(itemgetter(2), kept), value)
-    return next((place for place, (_, _, known) in enumerate(kept) if _is_same(known, value)), None)
+def _taken_out(value: Any, kept: GrowingList) -> int | None:
+    """Takes the first arrival of a withdrawn element out of the index, and returns its place; None: it is not there.
+
+    The index has the numbers of arrivals, in order, by a key that equal elements have in common as a rule. Where a
+    class compares in a way of its own, all elements are searched.
+    """
+    places: defaultdict[int, list[int]] | None = getattr(kept, "places", None)
+    if places is None:
+        places = kept.places = defaultdict(list)
+        for arrival, _, known in kept:
+            places[_key_of(known)].append(arrival)
+    for arrival in places.get(_key_of(value), ()):
+        place = bisect_left(kept, arrival, key=itemgetter(0))
+        if _is_same(kept[place][2], value):
+            break
+    else:
+        place = next((place for place, (_, _, known) in enumerate(kept) if _is_same(known, value)), -1)
+        if place < 0:
+            return None
+    arrival, _, known = kept[place]
+    key = _key_of(known)
+    places[key].remove(arrival)
+    if not places[key]:
+        del places[key]
+    return place
+
+
+def _key_of(value: Any) -> int:
+    """Returns a number that elements have in common if they are equal, or are NaN at the same places."""
+    if isinstance(value, float) and isnan(value):
+        return 0
+    if is_dataclass(value) and not isinstance(value, type):
+        return hash(tuple([_key_of(getattr(value, field.name)) for field in fields(value) if field.compare]))
+    if isinstance(value, dict):
+        return hash(frozenset([(key, _key_of(item)) for key, item in value.items()]))
+    if isinstance(value, (tuple, list)):
+        return hash(tuple(map(_key_of, value)))
+    try:
+        return hash(value)
+    except Exception:  # the user's class may raise anything, and such elements are searched
+        return 0
 
 
 def _is_same(known: Any, value: Any) -> bool:

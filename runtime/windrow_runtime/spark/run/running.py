@@ -186,13 +186,14 @@ class RunningPipeline:
         over = self._drain_over = threading.Event()
 
         def drain() -> None:
-            try:
-                self._query.stop(self._streaming_query)
-                self._query.check_lock()
-                self._query.drain()
-            finally:
-                over.set()
+            self._query.stop(self._streaming_query)
+            self._query.check_lock()
+            self._query.drain()
 
         with self._released_at_end():
-            self._query.attend(drain)
+            try:
+                self._query.attend(drain)
+            finally:
+                # Also where an interruption came before the drain began.
+                over.set()
         return self._query.result()

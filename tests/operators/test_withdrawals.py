@@ -1,0 +1,110 @@
+"""Elements that are withdrawn are taken out of what windows keep: the right ones, and in time that does not grow."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import time
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windrow.plan import FunctionSpec
+from windrow_runtime.operators.state.model import NOTHING, GrowingList
+from windrow_runtime.operators.windows.change_contents import KeptContents
+
+# Any in this module: elements of every type.
+
+
+@dataclass
+class Reading:
+    """Has no hash, and compares by one of its fields."""
+
+    level: float
+    note: str = field(default="", compare=False)
+
+
+class Modulo:
+    """Compares in a way of its own, which its hash does not follow."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Modulo) and self.number % 3 == other.number % 3
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+ELEMENTS: list[Any] = [
+    1, 1.0, True, 2, math.nan, (1, math.nan), (1.0, float("nan")), "a", {"n": 1, "m": [2]}, {"m": [2.0], "n": 1.0},
+    [1, 2], [1], Reading(1.0, "x"), Reading(1, "y"), Reading(math.nan), Modulo(1), Modulo(4), Modulo(5), {1, 2}, None,
+]  # fmt: skip
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality for which NaN is equal to itself."""
+    if isinstance(one, Reading) and isinstance(other, Reading):
+        return same(one.level, other.level)
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, len(ELEMENTS) - 1), st.booleans()), max_size=40))
+def test_the_first_equal_element_is_taken_out(steps: list[tuple[bool, int, bool]]) -> None:
+    contents_of = KeptContents(FunctionSpec())
+    contents: Any = NOTHING
+    model: list[Any] = []
+    for arrival, (withdraws, place, stores) in enumerate(steps):
+        element = deepcopy(ELEMENTS[place])
+        contents_of.withdraws = withdraws
+        contents = contents_of.add(contents, element, None, arrival)
+        if withdraws:
+            known = next((place for place, each in enumerate(model) if same(each, element)), None)
+            if known is not None:
+                del model[known]
+        else:
+            model.append(element)
+        if stores and contents is not NOTHING:
+            contents = pickle.loads(pickle.dumps(contents))
+            assert type(contents) is GrowingList
+        left = [] if contents is NOTHING else [value for _, _, value in contents]
+        assert list(map(repr, left)) == list(map(repr, model)) or "Modulo" in repr(model)
+        assert len(left) == len(model)
+
+
+@pytest.mark.parametrize("order", ["newest first", "oldest first", "at random"])
+@pytest.mark.parametrize("kind", ["int", "dict", "dataclass"])
+def test_ten_times_the_elements_take_some_ten_times_the_time(order: str, kind: str) -> None:
+    makers: dict[str, Any] = {"int": int, "dict": lambda n: {"number": n, "tags": ["a"]}, "dataclass": Reading}
+    make = makers[kind]
+
+    def seconds(count: int) -> float:
+        contents_of = KeptContents(FunctionSpec())
+        contents: Any = NOTHING
+        for number in range(count):
+            contents = contents_of.add(contents, make(number), None, number)
+        numbers = list(range(count))
+        if order == "newest first":
+            numbers.reverse()
+        elif order == "at random":
+            random.Random(1).shuffle(numbers)
+        contents_of.withdraws = True
+        begin = time.process_time()
+        for number in numbers:
+            contents = contents_of.add(contents, make(number), None, 0)
+        assert contents is NOTHING
+        return time.process_time() - begin
+
+    few, many = min(seconds(1_000) for _ in range(3)), seconds(10_000)
+    assert many < 30 * few, (few, many)
