@@ -10,22 +10,26 @@ from typing import Any
 
 import pytest
 
-from windrow import Pipeline, from_collection, from_source
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import (
+    AggregateFunction,
+    AsyncFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
     MapFunction,
     OnTimerContext,
     ProcessContext,
     ProcessFunction,
+    ReduceFunction,
     RuntimeContext,
 )
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
-from windrow.triggers import Trigger, TriggerContext, TriggerResult
-from windrow.windows import GlobalWindow, GlobalWindows
+from windrow.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger, TriggerContext, TriggerResult
+from windrow.windows import AssignerContext, GlobalWindow, GlobalWindows, TimeWindow, WindowAssigner
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.sending.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -261,3 +265,111 @@ def test_functions_share_no_variables_with_the_program() -> None:
     with StreamHarness(from_source(PushSource[int]()).map(called), isolates_functions=False) as harness:
         harness.process_element(3)
     assert seen == [1, 2, 3]
+
+
+class CountingTrigger(Trigger[int, GlobalWindow]):
+    """Fires at each second element, by a count on itself, which is no state."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        self.count += 1
+        return TriggerResult.FIRE if self.count == 2 else TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
+        pass
+
+
+class Growing(AggregateFunction[int, list[int], list[int]]):
+    """Remembers on itself what it has seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        self.seen.append(value)
+        return list(self.seen)
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        return accumulator
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return a + b
+
+
+class Adding(ReduceFunction[int]):
+    """Adds how often it was called to each sum."""
+
+    calls = 0
+
+    def reduce(self, a: int, b: int) -> int:
+        self.calls += 1
+        return a + b + 100 * self.calls
+
+
+class Shifting(WindowAssigner[int, TimeWindow]):
+    """Assigns each element to a window of its own, by a count on itself."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def is_event_time(self) -> bool:
+        return True
+
+    def assign_windows(self, element: int, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        self.count += 1
+        return [TimeWindow(10 * self.count, 10 * self.count + 10)]
+
+    def default_trigger(self) -> Trigger[object, TimeWindow]:
+        return EventTimeTrigger.create()
+
+
+class Caching(AsyncFunction[int, int]):
+    """Counts its calls in what ``open_async`` has made."""
+
+    async def open_async(self, runtime_context: RuntimeContext) -> None:
+        self.seen: list[int] = []
+
+    async def invoke(self, value: int) -> int:
+        self.seen.append(value)
+        return len(self.seen)
+
+
+def elements_of_two_batches() -> Any:
+    return from_source(CollectionSource([(0, 1), (0, 2)], batch_size=1)).map(lambda pair: pair[1])
+
+
+def windows_of_all_time(stream: Any, trigger: Any) -> Any:
+    return stream.key_by(lambda n: 0).window(GlobalWindows.create()).trigger(trigger)
+
+
+def test_what_calls_leave_on_parts_of_windows_is_gone_at_the_next_batch_and_key() -> None:
+    batches = elements_of_two_batches()
+    # Each batch counts one element.
+    for trigger in (CountingTrigger(), PurgingTrigger.of(CountingTrigger())):
+        assert run(windows_of_all_time(batches, trigger).apply(lambda k, w, e: [list(e)])) == []
+    assert run(windows_of_all_time(batches, CountTrigger.of(2)).aggregate(Growing())) == [[2]]
+    combined = agg.combine(agg.count(), Growing())
+    assert run(windows_of_all_time(batches, CountTrigger.of(2)).aggregate(combined)) == [(2, [2])]
+    keys = from_collection([1, 2, 3])
+    tumbling = windows_of_all_time(keys, CountTrigger.of(1))
+    assert run(tumbling.aggregate(Growing())) == [[1], [1, 2], [1, 2, 3]]
+    by_key = keys.key_by(lambda n: n).window(GlobalWindows.create()).trigger(CountTrigger.of(1))
+    assert run(by_key.aggregate(Growing())) == [[1], [2], [3]]
+    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
+    # Each batch adds a hundred once, and not twice in the last.
+    assert run(windows_of_all_time(three, CountTrigger.of(3)).reduce(Adding())) == [206]
+    stamped = batches.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda n: n)
+    assert run(stamped.key_by(lambda n: 0).window(Shifting()).aggregate(agg.count())) == [2]
+    assert run(batches.map_async(Caching(), capacity=1)) == [1, 1]

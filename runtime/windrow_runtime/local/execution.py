@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
@@ -173,9 +175,7 @@ class Execution:
             fragment.open(self._runtime)
         for step in self.topology.keyed:
             self.operators[step.id].open(self._runtime(step))
-        self._renewals = renewals_of(self.topology.steps)
-        for step in self.topology.keyed:
-            self.operators[step.id].renewal = self._renewals.get(step.id)
+        self._renewals = renewals_of(self.topology.steps, self.operators)
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -270,12 +270,21 @@ class Execution:
             self._process(step, batch)
 
     def _process(self, step: Step, batch: _Keyed) -> None:
+        operator, recorder = self.operators[step.id], self._recorders.get(step.id)
+        take = operator.process_batch if recorder is None else partial(recorder.process, operator)
+        renewal = self._renewals.get(step.id)
         try:
-            recorder = self._recorders.get(step.id)
-            if recorder is None:
-                self.operators[step.id].process_batch(*batch)
-            else:
-                recorder.process(self.operators[step.id], *batch)
+            if renewal is None:
+                take(*batch)
+                return
+            # On Spark, each key may be in another worker.
+            keys, values, timestamps = batch
+            check_hashable(keys, self.topology.step(step.inputs[0]).where)
+            end = 0
+            for _, run in groupby(keys):
+                begin, end = end, end + len(list(run))
+                renewal.renew()
+                take(keys[begin:end], values[begin:end], timestamps[begin:end])
         except WindrowError as error:
             if isinstance(error.__cause__, TypeError):
                 # A key without a hash is the fault of the step that took it.

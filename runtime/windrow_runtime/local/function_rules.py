@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
+from windrow.aggregates.combined import Combined
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import MapAsyncNode, Node, SinkNode, SourceNode, Step, WindowNode
+from windrow.plan import Node, SinkNode, SourceNode, Step
 from windrow.plan.walk import map_steps
+from windrow.triggers import Trigger
+from windrow.triggers.trigger import with_parts
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.sending.culprits import refuse_unsendable
 from windrow_runtime.operators.sending.parcel import Parcel, Renewal
 
@@ -51,16 +55,27 @@ def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
     return map_steps(steps, with_copies)
 
 
-def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
+def renewals_of(steps: Sequence[Step], operators: Mapping[str, KeyedOperator]) -> dict[str, Renewal]:
     """What gives the functions of steps what they had when they were opened, by the id of the step."""
-    found: dict[str, Renewal] = {}
+    renewals: dict[str, Renewal] = {}
     for step in steps:
-        node = step.node
-        # The calls of an asynchronous function go on side by side, and share what it keeps on purpose.
-        if isinstance(node, (SourceNode, SinkNode, MapAsyncNode)):
+        if isinstance(step.node, (SourceNode, SinkNode)):
             continue
-        function: Any = node.function.process if isinstance(node, WindowNode) else getattr(node, "function", None)
-        renewal = Renewal(unwrapped(function))
-        if renewal.has_state:
-            found[step.id] = renewal
-    return found
+        operator = operators.get(step.id)
+        parts = [getattr(step.node, "function", None)] if operator is None else operator.parts
+        renewal = Renewal(each for part in parts for each in _objects_in(part))
+        if renewal:
+            renewals[step.id] = renewal
+    return renewals
+
+
+def _objects_in(part: Any) -> Iterator[object]:
+    """Yields the objects of users' classes in a part of a step, with others of windrow's own."""
+    part = unwrapped(part)
+    if isinstance(part, Trigger):
+        yield from with_parts(part)
+        return
+    yield part
+    if isinstance(part, Combined):
+        for _, member in part.members:
+            yield from _objects_in(member)

@@ -21,7 +21,6 @@ from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
 from windrow_runtime.operators.recording import Witness
-from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.topology import uses_clock
@@ -93,16 +92,16 @@ class KeyedOperator(ABC):
 
     Attributes:
         witness: Notes which panes come out, where a run is recorded.
-        renewal: Makes the functions new for the next key, in the interpreter: on Spark it may be in another worker.
+        parts: The objects of the plan that it calls.
     """
 
     # One for all until a run is recorded: operators that run without have no further attribute.
     witness: Witness | None = None
-    renewal: Renewal | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
-        self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
+        self.parts = tuple(parts)
+        self._functions = [(step, part) for part in self.parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
         self._unclocked = None if step is None or uses_clock(step.node) else step
         self.current_watermark = MIN_TIMESTAMP

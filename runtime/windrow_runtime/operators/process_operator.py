@@ -40,11 +40,7 @@ class ProcessOperator(KeyedOperator):
         function = self._function.process_element
         collect = self.output.collect
         context = self._context
-        renewal, before = self.renewal, next(iter(keys), None)
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            if renewal is not None and key != before:
-                renewal.renew()
-                before = key
             try:
                 context.enter(key, timestamp)
                 results = function(value, context)

@@ -10,7 +10,7 @@ import io
 import pickle
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow_runtime.operators.class_facts import is_of_windrow
@@ -135,33 +135,48 @@ def _fill(function: types.FunctionType, given: tuple[Any, ...]) -> None:
 
 
 class Renewal:
-    """Gives the object of a function at each batch the attributes that it had when it was opened.
+    """Gives objects of a user's classes at each batch the attributes that they had when they were opened.
 
-    On Spark each batch begins with a new copy of the function, in whatever worker has the key. So what a call leaves
-    on ``self`` is gone at the next one. An attribute that cannot be pickled, such as a connection that ``open`` has
-    made, stays.
+    On Spark each batch begins with new copies of a step's functions, in whatever worker has the key. So what a call
+    leaves on ``self`` is gone at the next one. An attribute that cannot be pickled, such as a connection that ``open``
+    has made, stays.
     """
 
-    def __init__(self, function: Any) -> None:
-        attributes: Any = getattr(function, "__dict__", None)
-        is_plain = isinstance(function, (types.FunctionType, type)) or is_of_windrow(type(function).__module__)
-        self.has_state = isinstance(attributes, dict) and not is_plain
-        if not self.has_state:
-            return
-        self._attributes: dict[str, Any] = attributes
-        self._first = dict(attributes)
+    def __init__(self, objects: Iterable[object]) -> None:
+        self._renewed = [_Renewed(each) for each in objects if _has_attributes(each)]
+
+    def __bool__(self) -> bool:
+        return bool(self._renewed)
+
+    def renew(self) -> None:
+        """Begins a batch, or a key that may be in another worker."""
+        for each in self._renewed:
+            each.renew()
+
+
+def _has_attributes(value: object) -> bool:
+    """Returns whether calls may leave something on an object; those of windrow's own classes leave nothing."""
+    is_plain = isinstance(value, (types.FunctionType, type)) or is_of_windrow(type(value).__module__)
+    return not is_plain and isinstance(getattr(value, "__dict__", None), dict)
+
+
+class _Renewed:
+    """One object, and the attributes that it had."""
+
+    def __init__(self, value: object) -> None:
+        self._attributes = vars(value)
+        self._first = dict(self._attributes)
         self._parcels: dict[str, Parcel] = {}
-        for name, value in attributes.items():
+        for name, held in self._first.items():
             # A constant has no other copy.
-            if own(value) is value:
+            if own(held) is held:
                 continue
             try:
-                self._parcels[name] = Parcel(value, of_user=True)
+                self._parcels[name] = Parcel(held, of_user=True)
             except Exception:  # pickle may raise anything, and such a value stays
                 continue
 
     def renew(self) -> None:
-        """Begins a batch, or a key that may be in another worker."""
         attributes = self._attributes
         for name in attributes.keys() - self._first.keys():
             del attributes[name]
