@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.aggregates import Opaque, recognise
 from windrow.aggregates.selectors import selector_text
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
-from windrow.windows import TumblingEventTimeWindows
+from windrow.triggers import Trigger, TriggerContext, TriggerResult
+from windrow.windows import GlobalWindow, GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.forms.way_step import expression_of
@@ -143,3 +144,30 @@ def test_a_stored_digest_is_of_the_contents_and_not_of_names() -> None:
         return found.stored_digest()
 
     assert looked_up({"a": 1, "b": 2}) == looked_up({"b": 2, "a": 1}) != looked_up({"a": 1, "b": 3})
+
+
+class Alerting(Trigger[int, GlobalWindow]):
+    """Holds what no log should show."""
+
+    def __init__(self, limit: int, token: str, levels: list[str]) -> None:
+        self.limit, self.token, self.levels = limit, token, levels
+
+    def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
+        pass
+
+
+def test_texts_within_triggers_of_users_are_not_shown() -> None:
+    trigger = Alerting(3, "secret", ["secret"])
+    stream = from_collection([1]).key_by(lambda n: n).window(GlobalWindows.create()).trigger(trigger)
+    text = Pipeline("p", stream.aggregate(agg.count()).sink_to(CollectSink())).explain()
+    assert "Alerting(limit=3, token=..., levels=...)" in text
+    assert "secret" not in text + repr(trigger)

@@ -126,7 +126,7 @@ class Branch:
             if level and declared is not None:
                 declares = declared.wanted(first=False)
             if declared is not None and declares and not mixed:
-                current, ordered = declared.step(current, self._name, first=level == 0)
+                current, ordered = declared.step(current, self._name, first=level == 0 and not behind_keyed)
                 continue
             if self._clocked and not mixed and chance.random() < 0.1:
                 # What its timers emit by the clock has no timestamp, so no window in event time may follow.

@@ -54,5 +54,8 @@ def _value(value: object) -> str:
     if callable(value) or type(value).__repr__ is object.__repr__:
         # The repr of another object holds its address in memory.
         return function_name(value)
+    if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset)):
+        # It may be a secret of the user's class.
+        return "..."
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -117,7 +117,9 @@ class Execution:
         recorder: Recorder | None = None,
         make_operator: Callable[[Step], KeyedOperator] | None = None,
         isolates_functions: bool = True,
+        renews_functions: bool = True,
     ) -> None:
+        self._renews_functions = renews_functions
         topology = Topology(sent_steps(topology.steps, copies=isolates_functions))
         self.topology = topology
         self._renewals: dict[str, Renewal] = {}
@@ -175,7 +177,8 @@ class Execution:
             fragment.open(self._runtime)
         for step in self.topology.keyed:
             self.operators[step.id].open(self._runtime(step))
-        self._renewals = renewals_of(self.topology.steps, self.operators)
+        if self._renews_functions:
+            self._renewals = renewals_of(self.topology.steps, self.operators)
 
     def close(self) -> None:
         """Close the user's functions."""

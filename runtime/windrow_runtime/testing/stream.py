@@ -127,7 +127,8 @@ class StreamHarness(Generic[In, Out]):
             that a runner gives them; the results are the same.
         record: Whether to record what goes through each keyed step; :attr:`recording` has it then.
         isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
-            in a variable around the function is not seen outside. Without it a test can watch calls through a closure.
+            in a variable around the function is not seen outside, and what it leaves on ``self`` is gone at the next
+            step of the test. Without it a test can watch calls, through a closure or an attribute.
 
     Example:
         >>> from datetime import timedelta
@@ -190,6 +191,7 @@ class StreamHarness(Generic[In, Out]):
             make_operator=self._operator_of,
             recorder=self._recorder,
             isolates_functions=self._isolates_functions,
+            renews_functions=self._isolates_functions,
         )
         execution.open()
         return execution

@@ -160,6 +160,9 @@ def _has_attributes(value: object) -> bool:
     return not is_plain and isinstance(getattr(value, "__dict__", None), dict)
 
 
+_FUNCTIONS: Final = (types.FunctionType, types.MethodType, types.BuiltinMethodType)
+
+
 class _Renewed:
     """One object, and the attributes that it had."""
 
@@ -168,8 +171,8 @@ class _Renewed:
         self._first = dict(self._attributes)
         self._parcels: dict[str, Parcel] = {}
         for name, held in self._first.items():
-            # A constant has no other copy.
-            if own(held) is held:
+            # A constant has no other copy. A function keeps what is around it, as the functions of steps do.
+            if own(held) is held or isinstance(held, _FUNCTIONS):
                 continue
             try:
                 self._parcels[name] = Parcel(held, of_user=True)
