@@ -49,8 +49,9 @@ def _variables(function: object) -> Iterator[object]:
     if not isinstance(function, FunctionType):
         yield function
         return
-    for name in function.__code__.co_names:
-        yield function.__globals__.get(name)
+    for code in _codes(function.__code__):
+        for name in code.co_names:
+            yield function.__globals__.get(name)
     yield from closure_of(function).values()
 
 

@@ -12,6 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.record_type import Kind
 
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands in the name of a folder for null, and for an empty text: readers take no name without a value."""
+
 _DAY: Final = r"(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?|\d{4}W\d\d\d?)"
 # What datetime.fromisoformat reads, but for other signs than these between the parts.
 _DATETIME = re.compile(

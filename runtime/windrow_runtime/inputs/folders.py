@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 from windrow.errors import InvalidArgumentError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.csv import cell_parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.text_forms import NO_VALUE
 from windrow_runtime.codecs.value_type import JSON_CELLS, Constant, Field, Kind, RecordType
 
 # Any in this module: sources of every type.
-
-NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What stands in the name of a folder for null, and for an empty text."""
 
 
 def folder_values(file: str) -> dict[str, str]:

@@ -16,13 +16,11 @@ from windrow.sinks import FileSink
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_forms import NO_VALUE
 from windrow_runtime.codecs.value_type import Field, Kind, RecordShape
 from windrow_runtime.operators.topology import sink_of
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
-
-NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What stands in the name of a folder for ``None``, and for an empty text: readers take no name without a value."""
 
 MAX_NAME_BYTES: Final = 255
 """The longest name that file systems take."""
