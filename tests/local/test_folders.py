@@ -129,6 +129,24 @@ def test_a_field_that_the_file_has_is_not_warned_of_and_the_folder_counts(tmp_pa
     assert collected(JsonFileSource(tmp_path, Hourly, partitions="day")) == [Hourly(1, day="1")]
 
 
+@dataclass
+class Noted:
+    number: int
+    day: date
+    note: str = ""
+
+
+def test_a_column_that_the_folder_takes_the_place_of_is_no_misspelt_one(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    (tmp_path / "day=2026-01-31").mkdir()
+    (tmp_path / "day=2026-01-31" / "1.csv").write_text("day,number\n2020-01-01,1\n")
+
+    source = CsvFileSource(tmp_path, Noted, partitions=("day",))
+    assert collected(source) == [Noted(1, date(2026, 1, 31))]
+    assert [str(each.message) for each in recwarn] == []
+
+
 def test_a_name_within_another_one_is_not_that_of_a_field(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "f").write_text('{"n": 1, "birthday": "yesterday"}\n')

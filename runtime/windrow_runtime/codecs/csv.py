@@ -238,7 +238,8 @@ class CsvDecoder:
                 hint=_header_hint(header, names),
             )
         # Which fields no column has, where columns have names that no field has: one may be misspelt.
-        self.unmatched = _unmatched(names, header)
+        given_by_folders = {field.column for field in record_type.columns} - set(names)
+        self.unmatched = _unmatched(names, [name for name in header if name not in given_by_folders])
         places = {name: place for place, name in enumerate(header)}
         self._cells: list[tuple[Field, int | None, CellParser]] = [
             (field, places.get(field.column), cell_parser(field.type, f"{record_type.prefix}{field.name}", forms))
