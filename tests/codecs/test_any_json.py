@@ -73,6 +73,13 @@ def decoded(annotation: object, line: str) -> Any:
     return JsonDecoder(record_type(annotation)).decode(line.encode())
 
 
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
 def fault_of(record: object) -> str:
     assert isinstance(record, MalformedRecord), record
     return f"{record.field}: {record.reason}"
@@ -211,6 +218,8 @@ def test_a_cell_without_a_value() -> None:
         (b"x", "bytes"),
         ("\ud800", "surrogate"),
         ([{"x": {3}}], "set"),
+        pytest.param(10**4_500, "an int of 14,949 bits", id="a long int"),
+        (nested(201), "200 deep"),
     ],
 )
 def test_what_json_does_not_have_is_refused_by_sinks(body: Any, reason: str) -> None:
@@ -250,3 +259,7 @@ def test_any_means_any_json_where_it_is_said_and_not_where_nothing_is_said() -> 
             record_type(annotation)
     with pytest.raises(InvalidArgumentError, match="hash"):
         record_type(set[JsonValue])
+
+
+def test_what_a_sink_writes_is_read_back_at_the_greatest_depth() -> None:
+    assert decoded(Row, JsonEncoder(record_type(Row)).encode(Row("a", nested(200)))) == Row("a", nested(200))

@@ -29,10 +29,22 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger, TriggerContext, TriggerResult
-from windrow.windows import AssignerContext, GlobalWindow, GlobalWindows, TimeWindow, WindowAssigner
+from windrow.windows import (
+    AssignerContext,
+    GlobalWindow,
+    GlobalWindows,
+    TimeWindow,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+    WindowStagger,
+)
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.sending.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
+
+
+def millis(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
 
 
 def run(stream: Any) -> list[Any]:
@@ -373,3 +385,53 @@ def test_what_calls_leave_on_parts_of_windows_is_gone_at_the_next_batch_and_key(
     stamped = batches.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda n: n)
     assert run(stamped.key_by(lambda n: 0).window(Shifting()).aggregate(agg.count())) == [2]
     assert run(batches.map_async(Caching(), capacity=1)) == [1, 1]
+
+
+class Sharing(KeyedProcessFunction[int, int, tuple[bool, bool, int]]):
+    """Two attributes share an object, and one is the function itself."""
+
+    def __init__(self) -> None:
+        self.one: list[int] = []
+        self.other, self.itself = self.one, [self]
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterator[tuple[bool, bool, int]]:
+        self.one.append(value)
+        yield self.one is self.other, self.itself[0] is self, len(self.other)
+
+
+class Windowed:
+    """A callable object for ``apply``."""
+
+    calls = 0
+
+    def __call__(self, key: int, window: GlobalWindow, elements: Iterable[int]) -> list[int]:
+        self.calls += 1
+        return [self.calls]
+
+
+class Late(TumblingProcessingTimeWindows):
+    """Windows of a user's own class, with a shift that the first element sets."""
+
+
+def test_attributes_go_on_sharing_what_they_share() -> None:
+    batches = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
+    assert run(batches.key_by(lambda n: 0).process(Sharing())) == [(True, True, 1)] * 3
+
+
+def test_objects_within_steps_are_renewed() -> None:
+    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
+    windows = windows_of_all_time(three, CountTrigger.of(1))
+    for function in (Windowed(), partial(Windowed()), Windowed().__call__):
+        assert run(windows.apply(function)) == [1, 1, 1]
+
+
+def test_staggered_windows_of_a_users_class_keep_their_shift() -> None:
+    source = PushSource[int]()
+    late = Late(millis(100), millis(0), WindowStagger.NATURAL)
+    stream = from_source(source).key_by(lambda n: n).window(late).apply(lambda k, w, e: [w.start % 100])
+    with StreamHarness(stream, source) as harness:
+        for now in (30, 175, 290):
+            harness.set_processing_time(now)
+            harness.process_element(now)
+        harness.set_processing_time(1_000)
+        assert set(harness.take_values()) == {30}

@@ -225,6 +225,25 @@ def test_what_waits_for_the_clock_when_the_stream_ends_is_counted(
         assert (results, harness.counter(UNFIRED)) == expected
 
 
+def test_what_is_withdrawn_from_panes_by_the_clock_waits_no_more() -> None:
+    source = PushSource(int)
+    totals = (
+        from_source(source)
+        .key_by(lambda n: "a")
+        .window(EventTimeSessionWindows.with_gap(millis(10)))
+        .trigger(repeatedly(after_count(1)))
+        .retracting()
+        .reduce(lambda a, b: a + b)
+    )
+    panes = totals.key_by(lambda n: "a").window(TumblingProcessingTimeWindows.of(timedelta(days=1)))
+    with StreamHarness(panes.trigger(repeatedly(after_count(9))).aggregate(agg.count()), source) as harness:
+        harness.set_processing_time(0)
+        for at in (0, 5, 7):
+            harness.process_element(1, timestamp=at)
+        harness.process_watermark(MAX_TIMESTAMP)
+        assert harness.counter(UNFIRED) == 1  # +1, then -1 +2, then -2 +3
+
+
 def test_what_waits_is_due_at_the_end_of_the_stream() -> None:
     source = PushSource(int)
     stream = from_source(source).key_by(lambda n: n).count_window(3).reduce(lambda a, b: a + b)

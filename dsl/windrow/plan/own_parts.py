@@ -55,7 +55,7 @@ from windrow.state import (
 from windrow.triggers import ComposableTrigger, Trigger
 from windrow.triggers.trigger import with_parts
 
-__all__ = ["counter_names", "declared_state", "expiry_faults", "held_types", "state_faults", "unrun_faults"]
+__all__ = ["counter_names", "declared_state", "expiry_faults", "held_types", "parts_of", "state_faults", "unrun_faults"]
 
 # Any in this module: attributes of the user's classes, and state of every type.
 
@@ -80,7 +80,7 @@ _KINDS: Final = (
 
 def unrun_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for each method of a step whose call would run none of its code."""
-    for part in _parts_of(step.node):
+    for part in parts_of(step.node):
         if isinstance(part, FunctionSink):
             # What is no plain function is called by a method of its class.
             yield from _faults_of(step, function_name(part.function), (part.function, type(part.function).__call__))
@@ -91,7 +91,7 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
 
 def counter_names(steps: Iterable[Step]) -> frozenset[str]:
     """The names that counters of the functions of steps may have: all texts in the code of these functions."""
-    return texts_in_code(part for step in steps for part in _parts_of(step.node) if part is not None)
+    return texts_in_code(part for step in steps for part in parts_of(step.node) if part is not None)
 
 
 def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fault]:
@@ -106,21 +106,21 @@ def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fau
 
 
 @singledispatch
-def _parts_of(node: Node) -> tuple[object, ...]:
+def parts_of(node: Node) -> tuple[object, ...]:
     """The objects of a step whose methods users may have written."""
     return ()
 
 
-@_parts_of.register(MapNode)
-@_parts_of.register(FlatMapNode)
-@_parts_of.register(FilterNode)
-@_parts_of.register(ProcessNode)
-@_parts_of.register(MapBatchesNode)
-@_parts_of.register(MapAsyncNode)
-@_parts_of.register(KeyedProcessNode)
-@_parts_of.register(BroadcastProcessNode)
-@_parts_of.register(IntervalJoinNode)
-@_parts_of.register(AsOfJoinNode)
+@parts_of.register(MapNode)
+@parts_of.register(FlatMapNode)
+@parts_of.register(FilterNode)
+@parts_of.register(ProcessNode)
+@parts_of.register(MapBatchesNode)
+@parts_of.register(MapAsyncNode)
+@parts_of.register(KeyedProcessNode)
+@parts_of.register(BroadcastProcessNode)
+@parts_of.register(IntervalJoinNode)
+@parts_of.register(AsOfJoinNode)
 def _parts_with_function(
     node: MapNode
     | FlatMapNode
@@ -136,12 +136,12 @@ def _parts_with_function(
     return (unwrapped(node.function),)
 
 
-@_parts_of.register
+@parts_of.register
 def _parts_of_key(node: KeyByNode) -> tuple[object, ...]:
     return node.selector.selectors if isinstance(node.selector, SideKey) else (node.selector,)
 
 
-@_parts_of.register
+@parts_of.register
 def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
     spec, trigger = node.function, node.effective_trigger
     process = spec.process
@@ -149,7 +149,7 @@ def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
     return (unwrapped(process), fold, node.assigner, node.evictor, *with_parts(trigger))
 
 
-@_parts_of.register
+@parts_of.register
 def _parts_of_sink(node: SinkNode) -> tuple[object, ...]:
     return (node.sink,)
 
@@ -183,7 +183,7 @@ def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
 
 def state_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for two descriptors of one function or trigger that have one name, and not one kind or type."""
-    for part in _parts_of(step.node):
+    for part in parts_of(step.node):
         # A subclass replaces an attribute of its base, and an object one of its class.
         attributes = {name: value for space in _spaces(part) for name, value in space.items()}
         first: dict[str, tuple[str, StateDescriptor]] = {}
@@ -207,7 +207,7 @@ def expiry_faults(step: Step, has_timestamps: Callable[[Node], bool]) -> Iterato
     """
     node = step.node
     if isinstance(node, WindowNode):
-        for part in _parts_of(node):
+        for part in parts_of(node):
             for descriptor in expiring_state(part):
                 yield Fault(
                     f"{type(part).__name__} gives the state {descriptor.name!r} a time to live, and the state of "

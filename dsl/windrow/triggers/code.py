@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from datetime import timedelta
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Final
 
 from windrow.functions.names import function_name
@@ -15,6 +16,8 @@ _LONGEST: Final = 200
 """How many characters of an argument are shown."""
 
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
+
+_SHOWN: Final = (type(None), bool, int, float, timedelta, datetime, Enum)
 
 _MISSING: Final = object()
 
@@ -34,10 +37,11 @@ def call_text(function: str, *texts: str, **named: str | None) -> str:
     return f"{function}({', '.join([*texts, *(f'{name}={text}' for name, text in named.items() if text is not None)])})"
 
 
-def constructor_text(made: object) -> str:
+def constructor_text(made: object, parts: type) -> str:
     """The call of the constructor that made an object, with the arguments that it keeps under their names.
 
-    An argument ``limit`` is looked for in the attributes ``limit`` and ``_limit``.
+    An argument ``limit`` is looked for in the attributes ``limit`` and ``_limit``. Numbers, times and arguments of the
+    class ``parts`` are shown; anything else may be a secret of the user's class.
     """
     kind = type(made)
     try:
@@ -45,17 +49,18 @@ def constructor_text(made: object) -> str:
     except (TypeError, ValueError):
         names = []
     kept = {name: getattr(made, name, getattr(made, f"_{name}", _MISSING)) for name in names}
-    return call_text(kind.__name__, **{name: _value(value) for name, value in kept.items() if value is not _MISSING})
+    return call_text(
+        kind.__name__, **{name: _value(value, parts) for name, value in kept.items() if value is not _MISSING}
+    )
 
 
-def _value(value: object) -> str:
+def _value(value: object, parts: type) -> str:
     if isinstance(value, timedelta) and value.microseconds % 1_000 == 0:
         return "timedelta.max" if value == timedelta.max else millis_text(value // timedelta(milliseconds=1))
     if callable(value) or type(value).__repr__ is object.__repr__:
         # The repr of another object holds its address in memory.
         return function_name(value)
-    if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset)):
-        # It may be a secret of the user's class.
+    if not isinstance(value, (*_SHOWN, parts)):
         return "..."
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

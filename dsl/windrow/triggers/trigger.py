@@ -206,10 +206,10 @@ class Trigger(Generic[T_contra, W_contra]):
 
     def describe(self) -> str:
         """One line for ``explain()``: by default the class, with the arguments that it keeps under their names."""
-        return constructor_text(self).removesuffix("()")
+        return constructor_text(self, Trigger).removesuffix("()")
 
     def __repr__(self) -> str:
-        return constructor_text(self)
+        return constructor_text(self, Trigger)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says in words what the trigger waits for in a window, for the test harness.

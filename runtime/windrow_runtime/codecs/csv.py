@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
 from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms
-from windrow_runtime.codecs.json.any_json import JsonText, checked_text, dump, dump_of, json_reader, value_of_text
+from windrow_runtime.codecs.json.any_json import checked_text, dump_of, json_reader, value_of_text
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import (
@@ -310,21 +310,13 @@ def cell_parser(value: ValueType, path: str, forms: CsvForms = STRICT) -> CellPa
     if isinstance(value.time_format, EpochTime):
         convert = _number_of
     if value.kind is Kind.JSON:
-        return partial(_value_of, path)
+        return partial(value_of_text, path=path)
     if value.kind is Kind.RAW_JSON:
-        return partial(_text_of, path)
+        return partial(checked_text, path=path)
     if value.kind in NESTED:
         convert = partial(_json_of, path, json_reader(value, Decimal if value.contains(Kind.DECIMAL) else float))
     # A text that is no number goes on as it is, and the parser says what it expected.
     return parse if convert is None else lambda cell: parse(convert(cell))
-
-
-def _value_of(path: str, cell: str) -> object:
-    return value_of_text(cell, path)
-
-
-def _text_of(path: str, cell: str) -> object:
-    return checked_text(cell, path)
 
 
 def _json_of(path: str, read: Callable[[str], object], cell: str) -> object:
@@ -397,13 +389,9 @@ class CsvEncoder:
                     f"{self._type.name}.{field.name}", f"None is an empty cell, which reads as {what}", str(field.type)
                 )
             return ""
-        if isinstance(given, JsonText):
-            return self._cell(given.text)
-        if field.type.kind is Kind.JSON:
-            return self._cell(dump(given))
-        if isinstance(given, str):
+        if isinstance(given, str) and field.type.kind is not Kind.JSON:
             return self._cell(given)
-        if isinstance(given, float):
+        if isinstance(given, float) and field.type.kind is not Kind.JSON:
             return repr(given)
         return self._cell(self._dumps[field.column](given))
 

@@ -178,7 +178,7 @@ class Execution:
         for step in self.topology.keyed:
             self.operators[step.id].open(self._runtime(step))
         if self._renews_functions:
-            self._renewals = renewals_of(self.topology.steps, self.operators)
+            self._renewals = renewals_of(self.topology.steps)
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -227,7 +227,7 @@ class Execution:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
             self._take(step, before=False)
-            for _ in operator.firing_overdue_timers():
+            for _ in operator.ending_round():
                 pass
             self._flush(step, before=False)
 

@@ -1,18 +1,19 @@
-"""Holds the functions of a run to what Spark does with them: it pickles them, and each batch begins with new copies."""
+"""Makes the functions of a local run behave as on Spark: it checks that they can be pickled, copies and resets them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
+from types import MethodType
 from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
+from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import Node, SinkNode, SourceNode, Step
+from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
-from windrow.triggers import Trigger
-from windrow.triggers.trigger import with_parts
-from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.sending.culprits import refuse_unsendable
 from windrow_runtime.operators.sending.parcel import Parcel, Renewal
 
@@ -55,27 +56,29 @@ def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
     return map_steps(steps, with_copies)
 
 
-def renewals_of(steps: Sequence[Step], operators: Mapping[str, KeyedOperator]) -> dict[str, Renewal]:
-    """What gives the functions of steps what they had when they were opened, by the id of the step."""
+def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
+    """Returns, by step id, what resets the functions of a step to their state behind ``open``."""
     renewals: dict[str, Renewal] = {}
     for step in steps:
-        if isinstance(step.node, (SourceNode, SinkNode)):
+        if isinstance(step.node, SinkNode):
             continue
-        operator = operators.get(step.id)
-        parts = [getattr(step.node, "function", None)] if operator is None else operator.parts
-        renewal = Renewal(each for part in parts for each in _objects_in(part))
+        renewal = Renewal([each for part in parts_of(step.node) for each in _objects_in(part)])
         if renewal:
             renewals[step.id] = renewal
     return renewals
 
 
 def _objects_in(part: Any) -> Iterator[object]:
-    """Yields the objects of users' classes in a part of a step, with others of windrow's own."""
+    """Yields the objects that a part of a step consists of; :class:`Renewal` ignores those of windrow's classes."""
     part = unwrapped(part)
-    if isinstance(part, Trigger):
-        yield from with_parts(part)
-        return
-    yield part
-    if isinstance(part, Combined):
+    if isinstance(part, partial):
+        yield from _objects_in(part.func)
+    elif isinstance(part, MethodType):
+        yield part.__self__
+    elif isinstance(part, (Applied, AppliedAll)):
+        yield from _objects_in(part.function)
+    elif isinstance(part, Combined):
         for _, member in part.members:
             yield from _objects_in(member)
+    else:
+        yield part

@@ -48,7 +48,8 @@ class LocalRunner:
             :func:`windrow_runtime.pictures.timeline` draws a picture. No step runs in a faster form then.
         isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
             in a variable around the function is not seen outside then. By default a program can watch calls through a
-            closure; a test of its own has :class:`windrow_runtime.testing.StreamHarness`, which makes copies.
+            closure; a test of its own has :class:`windrow_runtime.testing.StreamHarness`, which makes copies. What a
+            call leaves on ``self`` is gone at the next batch and key in any case, as on Spark.
     """
 
     def __init__(

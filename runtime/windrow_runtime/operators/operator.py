@@ -92,7 +92,6 @@ class KeyedOperator(ABC):
 
     Attributes:
         witness: Notes which panes come out, where a run is recorded.
-        parts: The objects of the plan that it calls.
     """
 
     # One for all until a run is recorded: operators that run without have no further attribute.
@@ -100,8 +99,7 @@ class KeyedOperator(ABC):
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
-        self.parts = tuple(parts)
-        self._functions = [(step, part) for part in self.parts if step is not None and isinstance(part, RichFunction)]
+        self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
         self._unclocked = None if step is None or uses_clock(step.node) else step
         self.current_watermark = MIN_TIMESTAMP
@@ -187,7 +185,7 @@ class KeyedOperator(ABC):
         self.set_clock(now)
         return self._firing(self.state.processing_timers, self.current_processing_time, event_time=False)
 
-    def firing_overdue_timers(self) -> Iterator[None]:
+    def ending_round(self) -> Iterator[None]:
         """Fire the timers that were set behind the clock, as Flink does right behind the call that set them."""
         return self._firing(self.state.processing_timers, self.current_processing_time - 1, event_time=False)
 

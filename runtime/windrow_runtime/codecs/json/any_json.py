@@ -16,6 +16,9 @@ from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, ValueType
 _DEEPEST: Final = 200
 """How deep a value may be nested: pickle and other readers of JSON fail somewhere above."""
 
+_MOST_BITS: Final = 13_287
+"""The bits of 4,000 digits: Python makes no text of an int that is much longer."""
+
 _SPACES: Final = re.compile(r"[ \t\r\n]*")
 _LINE_ENDS: Final = str.maketrans("\r\n", "  ")
 _SCALARS: Final = (ValueType(Kind.BOOL, bool), ValueType(Kind.INT, int))
@@ -238,12 +241,16 @@ def _dump_with_texts(written: object) -> str:
 
 def plain_json(given: object, path: str, depth: int = 0) -> object:
     """Copies a value of any JSON for ``json``; an ``UnfitError`` if reading its text would give another value."""
-    if depth > _DEEPEST:
-        raise _too_deep(path)
-    if given is None or type(given) is bool or type(given) is int:
+    if given is None or type(given) is bool:
+        return given
+    if type(given) is int:
+        if given.bit_length() > _MOST_BITS:
+            raise UnfitError(path, f"an int of {given.bit_length():,} bits", "at most 4,000 digits")
         return given
     if isinstance(given, str):
         return _scalar(str.__str__(given), path)
+    if isinstance(given, (list, dict)) and depth >= _DEEPEST:
+        raise _too_deep(path)
     if isinstance(given, list):
         return [plain_json(item, path, depth + 1) for item in given]
     if isinstance(given, dict):

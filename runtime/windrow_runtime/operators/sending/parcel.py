@@ -10,7 +10,7 @@ import io
 import pickle
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow_runtime.operators.class_facts import is_of_windrow
@@ -33,13 +33,14 @@ class Parcel:
     Args:
         value: The function or the object.
         of_user: Whether to refuse what holds objects of the runtime, such as counters, which are no state of a user's.
+        same: Objects that stay the same objects in copies.
 
     Raises:
         Exception: What pickle, or a method of the user's class that it calls, raises if something cannot be pickled.
     """
 
-    def __init__(self, value: object, *, of_user: bool = False) -> None:
-        self._same: list[object] = []
+    def __init__(self, value: object, *, of_user: bool = False, same: Sequence[object] = ()) -> None:
+        self._same = list(same)
         data = io.BytesIO()
         _Pickler(data, self._same, of_user=of_user).dump(value)
         self._data = data.getvalue()
@@ -55,11 +56,11 @@ class _Pickler(pickle.Pickler):
         super().__init__(data, pickle.HIGHEST_PROTOCOL)
         self._same = same
         self._of_user = of_user
-        self._places: dict[int, int] = {}
+        self._places = {id(each): place for place, each in enumerate(same)}
 
     # Pickle's name and its protocol: None pickles the object as usual.
     def persistent_id(self, obj: Any) -> int | None:
-        stays = isinstance(obj, _SAME) or obj is sys.stdout or obj is sys.stderr
+        stays = isinstance(obj, _SAME) or id(obj) in self._places or obj is sys.stdout or obj is sys.stderr
         if not stays and not (isinstance(obj, types.FunctionType) and is_by_reference(obj)):
             return None
         place = self._places.setdefault(id(obj), len(self._same))
@@ -135,23 +136,34 @@ def _fill(function: types.FunctionType, given: tuple[Any, ...]) -> None:
 
 
 class Renewal:
-    """Gives objects of a user's classes at each batch the attributes that they had when they were opened.
+    """Resets the attributes of users' objects to those behind ``open``.
 
     On Spark each batch begins with new copies of a step's functions, in whatever worker has the key. So what a call
     leaves on ``self`` is gone at the next one. An attribute that cannot be pickled, such as a connection that ``open``
-    has made, stays.
+    has made, stays, and so does a function with what is around it.
     """
 
     def __init__(self, objects: Iterable[object]) -> None:
-        self._renewed = [_Renewed(each) for each in objects if _has_attributes(each)]
+        owners = [each for each in objects if _has_attributes(each)]
+        self._attributes = [vars(each) for each in owners]
+        self._first = [dict(each) for each in self._attributes]
+        changeable = [
+            {name: value for name, value in first.items() if _may_change(value, owners)} for first in self._first
+        ]
+        # All at once: attributes that share an object go on sharing it.
+        self._parcel = Parcel(changeable, of_user=True, same=owners) if any(changeable) else None
 
     def __bool__(self) -> bool:
-        return bool(self._renewed)
+        return bool(self._attributes)
 
     def renew(self) -> None:
         """Begins a batch, or a key that may be in another worker."""
-        for each in self._renewed:
-            each.renew()
+        for attributes, first in zip(self._attributes, self._first, strict=True):
+            attributes.clear()
+            attributes.update(first)
+        if self._parcel is not None:
+            for attributes, fresh in zip(self._attributes, self._parcel.unpack(), strict=True):
+                attributes.update(fresh)
 
 
 def _has_attributes(value: object) -> bool:
@@ -163,32 +175,12 @@ def _has_attributes(value: object) -> bool:
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, types.BuiltinMethodType)
 
 
-class _Renewed:
-    """One object, and the attributes that it had."""
-
-    def __init__(self, value: object) -> None:
-        self._attributes = vars(value)
-        self._first = dict(self._attributes)
-        self._parcels: dict[str, Parcel] = {}
-        for name, held in self._first.items():
-            # A constant has no other copy. A function keeps what is around it, as the functions of steps do.
-            if own(held) is held or isinstance(held, _FUNCTIONS):
-                continue
-            try:
-                self._parcels[name] = Parcel(held, of_user=True)
-            except Exception:  # pickle may raise anything, and such a value stays
-                continue
-
-    def renew(self) -> None:
-        attributes = self._attributes
-        for name in attributes.keys() - self._first.keys():
-            del attributes[name]
-        for name, value in self._first.items():
-            parcel = self._parcels.get(name)
-            if parcel is not None:
-                attributes[name] = parcel.unpack()
-            elif attributes.get(name, _LACKING) is not value:
-                attributes[name] = value
-
-
-_LACKING: Final = object()
+def _may_change(value: object, owners: Sequence[object]) -> bool:
+    """Returns whether a value of an attribute can be copied, and has other copies than itself."""
+    if isinstance(value, _FUNCTIONS) or any(value is owner for owner in owners) or own(value) is value:
+        return False
+    try:
+        Parcel(value, of_user=True, same=owners)
+    except Exception:  # pickle may raise anything, and such a value stays
+        return False
+    return True

@@ -55,11 +55,11 @@ class GrowingList(list[Any]):
     """A list of the engine's own: elements of a window, or the state behind a handle on a list.
 
     It may come back from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
-    ``places`` is an index of its elements, which who searches them makes and keeps; it is not stored.
+    ``arrivals_by_hash`` is an index for withdrawals, which the contents of windows build and update; it is not stored.
     """
 
-    __slots__ = ("places",)
-    places: Any
+    __slots__ = ("arrivals_by_hash",)
+    arrivals_by_hash: Any
 
     def __reduce__(self) -> tuple[type[GrowingList], tuple[list[Any]]]:
         return GrowingList, (list(self),)
@@ -363,11 +363,11 @@ def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
         return True
     if issubclass(kind, tuple):
         return set(map(type, chain.from_iterable(keys))) <= _NEVER
-    names = _names_of(kind)
+    names = field_names(kind)
     return bool(names) and all(set(map(type, map(attrgetter(name), keys))) <= _NEVER for name in names)
 
 
-def _names_of(kind: type) -> tuple[str, ...]:
+def field_names(kind: type) -> tuple[str, ...]:
     """The fields of a record."""
     if is_dataclass(kind):
         return tuple([each.name for each in fields(kind)])
@@ -386,7 +386,7 @@ def _one(key: Any) -> Any:
         return _DECIMAL_NAN if key.is_qnan() else key
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key)
-    changed = {name: one for name in _names_of(kind) if (one := _one(value := getattr(key, name))) is not value}
+    changed = {name: one for name in field_names(kind) if (one := _one(value := getattr(key, name))) is not value}
     if not changed:
         return key
     if is_dataclass(key):

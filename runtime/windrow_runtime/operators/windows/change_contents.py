@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from functools import reduce
 from math import isnan
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import Any
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.state.model import NOTHING, GrowingList
+from windrow_runtime.operators.state.model import NOTHING, GrowingList, field_names
 from windrow_runtime.operators.windows.contents import ArrivalContents, Contents
 
 # Any in this module: contents hold elements and accumulators of every type.
@@ -53,9 +53,9 @@ class KeptContents(ArrivalContents, ChangingContents):
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if not self.withdraws:
-            places = getattr(contents, "places", None)
-            if places is not None:
-                places[_key_of(value)].append(arrival)
+            index = getattr(contents, "arrivals_by_hash", None)
+            if index is not None:
+                index[_hash_of(value)].append(arrival)
             return super().add(contents, value, timestamp, arrival)
         if contents is NOTHING:
             return NOTHING
@@ -63,7 +63,7 @@ class KeptContents(ArrivalContents, ChangingContents):
             contents = GrowingList(contents)
         # Equal elements give equal results, so the first one serves for each. One that is not there came behind the
         # watermark, and never was.
-        place = _taken_out(value, contents)
+        place = _remove_from_index(value, contents)
         if place is not None:
             del contents[place]
         return contents or NOTHING
@@ -81,62 +81,68 @@ class KeptContents(ArrivalContents, ChangingContents):
         return values
 
 
-def _taken_out(value: Any, kept: GrowingList) -> int | None:
-    """Takes the first arrival of a withdrawn element out of the index, and returns its place; None: it is not there.
+def _remove_from_index(value: Any, elements: GrowingList) -> int | None:
+    """Removes the first element that equals a withdrawn one from the index, and returns its place; None: there is none.
 
-    The index has the numbers of arrivals, in order, by a key that equal elements have in common as a rule. Where a
+    The index has the numbers of arrivals, in order, by a hash that equal elements have in common as a rule. Where a
     class compares in a way of its own, all elements are searched.
     """
-    places: defaultdict[int, list[int]] | None = getattr(kept, "places", None)
-    if places is None:
-        places = kept.places = defaultdict(list)
-        for arrival, _, known in kept:
-            places[_key_of(known)].append(arrival)
-    for arrival in places.get(_key_of(value), ()):
-        place = bisect_left(kept, arrival, key=itemgetter(0))
-        if _is_same(kept[place][2], value):
+    index: defaultdict[int, list[int]] | None = getattr(elements, "arrivals_by_hash", None)
+    if index is None:
+        index = elements.arrivals_by_hash = defaultdict(list)
+        for arrival, _, stored in elements:
+            index[_hash_of(stored)].append(arrival)
+    for arrival in index.get(_hash_of(value), ()):
+        place = bisect_left(elements, arrival, key=itemgetter(0))
+        if _is_same(elements[place][2], value):
             break
     else:
-        place = next((place for place, (_, _, known) in enumerate(kept) if _is_same(known, value)), -1)
+        place = next((place for place, (_, _, stored) in enumerate(elements) if _is_same(stored, value)), -1)
         if place < 0:
             return None
-    arrival, _, known = kept[place]
-    key = _key_of(known)
-    places[key].remove(arrival)
-    if not places[key]:
-        del places[key]
+    arrival, _, stored = elements[place]
+    key = _hash_of(stored)
+    index[key].remove(arrival)
+    if not index[key]:
+        del index[key]
     return place
 
 
-def _key_of(value: Any) -> int:
+def _hash_of(value: Any) -> int:
     """Returns a number that elements have in common if they are equal, or are NaN at the same places."""
     if isinstance(value, float) and isnan(value):
         return 0
-    if is_dataclass(value) and not isinstance(value, type):
-        return hash(tuple([_key_of(getattr(value, field.name)) for field in fields(value) if field.compare]))
     if isinstance(value, dict):
-        return hash(frozenset([(key, _key_of(item)) for key, item in value.items()]))
+        return hash(frozenset([(key, _hash_of(item)) for key, item in value.items()]))
     if isinstance(value, (tuple, list)):
-        return hash(tuple(map(_key_of, value)))
+        return hash(tuple(map(_hash_of, value)))
+    names = field_names(type(value))
+    if names:
+        return hash(tuple([_hash_of(getattr(value, name)) for name in names]))
     try:
         return hash(value)
     except Exception:  # the user's class may raise anything, and such elements are searched
         return 0
 
 
-def _is_same(known: Any, value: Any) -> bool:
+def _is_same(stored: Any, value: Any) -> bool:
     """Returns whether an element is the withdrawn one: equal to it, or as a NaN the same in every part."""
-    if known is value or known == value:
+    if stored is value or stored == value:
         return True
-    if isinstance(known, float):
-        return isinstance(value, float) and isnan(known) and isnan(value)
-    if type(known) is not type(value):
+    if isinstance(stored, float):
+        return isinstance(value, float) and isnan(stored) and isnan(value)
+    if type(stored) is not type(value):
         return False
-    if is_dataclass(known) and not isinstance(known, type):
-        return all(_is_same(getattr(known, field.name), getattr(value, field.name)) for field in fields(known))
-    if not isinstance(known, (tuple, list)) or len(known) != len(value):
+    if isinstance(stored, Decimal):
+        return stored.is_qnan() and bool(value.is_qnan())
+    if isinstance(stored, dict):
+        return stored.keys() == value.keys() and all(_is_same(stored[key], value[key]) for key in stored)
+    names = field_names(type(stored))
+    if names:
+        return all(_is_same(getattr(stored, name), getattr(value, name)) for name in names)
+    if not isinstance(stored, (tuple, list)) or len(stored) != len(value):
         return False
-    return all(map(_is_same, known, value))
+    return all(map(_is_same, stored, value))
 
 
 def changing_contents_for(spec: FunctionSpec, element_type: object | None) -> ChangingContents:

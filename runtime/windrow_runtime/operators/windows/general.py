@@ -54,8 +54,13 @@ class WindowOperator(KeyedOperator):
     change_of_unfired: int = 1
 
     def __init__(self, step: Step, node: WindowNode) -> None:
-        # A copy: a staggered assigner fixes its shift at the first element, and the plan must not change.
-        self.assigner = copy(node.assigner)
+        self.assigner = node.assigner
+        # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
+        self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
+        is_tumbling = isinstance(node.assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows))
+        if is_tumbling and node.assigner.stagger is not WindowStagger.ALIGNED:
+            # It fixes its shift at the first element, and the plan must not change.
+            self.assigner = self._staggered = copy(node.assigner)
         spec = node.function
         fold = spec.reduce if isinstance(spec, ReduceSpec) else getattr(spec, "aggregate", None)
         super().__init__(step, (spec.process, self.assigner, trigger_of(node), node.evictor, fold))
@@ -67,10 +72,6 @@ class WindowOperator(KeyedOperator):
         self.process = node.function.process
         self._result_type = node.element_type
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
-        # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
-        self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
-        if isinstance(self.assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
-            self._staggered = None if self.assigner.stagger is WindowStagger.ALIGNED else self.assigner
         self._are_sessions = (
             isinstance(self.assigner, SessionWindows)
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
@@ -201,7 +202,7 @@ class WindowOperator(KeyedOperator):
         entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         if self.counts_unfired:
-            entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
+            self._count(entry)
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
         if result is not _CONTINUE:
             _check_answer(result)
@@ -216,6 +217,10 @@ class WindowOperator(KeyedOperator):
         if is_new or timers.deletions != deletions:
             # Else the cleanup timer is set: a trigger may have taken it back as one of its own.
             self._register_cleanup(key, window)
+
+    def _count(self, entry: WindowEntry) -> None:
+        """Counts an element that was added to a window, or withdrawn from it, and that no firing has let out."""
+        entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
 
     def merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         """Adds a session of elements on time, with what was folded of them; the trigger waits for its end alone."""
@@ -346,8 +351,8 @@ class WindowOperator(KeyedOperator):
 
     # Timers
 
-    def firing_overdue_timers(self) -> Iterator[None]:
-        yield from super().firing_overdue_timers()
+    def ending_round(self) -> Iterator[None]:
+        yield from super().ending_round()
         if self.counts_unfired and self.current_watermark == MAX_TIMESTAMP:
             # Windows of all time are not cleaned up, nor those whose lateness is for ever. For windows that wait for
             # the clock no time passes any more.

@@ -71,7 +71,7 @@ class PaneOperator(WindowOperator):
         key_state.arrivals += 1
         panes.fresh = True
         if self.counts_unfired:
-            entry.unfired += 1
+            self._count(entry)
         panes.in_time = panes.in_time or not self._is_over(window)
         if self._combine is not None and timestamp is not None and timestamp > self.current_watermark:
             # One that came behind the watermark would pull the result behind it, too.
@@ -169,7 +169,7 @@ class PaneOperator(WindowOperator):
                 entry.contents = NOTHING
             return
         if context.purges:
-            entry.contents, context.purges = NOTHING, False
+            entry.contents, entry.unfired, context.purges = NOTHING, 0, False
         if closes and not finished:
             self._let_out(key, key_state, window, entry, is_last=True)
 

@@ -233,13 +233,10 @@ def type_shape(kind: object) -> object:
     if kind is None:
         return None
     try:
-        root = record_type(kind).root
+        return _value_shape(record_type(kind).root)
     except InvalidArgumentError:
-        root = None
-    if root is None or root.contains(Kind.JSON):
-        # No columns can hold such a type, or one with an Any as it is, so its name stands for it.
+        # No columns can hold such a type, so its name stands for it.
         return _class_name(kind) if isinstance(kind, type) else type_name(kind)
-    return _value_shape(root)
 
 
 def _value_shape(value: ValueType) -> object:

@@ -213,7 +213,7 @@ class ObjectRunner(StepRunner):
                 where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
-        yield from self._fire(self._operator.firing_overdue_timers(), after)
+        yield from self._fire(self._operator.ending_round(), after)
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires the timers that the watermark makes due."""

@@ -172,7 +172,8 @@ class RunningPipeline:
 
         The batch that is under way is finished first. Elements that arrive while the pipeline drains may still be
         taken, by the batch with which the stream ends, or are left alone; none is dropped as late. Windows and
-        timers in processing time that are not due do not fire. The checkpoint is at its end then and cannot be used
+        timers in processing time that are not due do not fire; elements of such windows are counted as
+        ``unfired_window_records_dropped``. The checkpoint is at its end then and cannot be used
         again. Where a drain fails or is interrupted, ``SparkRunner.run(pipeline)`` with the same checkpoint finishes
         it.
 
@@ -183,7 +184,9 @@ class RunningPipeline:
             WindrowError: As :meth:`stop`.
             UnsupportedOperationError: As :meth:`stop`, and if it was stopped before.
         """
-        over = self._drain_over = threading.Event()
+        over = threading.Event()
+        if self._drain_over is None or self._drain_over.is_set():
+            self._drain_over = over
 
         def drain() -> None:
             self._query.stop(self._streaming_query)
