@@ -304,8 +304,9 @@ class CsvFileSource(FileSource[T]):
     Args:
         delimiter: The character between values.
         header: Whether the first line names the columns. Without it, columns are the fields of the type in order.
-        nulls: The texts that stand for null, such as ``("", "NA")``, exactly so and without quotes. Null is the
-            field's default, or ``None``; else the row is malformed, but an empty cell is the empty text of a ``str``.
+        nulls: The texts that stand for null, such as ``("", "NA")``, in place of the empty one, exactly so and without
+            quotes. Null is the field's default, or ``None``; else the row is malformed, but an empty cell is the empty
+            text of a ``str``.
         true_values: The texts for ``True``, such as ``("t", "yes", "1")``, in any case of their letters.
         false_values: The texts for ``False``.
         float_names: Whether a float may be ``inf``, ``infinity`` or ``nan``, with a sign and in any case of letters.

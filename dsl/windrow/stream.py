@@ -19,7 +19,7 @@ from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.tracing import made_record
-from windrow.functions import AsyncRetryStrategy, ProcessFunction
+from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
@@ -42,7 +42,7 @@ from windrow.plan.nodes import (
 )
 from windrow.plan.pipeline import DataStreamSink
 from windrow.plan.render import node_line
-from windrow.plan.types import iterable_item, made_type, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.sinks import Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
@@ -106,7 +106,9 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=made_type(function, self._node.element_type) or made_record(function),
+                element_type=made_type(function, self._node.element_type)
+                or made_record(function)
+                or base_argument(function, MapFunction, 1),
                 location=caller_location(),
             )
         )
@@ -140,7 +142,8 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=iterable_item(result_type(function, self._node.element_type)),
+                element_type=iterable_item(result_type(function, self._node.element_type))
+                or base_argument(function, FlatMapFunction, 1),
                 location=caller_location(),
             )
         )

@@ -143,3 +143,12 @@ def test_null_texts_in_quotes_are_texts(tmp_path: Path, nulls: tuple[str, ...]) 
     kind: Any = row_of("name")
     rows = read(tmp_path, 'x,name\na,"NA"\nb,NA\n', kind, nulls=nulls)
     assert [row.name for row in rows] == ["NA", None]
+
+
+def test_an_empty_cell_that_is_no_null_says_so(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("value,other\n,1\n")
+    row = make_dataclass("Row", [("value", int | None), ("other", int)])
+    source: CsvFileSource[Any] = CsvFileSource(tmp_path / "f.csv", row, nulls=("NA",))
+    stream = from_source(source)
+    with pytest.raises(MalformedRecordError, match="an empty cell, which is not among nulls"):
+        LocalRunner().run(Pipeline("nulls", stream.sink_to(CollectSink())))

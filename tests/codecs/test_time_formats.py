@@ -169,7 +169,7 @@ def test_the_clock_of_a_pattern_is_that_of_the_source(tmp_path: Path) -> None:
     ("element", "reason"),
     [
         (Local(1, NOON), "names no moment"),
-        (EVENT.__class__(NOON + timedelta(seconds=1), *list(EVENT.__dict__.values())[1:]), "finer than"),
+        (EVENT.__class__(NOON + timedelta(seconds=1), *list(EVENT.__dict__.values())[1:]), "it is finer"),
     ],
 )
 def test_a_sink_refuses_what_would_not_be_read_back(tmp_path: Path, element: Any, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -580,6 +580,43 @@ def test_methods_that_python_would_not_run(method: str) -> None:
     (fault,) = caught.value.faults
     assert fault.message == f"{method}, so none of its code would run when it is called"
     assert fault.hint == "write it without yield and async; nobody takes what it gives"
+
+
+class AddsLater(AggregateFunction[Reading, int, int]):
+    """Has methods that nobody awaits."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    async def add(self, value: Reading, accumulator: int) -> int:  # type: ignore[override]  # the fault
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+class ProcessesLater(KeyedProcessFunction[str, Reading, Reading]):
+    async def process_element(  # type: ignore[override]  # the fault
+        self, value: Reading, context: KeyedProcessContext[str]
+    ) -> AsyncIterator[Reading]:
+        yield value
+
+
+@pytest.mark.parametrize(
+    ("method", "make"),
+    [
+        ("AddsLater.add", lambda: in_windows().aggregate(AddsLater()).sink_to(CollectSink())),
+        ("ProcessesLater.process_element", lambda: keyed().process(ProcessesLater()).sink_to(CollectSink())),
+    ],
+)
+def test_methods_that_nobody_awaits(method: str, make: Callable[[], DataStreamSink]) -> None:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", make())
+    (fault,) = caught.value.faults
+    assert fault.message == f"{method} is a coroutine function, and nobody awaits what it gives"
 
 
 def test_a_writer_sink_with_company() -> None:

@@ -15,8 +15,10 @@ from pyspark.sql import Row
 from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import (
+    FlatMapFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
+    MapFunction,
     ProcessContext,
     ProcessFunction,
     ProcessWindowContext,
@@ -176,3 +178,36 @@ def test_tables_are_no_records() -> None:
     # A set has no order, and records that have none need none.
     sink = CollectSink[int]()
     LocalRunner().run(Pipeline("p", from_collection([1]).flat_map(lambda number: {number, 2}).sink_to(sink)))
+
+
+class BareFlatMap(FlatMapFunction[str, tuple[str, int]]):
+    """Has no annotated result, and its class says the type of the records."""
+
+    def flat_map(self, value):  # type: ignore[no-untyped-def]  # as beginners write it
+        return value, len(value)
+
+
+class BareMap(MapFunction[str, tuple[str, int]]):
+    """Has no annotated result, and its class says it."""
+
+    def map(self, value):  # type: ignore[no-untyped-def]  # as beginners write it
+        return value, len(value)
+
+
+def by_a_variable(word):  # type: ignore[no-untyped-def]  # as beginners write it
+    made = (word, len(word))
+    return made  # noqa: RET504  by a variable
+
+
+def test_the_method_of_a_class_is_looked_at_as_a_function_is() -> None:
+    with pytest.raises(PlanError, match="returns one tuple"):
+        built(WORDS.flat_map(BareFlatMap()))
+    with pytest.raises(PlanError, match="returns one tuple"):
+        built(WORDS.flat_map(BareFlatMap()).returns(tuple[str, int]))
+    assert WORDS.map(BareMap())._node.element_type == tuple[str, int]
+
+
+def test_the_type_that_returns_states_is_that_of_the_records() -> None:
+    stream = WORDS.flat_map(by_a_variable).returns(tuple[str, int])
+    with pytest.raises(InvalidArgumentError, match="returned one value"):
+        LocalRunner().run(built(stream))

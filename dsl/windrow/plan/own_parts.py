@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import singledispatch
-from inspect import iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isfunction, isgeneratorfunction
 from typing import Any, Final
 
 from windrow.connectors.custom_sink import CustomSink
@@ -87,6 +87,30 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
         for kind, names in _CALLED_FOR_EFFECT:
             for name in names if isinstance(part, kind) else ():
                 yield from _faults_of(step, f"{type(part).__name__}.{name}", (getattr(type(part), name, None),))
+        for name in _unawaited_methods(type(part)):
+            yield Fault(
+                f"{type(part).__name__}.{name} is a coroutine function, and nobody awaits what it gives",
+                step.where,
+                "write it without async; map_async(function, capacity=...) in front of the step, or behind it, awaits",
+            )
+
+
+def _unawaited_methods(kind: type) -> Iterator[str]:
+    """The methods of a class that are coroutine functions in the place of plain ones of windrow's base classes."""
+    checked = {name for _, names in _CALLED_FOR_EFFECT for name in names}
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] != "windrow":
+            continue
+        for name, method in vars(base).items():
+            own = getattr(kind, name, None)
+            is_plain = isfunction(method) and not _gives_coroutine(method)
+            if is_plain and name not in checked and _gives_coroutine(own):
+                checked.add(name)
+                yield name
+
+
+def _gives_coroutine(method: object) -> bool:
+    return iscoroutinefunction(method) or isasyncgenfunction(method)
 
 
 def counter_names(steps: Iterable[Step]) -> frozenset[str]:

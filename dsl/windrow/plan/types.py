@@ -39,7 +39,7 @@ def made_type(function: object, element_type: object | None = None) -> object | 
 
 def parameter_types(function: object) -> dict[str, object]:
     """The annotated types of the parameters of a function, or of those that make a record, by name."""
-    target = _target(function)
+    target = called_by(function)
     try:
         parameters = inspect.signature(target).parameters  # type: ignore[arg-type]  # callable, by contract
     except (TypeError, ValueError):
@@ -106,9 +106,10 @@ def _substituted(kind: object | None, arguments: dict[object, object]) -> object
     return filled
 
 
-def _target(function: object) -> object:
+def called_by(function: object) -> object:
+    """The function or method that runs when a function, or an object in its place, is called."""
     if isinstance(function, functools.partial):
-        return _target(function.func)
+        return called_by(function.func)
     if inspect.isroutine(function) or inspect.isclass(function):
         return function
     # A callable object: MapFunction and the like delegate __call__ to the method that the user annotated.
@@ -123,7 +124,7 @@ def _hints(function: object, element_type: object | None = None) -> dict[str, ob
     if inspect.isclass(function):
         return {"return": function}
     # Annotations that cannot be resolved say nothing; the plan then asks for returns().
-    return resolved_hints(_target(function), known=element_type)
+    return resolved_hints(called_by(function), known=element_type)
 
 
 def _definite(kind: object | None) -> object | None:

@@ -48,7 +48,7 @@ from windrow.plan.nodes import (
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
 from windrow.plan.steps import Step
-from windrow.plan.types import result_type
+from windrow.plan.types import called_by, result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
@@ -231,7 +231,7 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
                 step.where,
                 TUPLE_HINT if is_fixed_tuple(kind) else RECORDS_HINT,
             )
-        elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(function):
+        elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(called_by(function)):
             yield Fault(
                 f"{function_name(function)} returns one tuple, whose parts would be taken for records",
                 step.where,

@@ -268,6 +268,8 @@ class CsvDecoder:
             elif row[place] not in self._nulls or (
                 field.type.scalar_kind in _TEXTS and (place in quoted or (field.required and not row[place]))
             ):
+                if not row[place] and "" not in self._nulls and field.type.scalar_kind not in _TEXTS:
+                    raise UnfitError(f"{name}.{field.name}", "an empty cell, which is not among nulls", str(field.type))
                 found[field.name] = parse(row[place])
             elif field.required:
                 raise UnfitError(f"{name}.{field.name}", f"{_null_cell(row[place])} in a required field")

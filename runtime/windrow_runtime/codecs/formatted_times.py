@@ -79,7 +79,9 @@ def format_writer(value: ValueType) -> Callable[[object], object]:
     def checked(moment: object) -> object:
         written = write(moment)
         if parse(written) != moment:
-            raise ValueError(f"it is finer than {given}, and would be read back as another value")
+            raise ValueError(
+                f"it would be read back from {given} as another value: it is finer, or its clock comes twice that day"
+            )
         return written
 
     return checked

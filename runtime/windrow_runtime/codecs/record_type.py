@@ -319,7 +319,7 @@ def _record(
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]
         value = _value_type(hint, place, within)
-        if absent_allowed and value.nullable:
+        if absent_allowed and value.nullable and value.kind is not Kind.JSON:
             expected = "a key that is either NotRequired or Optional: a null column cannot mean both"
             _refuse(hint, place, "drop one of NotRequired and None", expected)
         fields.append(Field(name, column, value, default, absent_allowed))

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from windrow.plan.records import hook_of
 from windrow_runtime.codecs.malformed import UnfitError
-from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
+from windrow_runtime.codecs.value_type import JSON_NULL, Field, Kind, RecordShape, ValueType
 
 # Any throughout this module: classes and values of the user's.
 
@@ -38,6 +38,9 @@ def per_class(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
     return lru_cache(maxsize=1024)(function)  # type: ignore[return-value]  # mypy takes a class for its instances here
 
 
+_ABSENT: Final = object()
+
+
 def record_columns(values: Sequence[object], record: ValueType, path: str) -> list[list[object]]:
     """The columns of records of exactly the class of ``record``; ``UnfitError`` where keys of a TypedDict differ."""
     if record.shape is not RecordShape.TYPED_DICT:
@@ -56,7 +59,9 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
                 raise UnfitError(place, "the key is missing", str(field.type)) from None
             continue
         column = [value.get(field.name) for value in dicts]
-        if any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
+        if field.type.kind is Kind.JSON:
+            column = [JSON_NULL if value.get(field.name, _ABSENT) is None else value.get(field.name) for value in dicts]
+        elif any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
             raise UnfitError(place, "None in a field that is not Optional", str(field.type))
         columns.append(column)
     return columns

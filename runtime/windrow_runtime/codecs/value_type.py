@@ -53,6 +53,9 @@ NESTED: Final = COLLECTIONS | {Kind.TUPLE, Kind.DICT, Kind.RECORD}
 ANY_JSON: Final = frozenset({Kind.JSON, Kind.RAW_JSON})
 """The kinds of values that are any JSON; columns hold them as JSON texts."""
 
+JSON_NULL: Final = object()
+"""Stands for a ``None`` of any JSON under a key that may be missing: it is no missing key."""
+
 JSON_CELLS: Final = NESTED | ANY_JSON
 """The kinds of values that CSV and databases hold as JSON texts."""
 

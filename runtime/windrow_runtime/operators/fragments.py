@@ -174,7 +174,8 @@ class Fragment:
         if isinstance(node, FilterNode):
             return _Filter(step, then, node.function)
         if isinstance(node, FlatMapNode):
-            return _FlatMap(step, then, node.function)
+            stated = (reader.node.element_type for reader in readers if isinstance(reader.node, ReturnsNode))
+            return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
         return FusedStep(step, then)
 
@@ -246,8 +247,15 @@ class _Filter(FusedStep):
 
 
 class _FlatMap(FusedStep):
-    def __init__(self, step: Step, then: Sequence[FusedStep], function: Callable[[Any], Iterable[Any] | None]) -> None:
+    def __init__(
+        self,
+        step: Step,
+        then: Sequence[FusedStep],
+        function: Callable[[Any], Iterable[Any] | None],
+        kind: object | None,
+    ) -> None:
         super().__init__(step, then, function)
+        self._kind = kind
         self._calls = partial(map, partial(self._results, function))
 
     def _results(self, function: Callable[[Any], Iterable[Any] | None], value: Any) -> Sequence[Any]:
@@ -255,7 +263,7 @@ class _FlatMap(FusedStep):
         results = function(value)
         if results is None:
             return ()
-        records = records_of(results, self.step.node.element_type)
+        records = records_of(results, self._kind)
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

@@ -20,7 +20,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.json.any_json import checked_text, dump, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, Kind, RecordType, ValueType
 
 _SCALARS: Final = {
     Kind.NONE: pa.null(),
@@ -134,6 +134,8 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
     elif kind is Kind.UUID:
         values = [None if item is None else str(item) for item in values]
     elif kind is Kind.JSON:
+        if any(item is JSON_NULL for item in values):
+            raise UnfitError(path, "None under a key that may be missing: a column has one null for both", str(value))
         values = [None if item is None else dump(plain_json(item, path)) for item in values]
     elif kind is Kind.RAW_JSON:
         values = [None if item is None else checked_text(str(item), path) for item in values]

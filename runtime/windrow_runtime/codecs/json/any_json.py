@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final, NoReturn, TypeAlias
 
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
-from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, Kind, ValueType
 
 _DEEPEST: Final = 200
 """How deep a value may be nested: pickle and other readers of JSON fail somewhere above."""
@@ -185,7 +185,7 @@ def _scalar(item: str | float | Decimal, path: str) -> object:
         return item
     number = float(item)
     if not math.isfinite(number):
-        raise UnfitError(path, "the number is out of range")
+        raise UnfitError(path, "JSON has no NaN" if math.isnan(number) else "the number is out of range")
     return number
 
 
@@ -241,8 +241,8 @@ def _dump_with_texts(written: object) -> str:
 
 def plain_json(given: object, path: str, depth: int = 0) -> object:
     """Copies a value of any JSON for ``json``; an ``UnfitError`` if reading its text would give another value."""
-    if given is None or type(given) is bool:
-        return given
+    if given is None or given is JSON_NULL or type(given) is bool:
+        return None if given is JSON_NULL else given
     if type(given) is int:
         if given.bit_length() > _MOST_BITS:
             raise UnfitError(path, f"an int of {given.bit_length():,} bits", "at most 4,000 digits")

@@ -39,6 +39,9 @@ from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigg
 _CONTINUE: Final = TriggerResult.CONTINUE
 
 
+_TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
+
+
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
@@ -57,10 +60,10 @@ class WindowOperator(KeyedOperator):
         self.assigner = node.assigner
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
-        is_tumbling = isinstance(node.assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows))
-        if is_tumbling and node.assigner.stagger is not WindowStagger.ALIGNED:
+        assigner = node.assigner
+        if isinstance(assigner, _TUMBLING) and assigner.stagger is not WindowStagger.ALIGNED:
             # It fixes its shift at the first element, and the plan must not change.
-            self.assigner = self._staggered = copy(node.assigner)
+            self.assigner = self._staggered = copy(assigner)
         spec = node.function
         fold = spec.reduce if isinstance(spec, ReduceSpec) else getattr(spec, "aggregate", None)
         super().__init__(step, (spec.process, self.assigner, trigger_of(node), node.evictor, fold))
