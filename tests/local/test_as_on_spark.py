@@ -15,7 +15,6 @@ from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import (
     AggregateFunction,
-    AsyncFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
     MapFunction,
@@ -347,17 +346,6 @@ class Shifting(WindowAssigner[int, TimeWindow]):
         return EventTimeTrigger.create()
 
 
-class Caching(AsyncFunction[int, int]):
-    """Counts its calls in what ``open_async`` has made."""
-
-    async def open_async(self, runtime_context: RuntimeContext) -> None:
-        self.seen: list[int] = []
-
-    async def invoke(self, value: int) -> int:
-        self.seen.append(value)
-        return len(self.seen)
-
-
 def elements_of_two_batches() -> Any:
     return from_source(CollectionSource([(0, 1), (0, 2)], batch_size=1)).map(lambda pair: pair[1])
 
@@ -384,7 +372,6 @@ def test_what_calls_leave_on_parts_of_windows_is_gone_at_the_next_batch_and_key(
     assert run(windows_of_all_time(three, CountTrigger.of(3)).reduce(Adding())) == [206]
     stamped = batches.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda n: n)
     assert run(stamped.key_by(lambda n: 0).window(Shifting()).aggregate(agg.count())) == [2]
-    assert run(batches.map_async(Caching(), capacity=1)) == [1, 1]
 
 
 class Sharing(KeyedProcessFunction[int, int, tuple[bool, bool, int]]):

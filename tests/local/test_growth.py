@@ -119,4 +119,4 @@ def test_time_grows_with_the_elements_and_not_with_their_square(name: str, order
         return time.process_time() - begin
 
     few, many = min(seconds(1_000) for _ in range(3)), seconds(10_000)
-    assert many < 35 * few, (few, many)
+    assert many < 35 * max(few, 0.03), (few, many)

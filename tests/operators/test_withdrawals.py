@@ -115,4 +115,4 @@ def test_ten_times_the_elements_take_some_ten_times_the_time(order: str, kind: s
         return time.process_time() - begin
 
     few, many = min(seconds(1_000) for _ in range(3)), seconds(10_000)
-    assert many < 30 * few, (few, many)
+    assert many < 30 * max(few, 0.03), (few, many)

@@ -200,7 +200,7 @@ def test_what_delta_has_no_form_for(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="Delta Lake has no type") as caught:
         output_of(Lasting, DeltaSink[Lasting](tmp_path))
     assert str(caught.value.where).endswith(", Lasting.length")
-    with pytest.raises(InvalidArgumentError, match="a field with parts") as parts:
+    with pytest.raises(InvalidArgumentError, match="a field of JSON, or with parts") as parts:
         output_of(Report, DeltaSink[Report](tmp_path, partition_by="tags"))
     assert parts.value.given == "tags: list[Position]"
     with pytest.raises(InvalidArgumentError, match="partition_by names a field that Total does not have"):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from windrow.aggregates.combined import Combined
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import Node, SinkNode, SourceNode, Step
+from windrow.plan import MapAsyncNode, Node, SinkNode, SourceNode, Step
 from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
 from windrow_runtime.operators.sending.culprits import refuse_unsendable
@@ -60,7 +60,8 @@ def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
     """Returns, by step id, what resets the functions of a step to their state behind ``open``."""
     renewals: dict[str, Renewal] = {}
     for step in steps:
-        if isinstance(step.node, SinkNode):
+        # The calls of an asynchronous function go on side by side, and share what it keeps on purpose.
+        if isinstance(step.node, (SinkNode, MapAsyncNode)):
             continue
         renewal = Renewal([each for part in parts_of(step.node) for each in _objects_in(part)])
         if renewal:

@@ -242,10 +242,16 @@ class Lowered:
             folder.mkdir(parents=True, exist_ok=True)
         lines = self.spark.readStream.text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
+        service = self.groups.service_labels[0]
+        group = f.lit(service)
+        if self.by_clock:
+            # By the clock, groups do not follow the watermark: those that wait for the end of the stream are told.
+            told = f.array(*map(f.lit, (service, *self.groups.labels)))
+            group = f.explode(f.when(is_end, told).otherwise(f.array(f.lit(service))))
         # Expressions alone, with which Spark drops the branch, and the union, from the plan of a batch without lines.
-        return lines.select(
-            f.lit(self.groups.service_labels[0]).alias("group"),
-            f.when(is_end, RowKind.END).otherwise(RowKind.CLOCK).alias("kind"),
+        return lines.select("value", group.alias("group")).select(
+            "group",
+            f.when(is_end & (f.col("group") == service), RowKind.END).otherwise(RowKind.CLOCK).alias("kind"),
             f.lit(0).alias("target"),
             f.lit(0).cast("long").alias("number"),
             f.lit(bytearray(CLOCK_PAYLOAD)).alias("payload"),
