@@ -441,15 +441,25 @@ class _Loop:
         """
         loop, thread = self._started()
         ended = threading.Event()
+        tasks: list[asyncio.Task[Any] | None] = []
 
         async def watched() -> R:
+            tasks.append(asyncio.current_task())
             try:
                 return await work
             finally:
                 ended.set()
 
-        future = asyncio.run_coroutine_threadsafe(watched(), loop)
+        def cancel() -> None:
+            for task in tasks:
+                if task is not None:
+                    task.cancel()
+            if not tasks:
+                ended.set()  # it has not begun
+
         try:
+            # An interruption may come when the loop has taken the work, and before there is a future of it.
+            future = asyncio.run_coroutine_threadsafe(watched(), loop)
             while not future.done():
                 wait_for_any([future], timeout=_LOOK)
                 if not thread.is_alive() and not future.done():
@@ -459,7 +469,7 @@ class _Loop:
             raise interrupted.error from None
         except BaseException:
             if not ended.is_set() and thread.is_alive():
-                future.cancel()
+                loop.call_soon_threadsafe(cancel)
                 ended.wait(_CLEAN_UP + 1)
             raise
 
