@@ -123,7 +123,9 @@ class Engine:
             timer = self.timers[label]
             mine = rows[label]
             time = times.current.now if self.by_clock else encode_timer(times.current.watermark)
-            if not mine and not (timer and timer <= time):
+            # By the clock, groups are told that the stream ends, and ask for the batch behind.
+            is_told = self.by_clock and times.current.watermark == MAX_TIMESTAMP and self.records[label] is not None
+            if not mine and not is_told and not (timer and timer <= time):
                 continue
             before = self.records[label], Store(self.stores[label])
             first = self._run(label, times, mine)
