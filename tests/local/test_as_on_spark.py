@@ -422,3 +422,21 @@ def test_staggered_windows_of_a_users_class_keep_their_shift() -> None:
             harness.process_element(now)
         harness.set_processing_time(1_000)
         assert set(harness.take_values()) == {30}
+
+
+class _RefusesComparison:
+    """Has a hash, and a comparison that fails."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("not compared")
+
+
+def test_keys_are_not_compared_to_renew_functions() -> None:
+    keyed: Any = from_collection([1, 2]).key_by(_RefusesComparison)
+    assert run(keyed.process(Counting())) == [(1, 1), (1, 1)]

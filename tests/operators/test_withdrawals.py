@@ -54,6 +54,7 @@ ELEMENTS: list[Any] = [
     1, 1.0, True, 2, math.nan, (1, math.nan), (1, float("nan")), "a", {"n": 1, "m": [2]}, {"m": [2.0], "n": 1.0},
     [1, 2], [1], Reading(1.0, "x"), Reading(1, "y"), Reading(math.nan), Modulo(1), Modulo(4), Modulo(5), {1, 2}, None,
     Decimal("nan"), {"n": math.nan}, {"n": [math.nan]}, Struct(1.0), Struct(math.nan),
+    frozenset([math.nan]), frozenset([2]),
 ]  # fmt: skip
 
 

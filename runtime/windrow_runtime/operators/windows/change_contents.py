@@ -116,9 +116,11 @@ def _hash_of(value: Any) -> int:
         return hash(frozenset([(key, _hash_of(item)) for key, item in value.items()]))
     if isinstance(value, (tuple, list)):
         return hash(tuple(map(_hash_of, value)))
+    if isinstance(value, (set, frozenset)):
+        return hash(frozenset(map(_hash_of, value)))
     names = field_names(type(value))
     if names:
-        return hash(tuple([_hash_of(getattr(value, name)) for name in names]))
+        return hash(tuple([_hash_of(getattr(value, name, None)) for name in names]))
     try:
         return hash(value)
     except Exception:  # the user's class may raise anything, and such elements are searched
@@ -139,7 +141,9 @@ def _is_same(stored: Any, value: Any) -> bool:
         return stored.keys() == value.keys() and all(_is_same(stored[key], value[key]) for key in stored)
     names = field_names(type(stored))
     if names:
-        return all(_is_same(getattr(stored, name), getattr(value, name)) for name in names)
+        return all(_is_same(getattr(stored, name, None), getattr(value, name, None)) for name in names)
+    if isinstance(stored, (set, frozenset)):
+        return len(stored) == len(value) and all(any(_is_same(one, other) for other in value) for one in stored)
     if not isinstance(stored, (tuple, list)) or len(stored) != len(value):
         return False
     return all(map(_is_same, stored, value))
