@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from tests.waiting_trigger import WaitingTrigger
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.aggregates import Opaque, recognise
 from windrow.aggregates.selectors import selector_text
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
-from windrow.triggers import Trigger, TriggerContext, TriggerResult
-from windrow.windows import GlobalWindow, GlobalWindows, TumblingEventTimeWindows
+from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.forms.way_step import expression_of
@@ -146,23 +146,11 @@ def test_a_stored_digest_is_of_the_contents_and_not_of_names() -> None:
     assert looked_up({"a": 1, "b": 2}) == looked_up({"b": 2, "a": 1}) != looked_up({"a": 1, "b": 3})
 
 
-class Alerting(Trigger[int, GlobalWindow]):
+class Alerting(WaitingTrigger[int]):
     """Holds what no log should show."""
 
     def __init__(self, limit: int, token: str, levels: list[str]) -> None:
         self.limit, self.token, self.levels = limit, token, levels
-
-    def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
-        pass
 
 
 def test_texts_within_triggers_of_users_are_not_shown() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting_trigger import WaitingTrigger
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
@@ -278,7 +279,7 @@ def test_functions_share_no_variables_with_the_program() -> None:
     assert seen == [1, 2, 3]
 
 
-class CountingTrigger(Trigger[int, GlobalWindow]):
+class CountingTrigger(WaitingTrigger[int]):
     """Fires at each second element, by a count on itself, which is no state."""
 
     def __init__(self) -> None:
@@ -287,15 +288,6 @@ class CountingTrigger(Trigger[int, GlobalWindow]):
     def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
         self.count += 1
         return TriggerResult.FIRE if self.count == 2 else TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
-        pass
 
 
 class Growing(AggregateFunction[int, list[int], list[int]]):

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.waiting_trigger import WaitingTrigger
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.triggers import CountTrigger, Trigger, TriggerContext, TriggerResult, after_count, repeatedly
+from windrow.triggers import CountTrigger, TriggerContext, TriggerResult, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 
@@ -47,7 +48,7 @@ class Timers(KeyedProcessFunction[str, Reading, int]):
         return [timestamp]
 
 
-class ManyTimers(Trigger[Reading, GlobalWindow]):
+class ManyTimers(WaitingTrigger[Reading]):
     """Sets a timer of one window for each element."""
 
     def on_element(
@@ -55,15 +56,6 @@ class ManyTimers(Trigger[Reading, GlobalWindow]):
     ) -> TriggerResult:
         context.register_event_time_timer(timestamp + 5)
         return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
-        pass
 
 
 def all_time(keyed: Keyed, every: int) -> Any:

@@ -35,7 +35,7 @@ NOTES = [Note(number, "ab"[number % 2], {"n": [number]}, RawJson(f"{number}.0"),
 
 
 def results(runner: LocalRunner | SparkRunner, source: Any) -> list[str]:
-    """Counts, largest elements and kept elements of windows, and the elements as they go by a process function."""
+    """Counts, largest elements and kept elements of windows, and the elements behind a filter."""
     notes = from_source(source).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda note: note.at
     )

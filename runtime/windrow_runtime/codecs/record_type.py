@@ -152,7 +152,7 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
 
 
 def _is_unknown_part(within: tuple[object, ...]) -> bool:
-    """Returns whether an ``Any`` may stand for a type that nobody has given: one of a generic record's."""
+    """Returns whether an ``Any`` may fill the type variable of a generic record, where it says nothing of the field."""
     return bool(within) and _holds_any(within[-1])
 
 

@@ -48,8 +48,8 @@ def _levels(
     found = {each.column: spelt.get(each.column, spelt.get(each.column.lower() if any_case else "")) for each in fields}
     taken = set(found.values())
     # What folders give, files need not have.
-    given = {each.column for each in fields if each.constant is not None}
-    lacking = [f"{prefix}{column}" for column, name in found.items() if name is None and column not in given]
+    from_folders = {each.column for each in fields if each.constant is not None}
+    lacking = [f"{prefix}{column}" for column, name in found.items() if name is None and column not in from_folders]
     yield lacking, [f"{prefix}{name}" for name in names.columns if name not in taken]
     for each in fields:
         name = found[each.column]

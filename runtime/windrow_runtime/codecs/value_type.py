@@ -54,7 +54,7 @@ ANY_JSON: Final = frozenset({Kind.JSON, Kind.RAW_JSON})
 """The kinds of values that are any JSON; columns hold them as JSON texts."""
 
 JSON_NULL: Final = object()
-"""Stands for a ``None`` of any JSON under a key that may be missing: it is no missing key."""
+"""Marks a ``None`` that is the value of a ``NotRequired`` key of any JSON, in contrast to a missing key."""
 
 JSON_CELLS: Final = NESTED | ANY_JSON
 """The kinds of values that CSV and databases hold as JSON texts."""

@@ -245,9 +245,9 @@ class Lowered:
         service = self.groups.service_labels[0]
         group = f.lit(service)
         if self.by_clock:
-            # By the clock, groups do not follow the watermark: those that wait for the end of the stream are told.
-            told = f.array(*map(f.lit, (service, *self.groups.labels)))
-            group = f.explode(f.when(is_end, told).otherwise(f.array(f.lit(service))))
+            # Spark's timers do not follow the watermark there, so a row for each group announces the end of the stream.
+            all_groups = f.array(*map(f.lit, (service, *self.groups.labels)))
+            group = f.explode(f.when(is_end, all_groups).otherwise(f.array(f.lit(service))))
         # Expressions alone, with which Spark drops the branch, and the union, from the plan of a batch without lines.
         return lines.select("value", group.alias("group")).select(
             "group",

@@ -1,4 +1,4 @@
-"""Values that are any JSON, and texts of JSON within values: how they are read, checked and written."""
+"""Reads, checks and writes JSON values of any shape, parsed (``JsonValue``) or as text (``RawJson``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCALARS: Final = (ValueType(Kind.BOOL, bool), ValueType(Kind.INT, int))
 _FLOAT: Final = ValueType(Kind.FLOAT, float)
 
 _Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
-"""Reads the value at a place of a text; gives it, and the place behind it."""
+"""Reads the value at a position of a text; returns it, and the position behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,9 @@ def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -
     def scan(text: str, at: int) -> tuple[object, int]:
         if not text.startswith("{", at):
             return plain(text, at)
-        found: dict[str, object] = {}
-        at = _behind_spaces(text, at + 1)
-        if text.startswith("}", at):
-            return found, at + 1
-        while True:
+        values: dict[str, object] = {}
+
+        def read_member(at: int) -> int:
             if not text.startswith('"', at):
                 raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
             name, at = plain(text, at)
@@ -113,13 +111,10 @@ def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -
             at = _behind_spaces(text, at)
             if not text.startswith(":", at):
                 raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
-            found[name], at = members.get(name, others)(text, _behind_spaces(text, at + 1))
-            at = _behind_spaces(text, at)
-            if text.startswith("}", at):
-                return found, at + 1
-            if not text.startswith(",", at):
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-            at = _behind_spaces(text, at + 1)
+            values[name], at = members.get(name, others)(text, _behind_spaces(text, at + 1))
+            return at
+
+        return values, _read_parts(text, at, "}", read_member)
 
     return scan
 
@@ -128,30 +123,39 @@ def _array_scanner(first: Sequence[_Scan], others: _Scan, plain: _Scan) -> _Scan
     def scan(text: str, at: int) -> tuple[object, int]:
         if not text.startswith("[", at):
             return plain(text, at)
-        found: list[object] = []
-        at = _behind_spaces(text, at + 1)
-        if text.startswith("]", at):
-            return found, at + 1
-        while True:
-            scan_element = first[len(found)] if len(found) < len(first) else others
+        elements: list[object] = []
+
+        def read_element(at: int) -> int:
+            scan_element = first[len(elements)] if len(elements) < len(first) else others
             element, at = scan_element(text, at)
-            found.append(element)
-            at = _behind_spaces(text, at)
-            if text.startswith("]", at):
-                return found, at + 1
-            if not text.startswith(",", at):
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-            at = _behind_spaces(text, at + 1)
+            elements.append(element)
+            return at
+
+        return elements, _read_parts(text, at, "]", read_element)
 
     return scan
 
 
-def any_value(given: object, path: str) -> object:
-    """The value of any JSON that was read; an ``UnfitError`` if Python, or another reader, does not hold all of it.
+def _read_parts(text: str, at: int, closing: str, read_part: Callable[[int], int]) -> int:
+    """Reads the parts of an object or an array from its bracket on; returns the position behind its closing bracket."""
+    at = _behind_spaces(text, at + 1)
+    if text.startswith(closing, at):
+        return at + 1
+    while True:
+        at = _behind_spaces(text, read_part(at))
+        if text.startswith(closing, at):
+            return at + 1
+        if not text.startswith(",", at):
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+        at = _behind_spaces(text, at + 1)
 
-    A decimal, which stands for the text of a number, becomes a float, in the lists and dicts that are given.
+
+def any_value(parsed: object, path: str) -> object:
+    """Checks a parsed JSON value, and returns it; an ``UnfitError`` if Python, or another reader, cannot hold it.
+
+    A decimal, which stands for the text of a number, becomes a float within the same lists and dicts.
     """
-    top: list[object] = [given]
+    top: list[object] = [parsed]
     level: list[list[object] | dict[str, object]] = [top]
     for _ in range(_DEEPEST + 1):
         below: list[list[object] | dict[str, object]] = []
@@ -209,11 +213,11 @@ def value_of_text(text: str, path: str) -> object:
 def checked_text(text: str, path: str) -> str:
     """The text without spaces around it; an ``UnfitError`` if it is not that of one JSON value."""
     try:
-        found = _READ_TEXT(text)
+        checked = _READ_TEXT(text)
     except (ValueError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(text)} is not JSON: {error}", "the text of a JSON value") from None
-    assert isinstance(found, JsonText), "the reader makes nothing else"
-    return found.text
+    assert isinstance(checked, JsonText), "the reader makes nothing else"
+    return checked.text
 
 
 # Writing
@@ -239,30 +243,30 @@ def _dump_with_texts(written: object) -> str:
     return dump(written)
 
 
-def plain_json(given: object, path: str, depth: int = 0) -> object:
+def plain_json(value: object, path: str, depth: int = 0) -> object:
     """Copies a value of any JSON for ``json``; an ``UnfitError`` if reading its text would give another value."""
-    if given is None or given is JSON_NULL or type(given) is bool:
-        return None if given is JSON_NULL else given
-    if type(given) is int:
-        if given.bit_length() > _MOST_BITS:
-            raise UnfitError(path, f"an int of {given.bit_length():,} bits", "at most 4,000 digits")
-        return given
-    if isinstance(given, str):
-        return _scalar(str.__str__(given), path)
-    if isinstance(given, (list, dict)) and depth >= _DEEPEST:
+    if value is None or value is JSON_NULL or type(value) is bool:
+        return None if value is JSON_NULL else value
+    if type(value) is int:
+        if value.bit_length() > _MOST_BITS:
+            raise UnfitError(path, f"an int of {value.bit_length():,} bits", "at most 4,000 digits")
+        return value
+    if isinstance(value, str):
+        return _scalar(str.__str__(value), path)
+    if isinstance(value, (list, dict)) and depth >= _DEEPEST:
         raise _too_deep(path)
-    if isinstance(given, list):
-        return [plain_json(item, path, depth + 1) for item in given]
-    if isinstance(given, dict):
-        for key in given:
+    if isinstance(value, list):
+        return [plain_json(item, path, depth + 1) for item in value]
+    if isinstance(value, dict):
+        for key in value:
             if not isinstance(key, str):
                 raise UnfitError(path, f"the key {short_repr(key)} is a {type(key).__name__}", "keys of type str")
-        return {str(_scalar(str.__str__(key), path)): plain_json(item, path, depth + 1) for key, item in given.items()}
+        return {str(_scalar(str.__str__(key), path)): plain_json(item, path, depth + 1) for key, item in value.items()}
     for scalar in _SCALARS:
-        if scalar.admits(type(given)):
-            return scalar.python_type(given)
-    if _FLOAT.admits(type(given)):
-        return _scalar(_FLOAT.python_type(given), path)
+        if scalar.admits(type(value)):
+            return scalar.python_type(value)
+    if _FLOAT.admits(type(value)):
+        return _scalar(_FLOAT.python_type(value), path)
     raise UnfitError(
-        path, f"{short_repr(given)} is a {type(given).__name__}", "None, bool, int, float, str, list or dict"
+        path, f"{short_repr(value)} is a {type(value).__name__}", "None, bool, int, float, str, list or dict"
     )

@@ -368,7 +368,7 @@ def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a record."""
+    """Returns the names of the fields of a dataclass or a struct of msgspec's; none for other classes."""
     if is_dataclass(kind):
         return tuple([each.name for each in fields(kind)])
     names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())

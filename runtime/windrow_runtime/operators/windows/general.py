@@ -37,8 +37,6 @@ from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigg
 # Any in this module: windows, elements and results of every type pass through.
 
 _CONTINUE: Final = TriggerResult.CONTINUE
-
-
 _TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
 
 

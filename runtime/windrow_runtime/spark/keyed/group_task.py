@@ -269,13 +269,13 @@ class GroupTask:
         before: Sequence[PackedRow],
         after: Sequence[PackedRow],
         *,
-        ends: bool = False,
+        stream_ends: bool = False,
     ) -> Iterator[PackedRow | GroupUpdate]:
         """Runs one batch of one group. Yields rows for the next stage and, last, the update to store.
 
         ``data`` is its stored record. Spark's timers go by Spark's clock, ``spark_now``, in milliseconds. The elements
-        in the rows ``before`` precede the watermark, and those in the rows ``after`` follow it. If the stream ``ends``,
-        the next batch has its last watermark.
+        in the rows ``before`` precede the watermark, and those in the rows ``after`` follow it. With ``stream_ends``
+        the next batch has the last watermark.
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         origin = self._origin_of[label]
@@ -303,7 +303,7 @@ class GroupTask:
         for packer in self._packers:
             yield from packer.flush()
         yield from self._notes(origin, label)
-        yield self._update(group, times, spark_now, ends=ends)
+        yield self._update(group, times, spark_now, stream_ends=stream_ends)
 
     def _is_deeper(self, row: PackedRow) -> bool:
         """Returns whether a row is for steps of a deeper level; columns and partials name their step."""
@@ -321,17 +321,17 @@ class GroupTask:
             if notes:
                 yield PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
 
-    def _update(self, group: GroupState, times: BatchTimes, spark_now: int, *, ends: bool) -> GroupUpdate:
+    def _update(self, group: GroupState, times: BatchTimes, spark_now: int, *, stream_ends: bool) -> GroupUpdate:
         old = group.timer
         if not group.steps:
             return GroupUpdate(None, old, 0)
-        new = self._next_call(group, times, spark_now, ends=ends)
+        new = self._next_call(group, times, spark_now, stream_ends=stream_ends)
         changed = new != old
         group.watermark, group.now = times.current
         group.timer = new
         return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
 
-    def _next_call(self, group: GroupState, times: BatchTimes, spark_now: int, *, ends: bool) -> int:
+    def _next_call(self, group: GroupState, times: BatchTimes, spark_now: int, *, stream_ends: bool) -> int:
         """Returns the Spark timer that calls the group when its next timer is due; 0 for none."""
         events: list[int] = []
         clocks: list[int] = []
@@ -349,8 +349,8 @@ class GroupTask:
                 clocks.append(clock)
         if not self._level.by_clock:
             return encode_timer(min(events)) if events else 0
-        # The first level is told of the end of the stream, so what waits for that alone does not look for it.
-        follows = bool(events) and (ends or self._level.number > 1 or min(events) < MAX_TIMESTAMP)
+        # Rows announce the end of the stream to the first level, so groups that wait for that alone skip batches.
+        follows = bool(events) and (stream_ends or self._level.number > 1 or min(events) < MAX_TIMESTAMP)
         if follows or (clocks and self._level.clock is not None):
             # Spark's timers follow Spark's clock alone, so each batch looks whether our time has advanced.
             clocks.append(spark_now)

@@ -44,7 +44,7 @@ class LevelCalls:
         self._time: BatchTime | None = None
         self._watermarks: dict[str, tuple[int, int]] | None = None
         self._spark_now = 0
-        self._ends = False  # whether the group of this call is told that the stream ends
+        self._stream_ends = False  # whether a row for the group of this call announces the end of the stream
 
     def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
         """Runs a group that has rows in the batch. Spark calls this by label, so that service groups come first."""
@@ -79,10 +79,10 @@ class LevelCalls:
             return
         before: list[PackedRow] = []
         after: list[PackedRow] = []
-        self._ends = False
+        self._stream_ends = False
         for row in sorted(packed, key=attrgetter("number")):
             if row.kind == RowKind.CLOCK:
-                self._ends = True
+                self._stream_ends = True
                 continue
             (before if phase_of(row.number) == Phase.BEFORE_WATERMARK else after).append(row)
         yield from self._run(label, time, before, after)
@@ -92,9 +92,9 @@ class LevelCalls:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level, self._writer)
         times = BatchTimes(self._previous, time, self._watermarks)
-        ends, self._ends = self._ends, False
+        stream_ends, self._stream_ends = self._stream_ends, False
         outputs = self._task.run_group(
-            label, self._load(), self._pages, times, self._spark_now, before, after, ends=ends
+            label, self._load(), self._pages, times, self._spark_now, before, after, stream_ends=stream_ends
         )
         for output in outputs:
             if isinstance(output, GroupUpdate):
