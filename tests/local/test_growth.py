@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.growth import assert_no_square
 from tests.waiting_trigger import WaitingTrigger
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -110,5 +111,4 @@ def test_time_grows_with_the_elements_and_not_with_their_square(name: str, order
         LocalRunner().run(pipeline)
         return time.process_time() - begin
 
-    few, many = min(seconds(1_000) for _ in range(3)), seconds(10_000)
-    assert many < 35 * max(few, 0.03), (few, many)
+    assert_no_square(seconds, few=1_000, times=10)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.growth import assert_no_square
 from windrow.plan import FunctionSpec
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
 from windrow_runtime.operators.windows.change_contents import KeptContents
@@ -115,5 +116,4 @@ def test_ten_times_the_elements_take_some_ten_times_the_time(order: str, kind: s
         assert contents is NOTHING
         return time.process_time() - begin
 
-    few, many = min(seconds(1_000) for _ in range(3)), seconds(10_000)
-    assert many < 30 * max(few, 0.03), (few, many)
+    assert_no_square(seconds, few=1_000, times=10)
