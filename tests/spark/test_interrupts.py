@@ -179,6 +179,30 @@ def test_a_start_that_is_interrupted_leaves_nothing(
     assert not is_locked(checkpoint)
 
 
+@pytest.mark.parametrize("call", ["run", "start", "run_batch", "to_dataframe"])
+def test_a_plan_whose_making_is_interrupted_leaves_nothing(spark: SparkSession, tmp_path: Path, call: str) -> None:
+    """py4j makes an error of its own of what breaks into a call of Java."""
+    checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    keyed = from_source(CollectionSource([1, 2])).key_by(lambda number: number % 2)
+    stream = keyed.sum(lambda number: number).returns(int)
+    witness = Witness(spark, checkpoint)
+    pipeline = Pipeline("made", stream.sink_to(witness))
+    calls: dict[str, Callable[[], object]] = {
+        "run": lambda: runner.run(pipeline),
+        "start": lambda: runner.start(pipeline),
+        "run_batch": lambda: runner.run_batch(pipeline),
+        "to_dataframe": lambda: runner.to_dataframe(stream),
+    }
+    wait_for(lambda: not is_called())
+    with pytest.raises(TimeIsUpError), interrupted(signal.SIGUSR1, is_called):
+        calls[call]()
+    assert not spark.streams.active
+    assert spark.range(3).count() == 3
+    assert not is_called()
+    assert checkpoint is None or not is_locked(checkpoint)
+
+
 def test_a_query_that_does_not_end_keeps_its_lock(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector, check_jar
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
-from windrow_runtime.spark.run.aside import ctrl_c_kept
+from windrow_runtime.spark.run.aside import aside_to_the_end, ctrl_c_kept
 from windrow_runtime.spark.run.progress import OnProgress
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
@@ -350,7 +351,7 @@ class SparkRunner:
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
-                refuse_written(self._spark, topology.sinks)
+                aside_to_the_end(lambda: refuse_written(self._spark, topology.sinks), self._spark)
             sinks = driver_sinks(topology.sinks)
             if is_connect(self._spark):
                 # The server opens users' own sinks.
@@ -405,7 +406,8 @@ class SparkRunner:
                 )
             forms = self._forms(topology)
             now = clock_millis(self._clock or now_millis)
-            return Lowered(spark, pipeline, topology, unstored(topology, groups, forms), forms, now=now)
+            stored = unstored(topology, groups, forms)
+            return aside_to_the_end(lambda: Lowered(spark, pipeline, topology, stored, forms, now=now), spark)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
@@ -428,7 +430,8 @@ class SparkRunner:
             checkpoint.clear_leftovers()
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            lowered = Lowered(spark, pipeline, topology, stored, forms, checkpoint=checkpoint, own_clock=own_clock)
+            lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock)
+            lowered = aside_to_the_end(lambda: lower(spark, pipeline, topology, stored, forms), spark)
         for step in topology.sinks if lowered.clock is not None else ():
             if way_of(step) is SinkWay.QUERY:
                 raise UnsupportedOperationError(

@@ -131,6 +131,18 @@ def aside(work: Callable[[], T]) -> T:
     return call.result()
 
 
+def aside_to_the_end(work: Callable[[], T], spark: SparkSession) -> T:
+    """Returns the result of a short call that runs aside. Whatever interrupts this thread is raised behind its end."""
+    call = Aside(work, spark)
+    try:
+        call.start()
+        call.wait()
+    except BaseException:
+        call.is_over(END_SECONDS)
+        raise
+    return call.result()
+
+
 def wait_through(event: threading.Event, seconds: float) -> bool:
     """Waits for an event, through all interruptions; returns whether it has come within some seconds."""
     deadline = time.monotonic() + seconds

@@ -26,7 +26,7 @@ from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
-from windrow_runtime.spark.run.aside import Aside, Ending, JobCalls, wait_for_tasks
+from windrow_runtime.spark.run.aside import Aside, Ending, JobCalls, aside_to_the_end, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.session import (
@@ -411,7 +411,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     results = Results()
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_folders(sinks, query, begins=True)
-    refuse_written(lowered.spark, sinks)
+    aside_to_the_end(lambda: refuse_written(lowered.spark, sinks), lowered.spark)
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # let go behind the outputs
