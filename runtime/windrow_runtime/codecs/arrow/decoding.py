@@ -275,7 +275,7 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
     """The values of an array without nulls."""
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return _decode_struct(_batch_of(array), value, path)
+        return _decode_struct(pa.RecordBatch.from_struct_array(array), value, path)
     if kind is Kind.DICT:
         return _decode_map(array, value, path)
     if kind in COLLECTIONS:
@@ -286,13 +286,6 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
         members = _decode_valid(array, value.arguments[0], path)
         return _converted(map(value.python_type, members), path, value)
     return _decode_scalars(array, value, path)
-
-
-def _batch_of(structs: pa.Array) -> pa.RecordBatch:
-    """Returns the fields of structs as columns. In pyarrow 19 to 21 its own call ignores the offset of a slice."""
-    if not structs.type.num_fields:
-        return pa.RecordBatch.from_struct_array(structs)  # has the number of rows
-    return pa.RecordBatch.from_arrays(structs.flatten(), schema=pa.schema(list(structs.type)))
 
 
 def _runs(array: pa.Array) -> Sequence[tuple[int, int]]:
