@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.test_lifecycle import wait_for
 from windrow_runtime.spark.session import lacks_jar, local_session
 
 if TYPE_CHECKING:
@@ -85,6 +87,34 @@ def test_a_machine_whose_name_does_not_resolve() -> None:
         ["unshare", "--uts", sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert run.stdout == "3 False\n", run.stderr
+
+
+def children_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+@pytest.mark.program
+@pytest.mark.classic(reason="starts a session of its own")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_ctrl_c_while_java_starts_leaves_no_process() -> None:
+    """PySpark waits for a file with Java's port; Java, which finds its folder gone, would wait for a call for ever."""
+    program = "from windrow_runtime.spark import SparkRunner; print('begins', flush=True); SparkRunner().spark"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"begins\n"
+        wait_for(lambda: any(b"SparkSubmit" in command_of(child) for child in children_of(running.pid)))
+        (java,) = children_of(running.pid)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)  # Java, too, has its ends of the pipes
+    assert running.returncode == -signal.SIGINT
+    wait_for(lambda: not Path(f"/proc/{java}").exists())
+
+
+def command_of(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended
 
 
 KAFKA = """

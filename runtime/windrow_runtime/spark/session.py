@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,7 @@ from windrow.errors import UnsupportedOperationError, warn
 from windrow.plan.location import caller_location
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
+from windrow_runtime.spark.run.aside import aside_to_the_end
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _MOST_PARTITIONS_OF_A_CORE: Final = 16
@@ -144,24 +145,29 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
     paths = [*([] if verbose else quiet_paths()), *_own_paths()]
     # Paths of Unix sockets have some hundred bytes, half of them Spark's. Java uses /tmp on Linux, whatever TMPDIR is.
     has_short_paths = sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
-    builder = SparkSession.builder.master(f"local[{partitions}]").appName("windrow")
-    builder = builder.config(
-        map={
-            SHUFFLE_PARTITIONS: str(partitions),
-            # Workers need the paths to import modules that lie beside the main program.
-            "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
-            "spark.ui.showConsoleProgress": "false",
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.python.daemon.module": DAEMON_MODULE,
-            # Sockets between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
-            "spark.python.unix.domain.socket.enabled": str(has_short_paths).lower(),
-            **QUERY,
-        }
-    )
+    conf = SparkConf().setMaster(f"local[{partitions}]").setAppName("windrow")
+    settings = {
+        SHUFFLE_PARTITIONS: str(partitions),
+        # Workers need the paths to import modules that lie beside the main program.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": DAEMON_MODULE,
+        # Sockets between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
+        "spark.python.unix.domain.socket.enabled": str(has_short_paths).lower(),
+        **QUERY,
+    }
+    conf.setAll([*settings.items()])
+
+    def start() -> SparkSession:
+        # A JVM whose launch is interrupted finds nobody to tell its port, and runs for ever.
+        aside_to_the_end(lambda: SparkContext._ensure_initialized(conf=conf))
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
     with _loopback():
-        return builder.getOrCreate() if verbose else quiet_session(builder)
+        return start() if verbose else quiet_session(start)
 
 
 @contextmanager

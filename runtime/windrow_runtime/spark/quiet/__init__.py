@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,14 +28,13 @@ class QuietFailure(Exception):  # noqa: N818  the WindrowError beside it is the 
     """Ends a query whose failure the runner knows and raises: neither Spark nor py4j needs its traceback."""
 
 
-# Any: Spark's builder of sessions, which differs by kind.
-def quiet_session(builder: Any) -> SparkSession:
-    """Start a session whose log shows only the errors that the runner does not raise by itself.
+def quiet_session(start: Callable[[], SparkSession]) -> SparkSession:
+    """Returns the session that ``start`` makes. Its log shows only the errors that the runner does not raise by itself.
 
     A configuration of log4j that the user has set is left in place.
     """
     with _log4j_named():
-        session: SparkSession = builder.getOrCreate()
+        session = start()
     _quiet.add(session.sparkContext.applicationId)
     # py4j logs an error of windrow's functions before Spark gets it.
     logging.getLogger("py4j.clientserver").addFilter(_is_news)

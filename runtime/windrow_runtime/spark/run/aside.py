@@ -131,8 +131,8 @@ def aside(work: Callable[[], T]) -> T:
     return call.result()
 
 
-def aside_to_the_end(work: Callable[[], T], spark: SparkSession) -> T:
-    """Returns the result of a short call that runs aside. Whatever interrupts this thread is raised behind its end."""
+def aside_to_the_end(work: Callable[[], T], spark: SparkSession | None = None) -> T:
+    """Returns the result of a short call that runs aside. Whatever interrupts this thread is raised after its end."""
     call = Aside(work, spark)
     try:
         call.start()
