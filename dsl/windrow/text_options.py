@@ -101,6 +101,8 @@ def checked_encoding(name: str) -> str:
         info = codecs.lookup(name)
         "\n".encode(name)  # refuses encodings of bytes, such as base64
         b"\xff\n".decode(name, "replace")  # and those of names, such as idna, which cannot pass over what is malformed
+        if info.name == "punycode":  # another one, which can from Python 3.13 on
+            raise LookupError(name)
     except (LookupError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             "the encoding is unknown", given=name, expected="a name that Python knows, such as 'utf-8' or 'cp1252'"

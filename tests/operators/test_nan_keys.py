@@ -37,6 +37,14 @@ class Cell(msgspec.Struct, frozen=True):
     inner: Point
 
 
+@dataclasses.dataclass(frozen=True)
+class Spot:
+    """May be referred to weakly, and has a field that is not compared."""
+
+    x: float
+    note: list[int] = dataclasses.field(default_factory=list, compare=False)
+
+
 def nan() -> float:
     """A NaN that is no other NaN's object."""
     return float("nan")
@@ -51,6 +59,8 @@ KEYS: dict[str, Callable[[], Any]] = {
     "NamedTuple": lambda: Place("a", nan()),
     "dataclass": lambda: Point(nan(), Decimal("NaN")),
     "Struct": lambda: Cell(1.0, Point(nan())),
+    "one NaN": lambda: Point(math.nan),
+    "weakly": lambda: Spot(nan()),
 }
 
 

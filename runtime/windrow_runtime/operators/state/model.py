@@ -22,6 +22,7 @@ from decimal import Decimal
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.state.live_sessions import LiveSessions
@@ -329,6 +330,10 @@ def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:
 # Keys that hold a NaN
 
 _DECIMAL_NAN = Decimal("NaN")
+# Records that hold a NaN, by class and compared fields. From Python 3.13 on two dataclasses compare their fields one by
+# one, so a NaN within is equal to none; sets and dicts take one object for equal to itself.
+_records: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_records_for_ever: dict[tuple[Any, ...], Any] = {}  # of classes that have no weak references
 _NEVER = frozenset({str, int, bool, bytes, type(None), datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID})
 
 
@@ -386,18 +391,37 @@ def _one(key: Any) -> Any:
         return _DECIMAL_NAN if key.is_qnan() else key
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key)
-    changed = {name: one for name in field_names(kind) if (one := _one(value := getattr(key, name))) is not value}
-    if not changed:
+    values = {name: getattr(key, name) for name in field_names(kind)}
+    changed = {name: one for name, value in values.items() if (one := _one(value)) is not value}
+    if not changed and not any(map(_holds_the_nan, values.values())):
         return key
     if is_dataclass(key):
         twin = copy.copy(key)
         for name, value in changed.items():
             # The key is frozen; its twin has no other owner yet. Its class may compute some of its fields.
             object.__setattr__(twin, name, value)
-        return twin
+        return _the_one(twin, [each.name for each in fields(key) if each.compare])
     from msgspec.structs import replace
 
-    return replace(key, **changed)
+    return _the_one(replace(key, **changed), field_names(kind))
+
+
+def _holds_the_nan(value: Any) -> bool:
+    """Returns whether a value holds the NaN that stands for all."""
+    if isinstance(value, (tuple, frozenset)):
+        return any(map(_holds_the_nan, value))
+    if any(value is one for one in (math.nan, _DECIMAL_NAN)):
+        return True
+    return any(_holds_the_nan(getattr(value, name)) for name in field_names(type(value)))
+
+
+def _the_one(record: Any, names: Iterable[str]) -> Any:
+    """Returns the record that stands for all with the same values of some fields, in which NaN are one object."""
+    values = type(record), *map(record.__getattribute__, names)
+    try:
+        return _records.setdefault(values, record)
+    except TypeError:
+        return _records_for_ever.setdefault(values, record)
 
 
 def _one_sequence(key: Any) -> Any:
