@@ -140,6 +140,20 @@ def test_they_share_windows_state_and_timers(key: str, name: str, restored: bool
         assert sorted(harness.take_values()) == ([4] if "counts" in name else [1, 4])
 
 
+@dataclasses.dataclass(frozen=True)
+class Tagged:
+    """Has a field without a hash, which its own hash leaves out."""
+
+    x: float
+    tags: list[str] = dataclasses.field(default_factory=list, hash=False)
+
+
+def test_a_field_that_the_hash_leaves_out_may_have_none() -> None:
+    (key,) = with_one_nan([Tagged(nan(), ["a"])])
+    assert math.isnan(key.x)
+    assert key.tags == ["a"]
+
+
 def test_a_nan_stays_one() -> None:
     (key,) = with_one_nan([Cell(1.0, Point(nan()))])
     assert math.isnan(key.inner.x)

@@ -51,9 +51,9 @@ class CollisionBudget:
         """The keys; refuses such as would take long to be put into a set or a dict: all differ in a genuine state."""
         if len(keys) <= _UNCHECKED:
             return keys
-        fractions = [(key.numerator, key.denominator) for key in keys if type(key) is Fraction]
-        if fractions:
-            self.checked(fractions)  # from Python 3.12 on, hashing a fraction looks it up by these
+        if Fraction in set(map(type, keys)):
+            # From Python 3.12 on, hashing a fraction looks it up by these.
+            self.checked([(key.numerator, key.denominator) for key in keys if type(key) is Fraction])
         hashes = list(map(hash, keys))
         if len(set(hashes)) == len(hashes):
             return keys

@@ -17,6 +17,7 @@ import math
 import pickle
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from itertools import chain
@@ -418,10 +419,11 @@ def _holds_the_nan(value: Any) -> bool:
 def _the_one(record: Any, names: Iterable[str]) -> Any:
     """Returns the record that stands for all with the same values of some fields, in which NaN are one object."""
     values = type(record), *map(record.__getattribute__, names)
-    try:
+    with suppress(TypeError):  # the class has no weak references, or a field that its hash leaves out has no hash
         return _records.setdefault(values, record)
-    except TypeError:
+    with suppress(TypeError):
         return _records_for_ever.setdefault(values, record)
+    return record
 
 
 def _one_sequence(key: Any) -> Any:
