@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import quote
 from uuid import UUID
@@ -144,7 +145,7 @@ def test_a_server_that_stays_away_is_an_error_after_some_attempts(
     postgresql: Database, postgres: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
+    monkeypatch.setattr("windrow_runtime.outputs.database.time", SimpleNamespace(sleep=pauses.append))
     output = output_of(Total, postgresql.sink("totals"))
     socket = next(postgres.glob(".s.PGSQL.*[0-9]"))
     aside = socket.rename(socket.with_name("aside"))
