@@ -206,6 +206,16 @@ CellParser = Callable[[str], object]
 _ABSENT = object()
 
 
+class _Cell(NamedTuple):
+    """Where the value of a field comes from: the place of its cell, unless no column has it."""
+
+    field: Field
+    name: str
+    place: int | None
+    parse: CellParser
+    is_text: bool
+
+
 class CsvDecoder:
     """Reads elements of one type from rows of cells.
 
@@ -219,6 +229,7 @@ class CsvDecoder:
     def __init__(self, record_type: RecordType, header: Sequence[str], forms: CsvForms = STRICT) -> None:
         self._nulls = forms.nulls
         self._type = record_type
+        self._single = record_type.single
         self.header = header
         self._width = len(header)
         counts = Counter(header)
@@ -241,8 +252,15 @@ class CsvDecoder:
         given_by_folders = {field.column for field in record_type.columns} - set(names)
         self.unmatched = _unmatched(names, [name for name in header if name not in given_by_folders])
         places = {name: place for place, name in enumerate(header)}
-        self._cells: list[tuple[Field, int | None, CellParser]] = [
-            (field, places.get(field.column), cell_parser(field.type, f"{record_type.prefix}{field.name}", forms))
+        self._has_empty_null = "" in forms.nulls
+        self._cells = [
+            _Cell(
+                field,
+                field.name,
+                None if field.constant is not None else places.get(field.column),
+                cell_parser(field.type, f"{record_type.prefix}{field.name}", forms),
+                field.type.scalar_kind in _TEXTS,
+            )
             for field in record_type.columns
         ]
 
@@ -259,27 +277,27 @@ class CsvDecoder:
         name = self._type.name
         if len(row) != self._width:
             raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
-        found: dict[str, object] = {}
-        for field, place, parse in self._cells:
-            if field.constant is not None:
-                found[field.name] = field.constant.value
-            elif place is None:
-                default_of(field, found, name)
-            elif row[place] not in self._nulls or (
-                field.type.scalar_kind in _TEXTS and (place in quoted or (field.required and not row[place]))
-            ):
-                if not row[place] and "" not in self._nulls and field.type.scalar_kind not in _TEXTS:
-                    raise UnfitError(f"{name}.{field.name}", "an empty cell, which is not among nulls", str(field.type))
-                found[field.name] = parse(row[place])
+        values: dict[str, object] = {}
+        nulls, has_empty_null = self._nulls, self._has_empty_null
+        for field, field_name, place, parse, is_text in self._cells:
+            if place is None:
+                if field.constant is not None:
+                    values[field_name] = field.constant.value
+                else:
+                    default_of(field, values, name)
+            elif (text := row[place]) not in nulls or (is_text and (place in quoted or (field.required and not text))):
+                if not text and not has_empty_null and not is_text:
+                    raise UnfitError(f"{name}.{field_name}", "an empty cell, which is not among nulls", str(field.type))
+                values[field_name] = parse(text)
             elif field.required:
-                raise UnfitError(f"{name}.{field.name}", f"{_null_cell(row[place])} in a required field")
+                raise UnfitError(f"{name}.{field_name}", f"{_null_cell(text)} in a required field")
             else:
-                default_of(field, found, name)
-        if self._type.single:
-            return found["value"]
+                default_of(field, values, name)
+        if self._single:
+            return values["value"]
         if self._type.root.kind is Kind.TUPLE:
-            return tuple(found.values())
-        return construct(self._type.root, found, name)
+            return tuple(values.values())
+        return construct(self._type.root, values, name)
 
 
 def _null_cell(cell: str) -> str:

@@ -22,6 +22,10 @@ _DATETIME = re.compile(
     r" ?(?P<offset>[Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
+# What most texts are, which datetime reads as they stand: with seconds, at most six digits behind them, and an offset.
+_USUAL_DATETIME = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
 _OFFSET = re.compile(r"[Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d)?)?", re.ASCII)
 _DURATION = re.compile(
     r"(?P<sign>-)?P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
@@ -37,6 +41,8 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
     the clock is of a text without an offset. What it shows twice is the first of the two moments. It is a
     ``ValueError`` if the text names none, and an ``OverflowError`` outside of the years 1 to 9999.
     """
+    if _USUAL_DATETIME.fullmatch(text) is not None:
+        return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 date and time")

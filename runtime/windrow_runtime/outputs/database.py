@@ -325,7 +325,8 @@ class DatabaseOutput(TableOutput):
                 self._execute_many(connection, self._delete, names, deleted)
             if self._may_copy and len(rows) >= FEWEST_ROWS:
                 self._staged_rows.fill(connection, rows)
-                connection.execute(self._upsert_statement(self._staged_rows.select()))
+                key = [self._names[place] for place in self._key_places]
+                connection.execute(self._upsert_statement(self._staged_rows.select(key)))
             else:
                 self._execute_many(connection, self._upsert, self._names, rows)
 
