@@ -325,8 +325,7 @@ class DatabaseOutput(TableOutput):
                 self._execute_many(connection, self._delete, names, deleted)
             if self._may_copy and len(rows) >= FEWEST_ROWS:
                 self._staged_rows.fill(connection, rows)
-                key = [self._names[place] for place in self._key_places]
-                connection.execute(self._upsert_statement(self._staged_rows.select(key)))
+                connection.execute(self._upsert_statement(self._staged_rows))
             else:
                 self._execute_many(connection, self._upsert, self._names, rows)
 
@@ -350,13 +349,12 @@ class DatabaseOutput(TableOutput):
             where=batches.c.batch < insert.excluded.batch,
         )
 
-    # Any: rows of the sink's columns.
-    def _upsert_statement(self, staged: sa.Select[Any] | None = None) -> sa.Executable:
-        """The statement that inserts or replaces rows: those of its parameters, or those of a query."""
+    def _upsert_statement(self, staged: StagedRows | None = None) -> sa.Executable:
+        """The statement that inserts or replaces rows: those of its parameters, or those of a temporary table."""
         insert = self._insert(self._table)
-        if staged is not None:
-            insert = insert.from_select(self._names, staged)
         key = [self._names[place] for place in self._key_places]
+        if staged is not None:
+            insert = insert.from_select(self._names, staged.select(key))
         if not key:
             return insert
         others = {name: insert.excluded[name] for name in self._names if name not in key}

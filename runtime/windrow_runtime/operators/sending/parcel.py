@@ -11,11 +11,13 @@ import pickle
 import sys
 import types
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow_runtime.operators.class_facts import is_of_windrow
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.named_classes import codes_of
+from windrow_runtime.operators.sending.left_on_self import may_leave_something
 
 # Any in this module: functions of the user's may hold objects of any type.
 
@@ -145,11 +147,12 @@ class Renewal:
 
     def __init__(self, objects: Iterable[object]) -> None:
         owners = [each for each in objects if _has_attributes(each)]
-        self._attributes = [vars(each) for each in owners]
+        held = [{name: value for name, value in vars(each).items() if _may_change(value, owners)} for each in owners]
+        # Most functions leave nothing, and their batches need not be taken key by key.
+        kept = [values or may_leave_something(each, owners) for each, values in zip(owners, held, strict=True)]
+        changeable = list(compress(held, kept))
+        self._attributes = [vars(each) for each in compress(owners, kept)]
         self._first = [dict(each) for each in self._attributes]
-        changeable = [
-            {name: value for name, value in first.items() if _may_change(value, owners)} for first in self._first
-        ]
         # All at once: attributes that share an object go on sharing it.
         self._parcel = Parcel(changeable, of_user=True, same=owners) if any(changeable) else None
 

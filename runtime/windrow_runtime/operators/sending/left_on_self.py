@@ -1,0 +1,87 @@
+"""Finds out by their code whether the methods of a user's object can leave anything on the object itself."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from typing import Final
+
+from windrow.plan.closures import closure_of
+from windrow_runtime.operators.class_facts import is_of_windrow
+
+_LIBRARIES: Final = frozenset({"abc", "builtins", "collections.abc", "typing", "typing_extensions"})
+_ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
+"""The methods that are called once; what they leave is there for every batch and key."""
+
+_BY_PYTHON: Final = frozenset({"__call__", "__getattr__", "__getattribute__"})
+"""The special methods that are called though the code of no other method mentions the object itself."""
+
+_WITHOUT_SELF: Final = (staticmethod, classmethod, MemberDescriptorType)
+_LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_OF_CLOSURES: Final = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "COPY_FREE_VARS"})
+
+
+def may_leave_something(owner: object, owners: Sequence[object]) -> bool:
+    """Returns whether a call of a method may set or delete an attribute of the object, as far as code tells.
+
+    No call can where every method only looks up attributes of ``self``, and neither stores to it nor hands it on, and
+    where no attribute leads back to one of the owners. What is in an attribute may change all the same.
+    """
+    if any(_leads_to(value, owners) for value in vars(owner).values()):
+        return True
+    return any(method is None or _is_open(method.__code__) for method in _methods(type(owner)))
+
+
+def _leads_to(value: object, owners: Sequence[object]) -> bool:
+    if isinstance(value, MethodType):
+        value = value.__self__
+    elif isinstance(value, FunctionType):
+        contents = closure_of(value).values()
+        return any(isinstance(each, FunctionType) or _leads_to(each, owners) for each in contents)
+    return any(value is owner for owner in owners)
+
+
+def _methods(kind: type) -> Iterator[FunctionType | None]:
+    """Yields the methods that are called for elements, and None for an attribute of which nothing is known."""
+    for each in kind.__mro__:
+        if each.__module__ in _LIBRARIES or is_of_windrow(each.__module__):
+            continue
+        for name, value in vars(each).items():
+            method = value.fget if isinstance(value, property) else value
+            if name in _ONCE or (_is_special(name) and name not in _BY_PYTHON):
+                continue
+            if isinstance(method, FunctionType):
+                yield method
+            elif hasattr(method, "__get__") and not isinstance(method, _WITHOUT_SELF):
+                yield None
+
+
+@lru_cache(maxsize=2_000)
+def _is_open(code: CodeType, name: str | None = None) -> bool:
+    """Returns whether code may do more with ``self`` than look up attributes; its first argument, or a variable."""
+    if name is None:
+        if not code.co_argcount:
+            return True
+        name = code.co_varnames[0]
+    instructions = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "NOP")]
+    for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
+        is_lookup = following.opname in _LOOKUPS
+        if is_lookup and (following.argval in _ONCE or _is_special(following.argval)):
+            return True
+        is_local = instruction.opcode in dis.haslocal
+        if not is_local and instruction.opcode not in dis.hasfree:
+            continue
+        *others, last = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        # From Python 3.13 on a variable of closures is loaded for them as any local one is.
+        if instruction.opname in _OF_CLOSURES or (is_local and name in code.co_cellvars):
+            continue
+        if name in others or (last == name and not (is_lookup and "LOAD" in instruction.opname)):
+            return True
+    nested = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return any(_is_open(each, name if name in each.co_freevars else "") for each in nested)
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name != "__class__"
