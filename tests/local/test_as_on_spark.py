@@ -110,6 +110,23 @@ class Counting(KeyedProcessFunction[int, int, tuple[int, int]]):
         yield self.count, len(self.seen)
 
 
+class CountingInSlots(KeyedProcessFunction[int, int, tuple[int, int, bool]]):
+    """Counts in slots, one of which is empty at first."""
+
+    __slots__ = ("count", "last", "seen")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: list[int] = []
+
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterator[tuple[int, int, bool]]:
+        had_last = hasattr(self, "last")
+        self.count += 1
+        self.last = value
+        self.seen.append(value)
+        yield self.count, len(self.seen), had_last
+
+
 class CountingAll(ProcessFunction[int, int]):
     """Counts on itself without keys."""
 
@@ -124,6 +141,7 @@ def test_what_calls_leave_on_functions_is_gone_at_the_next_batch_and_key() -> No
     assert run(from_collection([1, 2]).key_by(lambda n: n).process(Counting())) == [(1, 1), (1, 1)]
     batches = from_source(CollectionSource([1, 2], int, batch_size=1))
     assert run(batches.key_by(lambda n: 0).process(Counting())) == [(1, 1), (1, 1)]
+    assert run(batches.key_by(lambda n: 0).process(CountingInSlots())) == [(1, 1, False)] * 2
     assert run(batches.process(CountingAll())) == [1, 1]
     with StreamHarness(from_source(PushSource[int]()).key_by(lambda n: 0).process(Counting())) as harness:
         for number in (1, 2):

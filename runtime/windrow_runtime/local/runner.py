@@ -49,7 +49,9 @@ class LocalRunner:
         isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
             in a variable around the function is not seen outside then. By default a program can watch calls through a
             closure; a test of its own has :class:`windrow_runtime.testing.StreamHarness`, which makes copies. What a
-            call leaves on ``self`` is gone at the next batch and key in any case, as on Spark.
+            call leaves on ``self`` is gone at the next batch and key in any case, as on Spark. A function whose code
+            may leave something there, or that has lists or dicts in its attributes, is called key by key, which is
+            slower.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from types import CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Final
 
 from windrow.plan.closures import closure_of
-from windrow_runtime.operators.class_facts import is_of_windrow
+from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow
 
 _LIBRARIES: Final = frozenset({"abc", "builtins", "collections.abc", "typing", "typing_extensions"})
 _ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
@@ -29,7 +29,7 @@ def may_leave_something(owner: object, owners: Sequence[object]) -> bool:
     No call can where every method only looks up attributes of ``self``, and neither stores to it nor hands it on, and
     where no attribute leads back to one of the owners. What is in an attribute may change all the same.
     """
-    if any(_leads_to(value, owners) for value in vars(owner).values()):
+    if any(_leads_to(value, owners) for value in attributes_of(owner).values()):
         return True
     return any(method is None or _is_open(method.__code__) for method in _methods(type(owner)))
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
-from windrow_runtime.operators.class_facts import is_of_windrow
+from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow, set_attributes, slots_of
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.sending.left_on_self import may_leave_something
@@ -147,32 +147,38 @@ class Renewal:
 
     def __init__(self, objects: Iterable[object]) -> None:
         owners = [each for each in objects if _has_attributes(each)]
-        held = [{name: value for name, value in vars(each).items() if _may_change(value, owners)} for each in owners]
+        first = [attributes_of(each) for each in owners]
+        changeable = [{name: value for name, value in each.items() if _may_change(value, owners)} for each in first]
         # Most functions leave nothing, and their batches need not be taken key by key.
-        kept = [values or may_leave_something(each, owners) for each, values in zip(owners, held, strict=True)]
-        changeable = list(compress(held, kept))
-        self._attributes = [vars(each) for each in compress(owners, kept)]
-        self._first = [dict(each) for each in self._attributes]
+        kept = [values or may_leave_something(each, owners) for each, values in zip(owners, changeable, strict=True)]
+        self._owners = list(compress(owners, kept))
+        self._first, changeable = list(compress(first, kept)), list(compress(changeable, kept))
         # All at once: attributes that share an object go on sharing it.
         self._parcel = Parcel(changeable, of_user=True, same=owners) if any(changeable) else None
 
     def __bool__(self) -> bool:
-        return bool(self._attributes)
+        return bool(self._owners)
 
     def renew(self) -> None:
         """Begins a batch, or a key that may be in another worker."""
-        for attributes, first in zip(self._attributes, self._first, strict=True):
-            attributes.clear()
-            attributes.update(first)
+        for owner, first in zip(self._owners, self._first, strict=True):
+            slots, own = slots_of(type(owner)), getattr(owner, "__dict__", {})
+            for name in attributes_of(owner).keys() - first.keys():
+                if name in own:
+                    del own[name]
+                else:
+                    slots[name].__delete__(owner)
+            set_attributes(owner, first)
         if self._parcel is not None:
-            for attributes, fresh in zip(self._attributes, self._parcel.unpack(), strict=True):
-                attributes.update(fresh)
+            for owner, fresh in zip(self._owners, self._parcel.unpack(), strict=True):
+                set_attributes(owner, fresh)
 
 
 def _has_attributes(value: object) -> bool:
     """Returns whether calls may leave something on an object; those of windrow's own classes leave nothing."""
     is_plain = isinstance(value, (types.FunctionType, type)) or is_of_windrow(type(value).__module__)
-    return not is_plain and isinstance(getattr(value, "__dict__", None), dict)
+    has_own = isinstance(getattr(value, "__dict__", None), dict)
+    return not is_plain and (has_own or bool(slots_of(type(value))))
 
 
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, types.BuiltinMethodType)
