@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windrow import Pipeline, from_collection
+from windrow import OutputTag, Pipeline, from_collection
 from windrow.functions import AggregateFunction, MapFunction, RuntimeContext
 from windrow.plan import MapNode
 from windrow.sinks import CollectSink
@@ -40,6 +40,7 @@ class Steady(AggregateFunction[int, dict[str, int], int]):
 
     def __init__(self, factor: int = 2) -> None:
         self.factor = factor
+        self.late = OutputTag("late", int)
         self.scaled = lambda value: value * factor
 
     def open(self, runtime_context: RuntimeContext) -> None:

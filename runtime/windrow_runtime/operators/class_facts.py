@@ -21,6 +21,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from windrow.plan.records import is_named_tuple_class
+from windrow.tags import OutputTag
 
 # Any in this module: annotations, classes and objects of every kind.
 T = TypeVar("T")
@@ -34,7 +35,7 @@ CONSTANT_TYPES: Final[set[type]] = {
     *PLAIN_CONSTANTS,
     *(time, timezone, ZoneInfo, Fraction, UUID, Pattern, range, slice, type),
     *(IPv4Address, IPv4Network, IPv6Address, IPv6Network, PosixPath, PurePosixPath, PureWindowsPath),
-    *(types.FunctionType, types.BuiltinFunctionType, types.EllipsisType, types.NotImplementedType),
+    *(types.FunctionType, types.BuiltinFunctionType, types.EllipsisType, types.NotImplementedType, OutputTag),
 }
 """Types whose values are all constant. :func:`is_constant_class` adds the classes that it finds."""
 
