@@ -31,7 +31,7 @@ def may_leave_something(owner: object, owners: Sequence[object]) -> bool:
     """
     if any(_leads_to(value, owners) for value in attributes_of(owner).values()):
         return True
-    return any(method is None or _is_open(method.__code__) for method in _methods(type(owner)))
+    return any(method is None or _stores_or_passes_on(method.__code__) for method in _methods(type(owner)))
 
 
 def _leads_to(value: object, owners: Sequence[object]) -> bool:
@@ -59,7 +59,7 @@ def _methods(kind: type) -> Iterator[FunctionType | None]:
 
 
 @lru_cache(maxsize=2_000)
-def _is_open(code: CodeType, name: str | None = None) -> bool:
+def _stores_or_passes_on(code: CodeType, name: str | None = None) -> bool:
     """Returns whether code may do more with ``self`` than look up attributes; its first argument, or a variable."""
     if name is None:
         if not code.co_argcount:
@@ -80,7 +80,7 @@ def _is_open(code: CodeType, name: str | None = None) -> bool:
         if name in others or (last == name and not (is_lookup and "LOAD" in instruction.opname)):
             return True
     nested = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return any(_is_open(each, name if name in each.co_freevars else "") for each in nested)
+    return any(_stores_or_passes_on(each, name if name in each.co_freevars else "") for each in nested)
 
 
 def _is_special(name: str) -> bool:
