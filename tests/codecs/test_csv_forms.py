@@ -82,6 +82,7 @@ def test_nan(tmp_path: Path) -> None:
         ("n", "1.5", {"integral_floats": True}),
         ("n", "1e99", {"integral_floats": True}),
         ("n", "1e999999999", {"integral_floats": True}),
+        ("n", "1E999999999999999999999", {"integral_floats": True}),
         *(("ratio", cell, GERMAN) for cell in ("1.5", "1,5,5", "1.23,4", "abc", ",", "x")),
         ("price", "1.5", GERMAN),
         ("n", "1.0", GERMAN),

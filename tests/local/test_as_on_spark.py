@@ -22,6 +22,8 @@ from windrow.functions import (
     OnTimerContext,
     ProcessContext,
     ProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
 )
@@ -432,6 +434,44 @@ def test_staggered_windows_of_a_users_class_keep_their_shift() -> None:
             harness.process_element(now)
         harness.set_processing_time(1_000)
         assert set(harness.take_values()) == {30}
+
+
+class MeanOfSeen(AggregateFunction[int, int, int]):
+    """Has a count that another function writes."""
+
+    seen = 0
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+class CountingOther(ProcessWindowFunction[int, tuple[int, int], int, GlobalWindow]):
+    """Counts on the aggregate function of its window."""
+
+    def __init__(self, other: MeanOfSeen) -> None:
+        self.other = other
+
+    def process(
+        self, key: int, context: ProcessWindowContext[GlobalWindow], elements: Iterable[int]
+    ) -> Iterator[tuple[int, int]]:
+        self.other.seen += 1
+        yield from ((element, self.other.seen) for element in elements)
+
+
+def test_what_one_function_leaves_on_another_is_gone() -> None:
+    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
+    function = MeanOfSeen()
+    windows = windows_of_all_time(three, PurgingTrigger.of(CountTrigger.of(1)))
+    assert run(windows.aggregate(function, CountingOther(function))) == [(1, 1), (2, 1), (3, 1)]
 
 
 class _RefusesComparison:

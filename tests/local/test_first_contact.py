@@ -159,3 +159,11 @@ def test_epoch_seconds_in_place_of_milliseconds() -> None:
     assert len(caught) == 1
     assert caught[0].filename == __file__
     LocalRunner().run(windowed(1000))
+
+
+@pytest.mark.parametrize("scale", [1_000_000, 1_000_000_000])
+def test_epoch_microseconds_and_nanoseconds_in_place_of_milliseconds(scale: int) -> None:
+    with pytest.warns(WindrowWarning, match="look like microseconds or nanoseconds") as caught:
+        LocalRunner().run(windowed(scale))
+    assert len(caught) == 1
+    assert "// 1000" in str(caught[0].message)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from windrow import DataStream, OutputTag, Pipeline, from_source
+from windrow import DataStream, OutputTag, Pipeline, from_collection, from_source
 from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import (
@@ -190,3 +190,16 @@ def test_a_source_of_sparks_is_refused_with_a_hint() -> None:
 def test_a_file_source_knows_its_type() -> None:
     source: FileSource[Reading] = JsonFileSource("anywhere", Reading)
     assert source.element_type is Reading
+
+
+def test_a_plan_of_hundreds_of_steps_and_sources_runs() -> None:
+    mapped = from_collection([1, 2])
+    for _ in range(400):
+        mapped = mapped.map(lambda number: number + 1)
+    united = from_collection([0])
+    for number in range(100):
+        united = united.union(from_collection([number]))
+    sinks = CollectSink[int](), CollectSink[int]()
+    result = LocalRunner().run(Pipeline("p", mapped.sink_to(sinks[0]), united.sink_to(sinks[1])))
+    assert result.collected(sinks[0]) == [401, 402]
+    assert len(result.collected(sinks[1])) == 101

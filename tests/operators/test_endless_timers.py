@@ -128,6 +128,81 @@ def test_a_chain_without_end_is_an_error_in_a_harness() -> None:
             harness.process_watermark(MAX_TIMESTAMP)
 
 
+class AtOnce(KeyedProcessFunction[str, Event, int]):
+    """Sets a timer again for its own time, or an earlier one."""
+
+    uses_processing_time = True
+
+    def __init__(self, back: int, *, by_clock: bool = False) -> None:
+        self.back = back
+        self.by_clock = by_clock
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> None:
+        self.register(context, MINUTE)
+
+    def on_timer(self, timestamp: int, context: KeyedProcessContext[str]) -> None:
+        self.register(context, timestamp - self.back)
+
+    def register(self, context: KeyedProcessContext[str], time: int) -> None:
+        if self.by_clock:
+            context.timer_service.register_processing_time_timer(time)
+        else:
+            context.timer_service.register_event_time_timer(time)
+
+
+class Again(Sloppy):
+    """Sets the timer that fires again."""
+
+    def on_event_time(self, time: int, window: Any, context: TriggerContext) -> TriggerResult:
+        context.register_event_time_timer(time)
+        return TriggerResult.CONTINUE
+
+
+@pytest.mark.parametrize("drain", [True, False])
+@pytest.mark.parametrize("back", [0, 1])
+def test_timers_that_follow_each_other_at_one_time_are_an_error(back: int, drain: bool) -> None:
+    pipeline = Pipeline("endless", keyed(0, 2 * MINUTE, 3 * MINUTE).process(AtOnce(back)).sink_to(CollectSink[Any]()))
+    with pytest.raises(UnsupportedOperationError, match="due at once, without end") as caught:
+        LocalRunner().run(pipeline, drain=drain)
+    assert "key 'a'" in str(caught.value)
+    assert "test_endless_timers.py:" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_timers_of_the_clock_that_follow_each_other_at_one_time_are_an_error(back: int) -> None:
+    source = PushSource(Event)
+    stream = from_source(source).key_by(lambda event: event.key).process(AtOnce(back, by_clock=True))
+    with StreamHarness(stream, source) as harness:
+        harness.set_processing_time(0)
+        harness.process_element(Event("a", 0, 0))
+        with pytest.raises(UnsupportedOperationError, match="due at once, without end"):
+            harness.set_processing_time(2 * MINUTE)
+
+
+def test_a_trigger_that_sets_its_timer_again_is_an_error() -> None:
+    source = PushSource(Event)
+    windows = (
+        from_source(source).key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
+    )
+    with StreamHarness(windows.trigger(Again()).apply(_count), source) as harness:
+        harness.process_element(Event("a", 0, 0), timestamp=0)
+        with pytest.raises(UnsupportedOperationError, match="due at once, without end"):
+            harness.process_watermark(2 * MINUTE)
+
+
+def test_many_keys_may_set_timers_for_the_time_that_fires() -> None:
+    class Once(AtOnce):
+        def on_timer(self, timestamp: int, context: KeyedProcessContext[str]) -> None:
+            if timestamp == MINUTE:
+                self.register(context, timestamp - 1)
+
+    source = PushSource(Event)
+    with StreamHarness(from_source(source).key_by(lambda event: event.key).process(Once(0)), source) as harness:
+        for number in range(LONGEST_CHAIN + 1):
+            harness.process_element(Event(str(number), 0, number), timestamp=0)
+        harness.process_watermark(2 * MINUTE)
+
+
 def test_a_continuous_trigger_fires_the_window_of_all_time_once_at_the_end() -> None:
     trigger = ContinuousEventTimeTrigger.of(timedelta(minutes=1))
     sink = CollectSink[int]()

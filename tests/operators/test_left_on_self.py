@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pytest
@@ -18,8 +20,6 @@ from windrow_runtime.operators.sending.left_on_self import may_leave_something
 from windrow_runtime.operators.topology import topology_of
 
 # Any in this module: the classes under test do what no type checker is asked about.
-
-REGISTRY: list[Any] = []
 
 
 def bump(owner: Any) -> None:
@@ -102,7 +102,7 @@ class Total:
 
 @pytest.mark.parametrize("owner", [Steady(), SteadyChild(), SteadyRecord()], ids=lambda owner: type(owner).__name__)
 def test_what_only_reads_itself_leaves_nothing(owner: object) -> None:
-    assert not may_leave_something(owner, [owner])
+    assert not may_leave_something(owner)
 
 
 def stores(self: Any, value: int) -> int:
@@ -199,19 +199,96 @@ def gives_itself_back(self: Any, value: int) -> Any:
 def test_what_may_store_on_itself_is_known(method: Callable[..., Any]) -> None:
     kind: type[Any] = type("Kind", (), {"method": method, "__module__": __name__})
     owner = kind()
-    assert may_leave_something(owner, [owner])
+    assert may_leave_something(owner)
     child: type[Any] = type("Child", (kind,), {})
-    assert may_leave_something(child(), [])
+    assert may_leave_something(child())
 
 
-def test_attributes_that_lead_back_are_known() -> None:
+class Tracker:
+    """Keeps the object that it writes to."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.lock = threading.Lock()
+
+    def note(self) -> None:
+        self.owner.count += 1
+
+
+def counting(owner: Any) -> Iterable[None]:
+    while True:
+        owner.count += 1
+        yield
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda owner: owner,
+        lambda owner: owner.__call__,
+        lambda owner: lambda: owner,
+        lambda owner: lambda: [owner],
+        lambda owner: (1, owner),
+        Tracker,
+        lambda owner: Tracker(owner).note,
+        lambda owner: lambda own=owner: bump(own),
+        lambda owner: partial(bump, owner),
+        counting,
+        weakref.ref,
+    ],
+    ids=[
+        "itself",
+        "method",
+        "closure",
+        "list",
+        "tuple",
+        "helper",
+        "method-of-helper",
+        "default",
+        "partial",
+        "generator",
+        "weak",
+    ],
+)
+def test_attributes_that_lead_back_are_known(make: Callable[[Any], Any]) -> None:
     owner = SteadyRecord()
-    vars(owner)["itself"] = owner
-    assert may_leave_something(owner, [owner])
-    vars(owner)["itself"] = owner.__call__
-    assert may_leave_something(owner, [owner])
-    vars(owner)["itself"] = lambda: owner
-    assert may_leave_something(owner, [owner])
+    assert not may_leave_something(owner)
+    vars(owner)["back"] = make(owner)
+    assert may_leave_something(owner)
+
+
+class Mapped(MutableMapping[int, int]):
+    """Has methods of the library that call its own."""
+
+    def __getitem__(self, key: int) -> int:
+        return key
+
+    def __setitem__(self, key: int, value: int) -> None:
+        bump(self)
+
+    def __delitem__(self, key: int) -> None:
+        """Has nothing to delete."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Global:
+    """Finds itself by its name."""
+
+    def method(self) -> None:
+        GLOBAL.count += 1
+
+
+GLOBAL: Any = Global()
+
+
+def test_methods_of_the_library_and_variables_lead_back() -> None:
+    assert may_leave_something(Mapped())
+    assert may_leave_something(GLOBAL)
 
 
 class Doubled(MapFunction[int, int]):

@@ -27,7 +27,7 @@ from windrow.functions import (
 from windrow.plan.emitting import gives_one_tuple
 from windrow.sinks import CollectSink
 from windrow.stream import DataStream
-from windrow.windows import TimeWindow, TumblingProcessingTimeWindows
+from windrow.windows import GlobalWindow, TimeWindow, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 
 WORDS = from_collection(["be", "not"])
@@ -211,3 +211,16 @@ def test_the_type_that_returns_states_is_that_of_the_records() -> None:
     stream = WORDS.flat_map(by_a_variable).returns(tuple[str, int])
     with pytest.raises(InvalidArgumentError, match="returned one value"):
         LocalRunner().run(built(stream))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_the_type_that_returns_states_is_that_of_a_window_too(fast: bool) -> None:
+    def counted(key: str, window: GlobalWindow, words: Sequence[str]) -> Any:
+        result = (key, len(words))
+        return result  # noqa: RET504  the plan sees no tuple in code that returns a variable
+
+    stream = BY_WORD.count_window(1).apply(counted).returns(tuple[str, int])
+    with pytest.raises(InvalidArgumentError, match=r"type that returns\(...\) declares") as caught:
+        LocalRunner(fast=fast).run(built(stream))
+    assert "tuple[str, int]" in str(caught.value)
+    assert "test_one_tuple.py:" in str(caught.value.where)

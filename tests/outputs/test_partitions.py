@@ -145,6 +145,16 @@ def test_names_of_folders_are_those_of_hive(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {"count": 1, "note": "x"}
 
 
+def test_a_text_that_names_the_folder_of_null_is_refused() -> None:
+    row = Row("__HIVE_DEFAULT_PARTITION__", 1, 7, True, datetime.date(26, 3, 1), Level.LOW, "x")
+    partitions = partitions_of(step_of(ParquetFileSink("out", partition_by=BY), [row]))
+    assert partitions is not None
+    with pytest.raises(SinkError, match="names the folder of null"):
+        partitions.split([row])
+    with pytest.raises(SinkError, match="names the folder of null"):
+        list(partitions.split_rows(encode_batch([row], partitions.kind)))
+
+
 class Keyed(TypedDict):
     kind: NotRequired[str]
     size: int

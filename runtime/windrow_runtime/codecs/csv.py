@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
-from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms
+from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms, decimal_of
 from windrow_runtime.codecs.json.any_json import checked_text, dump_of, json_reader, value_of_text
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
@@ -357,7 +357,8 @@ def _float_of(cell: str) -> object:
 def _number_of(cell: str) -> object:
     if INTEGER.fullmatch(cell):
         return int(cell)
-    return Decimal(cell) if len(cell) <= LONGEST_NUMBER and FLOAT.fullmatch(cell) else cell
+    value = decimal_of(cell) if len(cell) <= LONGEST_NUMBER and FLOAT.fullmatch(cell) else None
+    return cell if value is None else value
 
 
 _CONVERTERS: dict[Kind, Callable[[str], object]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
@@ -15,6 +15,14 @@ INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 LONGEST_NUMBER: Final = 64
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
+
+
+def decimal_of(number: str) -> Decimal | None:
+    """The value of a decimal number; None where its exponent is beyond those of decimals."""
+    try:
+        return Decimal(number)
+    except InvalidOperation:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,8 @@ class CsvForms:
         if INTEGER.fullmatch(number):
             return int(number)
         if self.integral_floats and len(number) <= LONGEST_NUMBER and FLOAT.fullmatch(number):
-            value = Decimal(number)
-            if value.adjusted() < 20 and value == value.to_integral_value():
+            value = decimal_of(number)
+            if value is not None and value.adjusted() < 20 and value == value.to_integral_value():
                 return int(value)
         return cell
 

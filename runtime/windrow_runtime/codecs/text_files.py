@@ -125,8 +125,8 @@ _OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
     ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_Inflated(file), _PIECE)),
     ".zst": _zstd,
 }
-# Hadoop has formats of its own for these, and Spark reads them as nothing where they are no such files.
-_REFUSED: Final = (".snappy", ".lz4", ".lzo")
+# Hadoop has formats of its own for the first three, and Spark reads them as nothing where they are no such files.
+_REFUSED: Final = (".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z", ".br")
 
 
 def is_compressed(name: str) -> bool:
@@ -201,7 +201,7 @@ def _too_long(what: str, unit: str) -> SourceError:
         f"a {what} of a file is too long",
         given=f"more than {LONGEST_LINE:,} {unit}",
         expected=f"a {what} of at most that many {unit}",
-        hint="for one array of JSON, or records of many lines: JsonFileSource(..., lines=False)"
+        hint="end each record with a line end; one array of JSON, or records of many lines: JsonFileSource(lines=False)"
         if what == "line"
         else "with lines=False a file holds one array of records, or records behind each other",
     )

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Protocol
 
-from windrow.errors import MissingTimestampError, WindrowError
+from windrow.errors import InvalidArgumentError, MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.panes import ChangeKind
 from windrow.plan import (
@@ -35,7 +35,7 @@ from windrow.plan import (
     UnionNode,
 )
 from windrow.plan.changing import carries_changes
-from windrow.plan.emitting import records_of
+from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import is_constant_type
@@ -176,6 +176,8 @@ class Fragment:
         if isinstance(node, FlatMapNode):
             stated = (reader.node.element_type for reader in readers if isinstance(reader.node, ReturnsNode))
             return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
+        if isinstance(node, ReturnsNode) and is_fixed_tuple(node.element_type):
+            return _Tuples(step, then)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
         return FusedStep(step, then)
 
@@ -189,6 +191,22 @@ class Fragment:
 class _Map(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._forward(self._apply(values), timestamps)
+
+
+class _Tuples(FusedStep):
+    """Refuses what is no tuple where ``returns`` says so: a function that returned one tuple has emitted its parts."""
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        for value in values:
+            if not isinstance(value, tuple):
+                raise InvalidArgumentError(
+                    "an element is not of the type that returns(...) declares",
+                    given=shortened(value),
+                    expected=f"a {self.step.node.element_type}",
+                    where=self.step.where,
+                    hint=TUPLE_HINT,
+                )
+        self._forward(values, timestamps)
 
 
 class _Changes:

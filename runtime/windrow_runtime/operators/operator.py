@@ -192,15 +192,30 @@ class KeyedOperator(ABC):
     def _firing(self, timers: TimerQueue, until: int, *, event_time: bool) -> Iterator[None]:
         is_last = event_time and self.current_watermark == MAX_TIMESTAMP
         chains = _Chains(timers) if is_last else None
+        repeats = _Repeats(timers)
         for fired in count(1):
             due = timers.pop_due(until)
             if due is None:
                 return
             self.on_timer(*due, event_time)
+            if repeats.grow(*due) > LONGEST_CHAIN:
+                raise self._repeated(*due)
             if chains is not None and chains.grow(*due) > LONGEST_CHAIN:
                 raise self._endless(*due)
             if fired % FIRINGS_AT_ONCE == 0:
                 yield
+
+    def _repeated(self, time: int, key: Hashable, namespace: Any) -> UnsupportedOperationError:
+        """The error for timers that follow each other while time stands still."""
+        step: Step | None = getattr(self, "step", None)  # a harness has no plan
+        call = call_description(key, window=NOTHING if namespace is None else namespace)
+        return UnsupportedOperationError(
+            "a timer sets another one that is due at once, without end",
+            given=f"{call}: {LONGEST_CHAIN} timers, one set by the other, the last of them for {time}",
+            expected=f"at most {LONGEST_CHAIN} timers that follow each other, none later than the one before",
+            where=None if step is None else step.where,
+            hint="set a timer for a later time than that of the one that fires",
+        )
 
     def _endless(self, time: int, key: Hashable, namespace: Any) -> UnsupportedOperationError:
         """The error for timers that follow each other when no time is left that could pass."""
@@ -219,6 +234,28 @@ class KeyedOperator(ABC):
             where=None if step is None else step.where,
             hint=f"{cure}; or leave the end of the stream open by run(pipeline, drain=False) or stop()",
         )
+
+
+class _Repeats:
+    """Measures how many timers, each set by the one before and none later than it, have led to a timer."""
+
+    __slots__ = ("_lengths", "_mark", "_timers")
+
+    def __init__(self, timers: TimerQueue) -> None:
+        self._timers = timers
+        self._lengths: dict[tuple[Hashable, Any, int], int] = {}
+        self._mark = timers.mark()
+
+    def grow(self, time: int, key: Hashable, namespace: Any) -> int:
+        """Note the timers that the callback of a timer has set; returns how many timers have led to these."""
+        length = self._lengths.pop((key, namespace, time), 0) + 1 if self._lengths else 1
+        longest = 0
+        if self._timers.mark() != self._mark:
+            for timer in self._timers.since(self._mark):
+                if timer[2] <= time:
+                    self._lengths[timer] = longest = length
+            self._mark = self._timers.mark()
+        return longest
 
 
 class _Chains:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from windrow.errors import InvalidArgumentError
@@ -65,6 +65,7 @@ class Topology:
         self.sinks = tuple(step for step in steps if isinstance(step.node, SinkNode))
         self.timestamps = tuple(step for step in steps if isinstance(step.node, TimestampsNode))
         self._readers: defaultdict[str, list[Step]] = defaultdict(list)
+        self._takers: dict[frozenset[str], set[str]] = {}  # the steps that need objects, by those that columns feed
         for step in steps:
             for source in step.inputs:
                 self._readers[source].append(step)
@@ -116,27 +117,46 @@ class Topology:
         main = [Port(step.id)] if self.readers(step) else []
         return main + [Port(step.id, tag) for tag in sorted({name for _, name in self._side_outputs(step)})]
 
-    def needs_objects(self, step: Step, fed_by_columns: Container[str]) -> bool:
+    def needs_objects(self, step: Step, fed_by_columns: frozenset[str]) -> bool:
         """Returns whether a step, or one behind it, takes objects: a sink or a keyed step that columns do not feed."""
-        if is_keyed(step.node) or isinstance(step.node, SinkNode):
-            return step.id not in fed_by_columns
-        readers = [*self.readers(step), *chain.from_iterable(self.taps(step).values())]
-        return any(self.needs_objects(reader, fed_by_columns) for reader in readers)
+        if fed_by_columns not in self._takers:
+            takers: set[str] = set()
+            for each in reversed(self.steps):
+                readers = [*self.readers(each), *chain.from_iterable(self.taps(each).values())]
+                is_end = is_keyed(each.node) or isinstance(each.node, SinkNode)
+                if each.id not in fed_by_columns if is_end else any(reader.id in takers for reader in readers):
+                    takers.add(each.id)
+            self._takers[fed_by_columns] = takers
+        return step.id in self._takers[fed_by_columns]
 
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
 
         A keyed step hands on the watermark that reaches it. A source without timestamps has none.
         """
-        found: dict[str, None] = {}
-        for upstream in map(self.step, step.inputs):
-            stampers = (upstream.id,) if isinstance(upstream.node, TimestampsNode) else self.stampers(upstream)
-            found.update(dict.fromkeys(stampers))
-        return tuple(found)
+
+        def inputs(upstream: Step) -> Iterable[Step]:
+            is_last = upstream is not step and isinstance(upstream.node, TimestampsNode)
+            return () if is_last else map(self.step, upstream.inputs)
+
+        reached = islice(_reached(step, inputs), 1, None)
+        return tuple(each.id for each in reached if isinstance(each.node, TimestampsNode))
 
     def keyed_before(self, step: Step) -> bool:
         """Returns whether a step's elements come from a keyed step."""
-        return any(is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs)
+        reached = islice(_reached(step, lambda each: map(self.step, each.inputs)), 1, None)
+        return any(is_keyed(each.node) for each in reached)
+
+
+def _reached(step: Step, following: Callable[[Step], Iterable[Step]]) -> Iterator[Step]:
+    """Yields a step and all that are reached from it, each once, depth first: plans may have thousands of steps."""
+    waiting, seen = [step], set[str]()
+    while waiting:
+        each = waiting.pop()
+        if each.id not in seen:
+            seen.add(each.id)
+            yield each
+            waiting += reversed([*following(each)])
 
 
 def is_keyed(node: Node) -> bool:

@@ -18,6 +18,9 @@ _FIRST_SECOND: Final = 631_152_000
 _LAST_SECOND: Final = 4_102_444_800
 """The years from 1990 to 2100 in epoch seconds; as milliseconds these are days in January and February of 1970."""
 
+_FIRST_MICROSECOND: Final = _FIRST_SECOND * 1_000_000
+"""The year 1990 in epoch microseconds; as milliseconds it is beyond the year 20,000."""
+
 
 class TimestampObserver(Protocol):
     """Observes the elements of a timestamp-assigning step."""
@@ -194,32 +197,40 @@ def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTA
     return min((watermark for watermark in active if watermark >= last), default=last)
 
 
+_IN_SECONDS: Final = ("seconds", "in early 1970", "* 1000")
+_IN_MICROSECONDS: Final = ("microseconds or nanoseconds", "far in the future", "// 1000")
+
+
 class TimestampScale:
-    """Looks at the watermarks of a run, and warns once of each step whose timestamps look like epoch seconds."""
+    """Looks at the watermarks of a run, and warns once of each step whose timestamps are in another unit."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._warned: set[str] = set()
 
     def check(self, watermarks: Mapping[str, int | None]) -> None:
-        """Warn of the timestamp-assigning steps in front of keyed steps whose watermark is in January or February 1970.
+        """Warn of the timestamp-assigning steps in front of keyed steps whose watermark is no time of milliseconds.
 
         Args:
             watermarks: The watermark of each keyed step by its id, in milliseconds; None: it has none.
         """
         for keyed in self._topology.keyed:
             watermark = watermarks.get(keyed.id)
-            if watermark is None or not _FIRST_SECOND <= watermark <= _LAST_SECOND:
+            if watermark is None:
+                continue
+            are_seconds = _FIRST_SECOND <= watermark <= _LAST_SECOND
+            if not are_seconds and not _FIRST_MICROSECOND <= watermark < MAX_TIMESTAMP:
                 continue
             for identifier in self._topology.stampers(keyed):
                 if identifier in self._warned:
                     continue
                 self._warned.add(identifier)
                 step = self._topology.step(identifier)
+                unit, when, cure = _IN_SECONDS if are_seconds else _IN_MICROSECONDS
                 warn(
-                    "timestamps look like seconds since 1970, and are taken for milliseconds",
-                    given=f"a watermark of {watermark}, which is in early 1970",
+                    f"timestamps look like {unit} since 1970, and are taken for milliseconds",
+                    given=f"a watermark of {watermark}, which is {when}",
                     where=step.where,
-                    hint="timestamp=lambda element: element.at * 1000, or a datetime",
+                    hint=f"timestamp=lambda element: element.at {cure}, or a datetime",
                     location=step.node.location,
                 )

@@ -44,8 +44,15 @@ def text_of(value: object) -> str | None:
 
 
 def segment(column: str, value: object) -> str:
-    """The name of the folder of a value."""
+    """The name of the folder of a value; a ``SinkError`` for a text that names the folder of null."""
     text = text_of(value)
+    if text == NO_VALUE:
+        raise SinkError(
+            "the value of a field names the folder of null and of empty texts",
+            given=f"{column}: {short_repr(value)}",
+            expected="another text",
+            hint="partition by another field, or filter such elements in front",
+        )
     return f"{escaped(column)}={NO_VALUE if text is None else escaped(text)}"
 
 

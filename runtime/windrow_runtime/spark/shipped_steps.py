@@ -98,7 +98,7 @@ class ShippedSteps:
     def columns_needed(self, source: Step) -> frozenset[str] | None:
         """Returns the columns of a source that are needed; None: all, or its elements become objects."""
         sinks = self.sinks_of(source.id)
-        fed = {*self._by_columns, *(target.step_id for target in sinks)}
+        fed = frozenset({*self._by_columns, *(target.step_id for target in sinks)})
         if any(self._whole.needs_objects(reader, fed) for reader in self._whole.entries(Port(source.id))):
             return None
         found = [target.form.columns_needed(target.route) for target in self.targets(source)]
@@ -156,7 +156,7 @@ class ShippedSteps:
             if isinstance(reader.node, ReturnsNode) or is_log:
                 readers += self._whole.readers(reader)
                 continue
-            if not self.topology.needs_objects(reader, self._by_columns):
+            if not self.topology.needs_objects(reader, frozenset(self._by_columns)):
                 continue
             if isinstance(reader.node, SinkNode) and takes_columns(reader):
                 found.append(self._sink_target(reader, record_type(reader.node.element_type)))

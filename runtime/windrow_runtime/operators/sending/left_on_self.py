@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from enum import Enum
 from functools import lru_cache
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from logging import Logger
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Final
 
 from windrow.plan.closures import closure_of
-from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow
+from windrow_runtime.operators.class_facts import CONSTANT_TYPES, attributes_of, is_constant_type, is_of_windrow
 
-_LIBRARIES: Final = frozenset({"abc", "builtins", "collections.abc", "typing", "typing_extensions"})
+_LIBRARIES: Final = frozenset({"abc", "builtins", "typing", "typing_extensions"})
 _ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
 """The methods that are called once; what they leave is there for every batch and key."""
 
 _BY_PYTHON: Final = frozenset({"__call__", "__getattr__", "__getattribute__"})
 """The special methods that are called though the code of no other method mentions the object itself."""
 
+_BACK_DOORS: Final = frozenset({"locals", "eval", "exec", "_getframe", "currentframe", "__self__"})
+"""The names by which code gets at the objects of other calls."""
+
 _WITHOUT_SELF: Final = (staticmethod, classmethod, MemberDescriptorType)
 _LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 _OF_CLOSURES: Final = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "COPY_FREE_VARS"})
 
 
-def may_leave_something(owner: object, owners: Sequence[object]) -> bool:
+def may_leave_something(owner: object) -> bool:
     """Returns whether a call of a method may set or delete an attribute of the object, as far as code tells.
 
     No call can where every method only looks up attributes of ``self``, and neither stores to it nor hands it on, and
-    where no attribute leads back to one of the owners. What is in an attribute may change all the same.
+    where what the attributes hold cannot lead back to the object.
     """
-    if any(_leads_to(value, owners) for value in attributes_of(owner).values()):
+    if not all(map(_holds_nothing, attributes_of(owner).values())):
         return True
-    return any(method is None or _stores_or_passes_on(method.__code__) for method in _methods(type(owner)))
+    return any(method is None or _may_store(method, owner) for method in _methods(type(owner)))
 
 
-def _leads_to(value: object, owners: Sequence[object]) -> bool:
-    if isinstance(value, MethodType):
-        value = value.__self__
-    elif isinstance(value, FunctionType):
-        contents = closure_of(value).values()
-        return any(isinstance(each, FunctionType) or _leads_to(each, owners) for each in contents)
-    return any(value is owner for owner in owners)
+def _holds_nothing(value: object) -> bool:
+    """Returns whether a value certainly leads to no object of the user's that has attributes of its own."""
+    if isinstance(value, (tuple, frozenset)) and type(value) in (tuple, frozenset):
+        return all(map(_holds_nothing, value))
+    if isinstance(value, FunctionType):
+        around = (*closure_of(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        return all(not isinstance(each, FunctionType) and _holds_nothing(each) for each in around)
+    if isinstance(value, (Enum, Logger)) or is_of_windrow(type(value).__module__):
+        return True
+    return type(value) in CONSTANT_TYPES or is_constant_type(type(value))
+
+
+def _may_store(method: FunctionType, owner: object) -> bool:
+    variables = [*closure_of(method).values(), *(method.__globals__.get(name) for name in method.__code__.co_names)]
+    return any(variable is owner for variable in variables) or _stores_or_passes_on(method.__code__)
 
 
 def _methods(kind: type) -> Iterator[FunctionType | None]:
@@ -49,12 +62,12 @@ def _methods(kind: type) -> Iterator[FunctionType | None]:
         if each.__module__ in _LIBRARIES or is_of_windrow(each.__module__):
             continue
         for name, value in vars(each).items():
-            method = value.fget if isinstance(value, property) else value
+            method = value.fget if type(value) is property else value
             if name in _ONCE or (_is_special(name) and name not in _BY_PYTHON):
                 continue
             if isinstance(method, FunctionType):
                 yield method
-            elif hasattr(method, "__get__") and not isinstance(method, _WITHOUT_SELF):
+            elif method is not value or (hasattr(method, "__get__") and not isinstance(method, _WITHOUT_SELF)):
                 yield None
 
 
@@ -65,6 +78,8 @@ def _stores_or_passes_on(code: CodeType, name: str | None = None) -> bool:
         if not code.co_argcount:
             return True
         name = code.co_varnames[0]
+    if not _BACK_DOORS.isdisjoint(code.co_names):
+        return True
     instructions = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "NOP")]
     for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
         is_lookup = following.opname in _LOOKUPS

@@ -11,7 +11,6 @@ import pickle
 import sys
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow, set_attributes, slots_of
@@ -150,9 +149,9 @@ class Renewal:
         first = [attributes_of(each) for each in owners]
         changeable = [{name: value for name, value in each.items() if _may_change(value, owners)} for each in first]
         # Most functions leave nothing, and their batches need not be taken key by key.
-        kept = [values or may_leave_something(each, owners) for each, values in zip(owners, changeable, strict=True)]
-        self._owners = list(compress(owners, kept))
-        self._first, changeable = list(compress(first, kept)), list(compress(changeable, kept))
+        if not any(changeable) and not any(map(may_leave_something, owners)):
+            owners, first = [], []
+        self._owners, self._first = owners, first
         # All at once: attributes that share an object go on sharing it.
         self._parcel = Parcel(changeable, of_user=True, same=owners) if any(changeable) else None
 
