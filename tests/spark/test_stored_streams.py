@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -294,6 +295,67 @@ def test_code_is_told_apart_by_its_names_and_texts(parts: dict[str, str], is_sam
     before, now = key_of(), key_of(**parts)
     assert not before.recognised
     assert before.is_that_of(now) == is_same
+
+
+def compiled(body: str, **variables: Any) -> Any:
+    """A function, or an object that is called, with its own module."""
+    space: dict[str, Any] = {"__name__": "program", "KeySelector": KeySelector, **variables}
+    exec(f"class Selector(KeySelector):\n    def get_key(self, value):\n        return {body}\n", space)
+    return space["Selector"]()
+
+
+class Several:
+    """Takes a key of several fields."""
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+
+    def __call__(self, click: Click) -> str:
+        return "/".join(str(getattr(click, name)) for name in self.fields)
+
+    def of_first(self, click: Click) -> str:
+        return f"{getattr(click, self.fields[0])}"
+
+    def of_last(self, click: Click) -> str:
+        return f"{getattr(click, self.fields[-1])}"
+
+
+def by_keyword(name: str) -> Any:
+    def key(click: Click, *, field: str = name) -> str:
+        return f"{getattr(click, field)}"
+
+    return key
+
+
+OTHER_CODE: dict[str, tuple[Any, Any]] = {
+    "a place": (lambda c: f"{c[0]}", lambda c: f"{c[1]}"),
+    "a number": (lambda c: str(len(c.user) % 16), lambda c: str(len(c.user) % 32)),
+    "an operator": (lambda c: str(len(c.user) + 2), lambda c: str(len(c.user) - 2)),
+    "the order": (lambda c: f"{c.user}|{c.page}".strip(), lambda c: f"{c.page}|{c.user}".strip()),
+    "the body of a class": (compiled("str(value.user)"), compiled("str(value.page)")),
+    "a variable of the module": (
+        compiled("str(getattr(value, FIELD))", FIELD="user"),
+        compiled("str(getattr(value, FIELD))", FIELD="page"),
+    ),
+    "a keyword's default": (by_keyword("user"), by_keyword("page")),
+    "an attribute with several": (Several("user"), Several("page")),
+    "the object of a method": (Several("user").of_first, Several("page").of_first),
+    "the method of an object": (Several("user").of_first, Several("user").of_last),
+    "a bound tuple": (partial(lambda n, c: f"{c, n}", ("user",)), partial(lambda n, c: f"{c, n}", ("page",))),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CODE)
+def test_functions_that_are_not_recognised_are_told_apart_by_what_they_do(case: str) -> None:
+    before, now = map(mark_of, OTHER_CODE[case])
+    assert not before.is_that_of(now)
+    assert before.is_that_of(mark_of(OTHER_CODE[case][0]))
+
+
+def test_code_is_compared_within_one_version_of_python() -> None:
+    mark, other = map(mark_of, OTHER_CODE["a number"])
+    assert mark.code is not None
+    assert mark.is_that_of(Mark(mark.text, mark.names, code=f"3.0:{other.code}"))
 
 
 def test_what_another_python_recognises_is_compared_by_names() -> None:

@@ -1,16 +1,19 @@
 """Marks functions, so that a later run can tell whether a function of a plan still computes the same.
 
 A function that windrow recognises is marked by its expression. That is the same whatever its variables are called,
-however its code is laid out, and in each version of Python. Any other is marked by the names and texts in its code.
+however its code is laid out, and in each version of Python. Any other is marked by what its code looks up and computes,
+in order, which each version of Python does in a way of its own; so another version compares the names and texts alone.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from windrow.expressions.tracing import Opaque, recognise
@@ -18,6 +21,7 @@ from windrow.expressions.tree import Binary, Element, Expression, Field, Item, U
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of
+from windrow_runtime.operators.class_facts import attributes_of, is_library, is_of_windrow
 
 # Any in this module: functions of elements of every type.
 
@@ -33,16 +37,20 @@ class Mark:
         text: How it is shown, where that holds no values of variables; else a digest, behind a ``#``.
         names: A digest of the names and texts in the code of a function; None: it is no function.
         recognised: Whether the text is that of an expression.
+        code: The version of Python, and a digest of what the code of any other function does in it.
     """
 
     text: str
     names: str | None = None
     recognised: bool = False
+    code: str | None = None
 
     def is_that_of(self, other: Mark) -> bool:
         """Returns whether two marks are those of one part."""
         if self.names is None or other.names is None or (self.recognised and other.recognised):
             return self.text == other.text
+        if self.code is not None and other.code is not None and _version(self.code) == _version(other.code):
+            return self.code == other.code
         return self.names == other.names  # another Python may recognise what this one does not
 
     def __str__(self) -> str:
@@ -52,10 +60,12 @@ class Mark:
 def mark_of(function: Callable[..., Any]) -> Mark:
     """Makes the mark of a function of an element."""
     plain = unwrapped(function)
-    names = digest(*sorted(set(_names(plain, set()))))
+    names = digest(*sorted(set(_Walk(_names_in).of_function(plain))))
     found = recognise(plain)
     if isinstance(found, Opaque):
-        return Mark(function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__, names)
+        code = f"{sys.version_info.major}.{sys.version_info.minor}:{digest(*_Walk(_steps_of).of_function(plain))}"
+        text = function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__
+        return Mark(text, names, code=code)
     text = str(found)
     is_whole = _has_no_values(found) and "..." not in text  # long texts are shortened
     return Mark(text if is_whole else f"#{found.stored_digest()}", names, recognised=True)
@@ -76,37 +86,64 @@ def _is_place(part: Expression) -> bool:
     return isinstance(part, Item) and isinstance(part.key, int)
 
 
-def _names(function: Any, seen: set[int]) -> Iterator[str]:
-    """Yields the names and texts in the code of a function, and of those of its module that it uses."""
-    if isinstance(function, functools.partial):
-        yield from _names(function.func, seen)
-        for value in (*function.args, *function.keywords.values()):
-            yield from _names_of_value(value, seen)
-    elif not isinstance(function, FunctionType):
-        kind = function if isinstance(function, type) else type(function)
-        # Of a function that is an object the class says what it does, and its attributes; a built-in one has a name.
-        yield getattr(function, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
-        for name, value in () if isinstance(function, type) else getattr(function, "__dict__", {}).items():
-            if isinstance(value, _SCALARS):
-                yield f"{name}={value!r}"
-    elif id(function) not in seen:
-        seen.add(id(function))
-        yield from _names_in(function.__code__, function.__doc__)
-        for name in function.__code__.co_names:
-            helper = function.__globals__.get(name)
-            if isinstance(helper, FunctionType) and helper.__module__ == function.__module__:
-                yield from _names(helper, seen)
-        for value in (*closure_of(function).values(), *(function.__defaults__ or ())):
-            yield from _names_of_value(value, seen)
+def _version(code: str) -> str:
+    return code.partition(":")[0]
 
 
-def _names_of_value(value: object, seen: set[int]) -> Iterator[str]:
-    if isinstance(value, FunctionType):
-        yield from _names(value, seen)
-    elif isinstance(value, _SCALARS):
-        yield repr(value)
-    else:
-        yield type(value).__qualname__
+class _Walk:
+    """Walks through a function, and through the functions, objects and values that it uses."""
+
+    def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]]) -> None:
+        self._texts_in = texts_in
+        self._seen: set[int] = set()
+
+    def of_function(self, function: Any) -> Iterator[str]:
+        """Yields the texts of a function, and of those of its module that it uses."""
+        if isinstance(function, functools.partial):
+            yield from self.of_function(function.func)
+            yield from self._of_values((*function.args, *function.keywords.values()))
+        elif isinstance(function, MethodType):
+            yield from self.of_function(function.__func__)
+            yield from self._of_object(function.__self__)
+        elif not isinstance(function, FunctionType):
+            yield from self._of_object(function)
+        elif id(function) not in self._seen:
+            self._seen.add(id(function))
+            yield from self._texts_in(function.__code__, function.__doc__)
+            for name in function.__code__.co_names:
+                variable = function.__globals__.get(name)
+                is_helper = isinstance(variable, FunctionType) and variable.__module__ == function.__module__
+                if is_helper or isinstance(variable, (*_SCALARS, tuple)):
+                    yield from self._of_values((variable,) if name in function.__globals__ else ())
+            around = (*closure_of(function).values(), *(function.__defaults__ or ()))
+            yield from self._of_values((*around, *(function.__kwdefaults__ or {}).values()))
+
+    def _of_object(self, value: Any) -> Iterator[str]:
+        """Yields the texts of an object: its class says what it does, and its attributes; a built-in one has a name."""
+        kind = value if isinstance(value, type) else type(value)
+        yield getattr(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
+        if id(value) in self._seen or isinstance(value, type) or is_library(kind.__module__):
+            return
+        self._seen.add(id(value))
+        for name, each in sorted(attributes_of(value).items()):
+            yield name
+            yield from self._of_values((each,))
+        for owner in kind.__mro__:
+            methods = () if is_library(owner.__module__) or is_of_windrow(owner.__module__) else vars(owner).values()
+            for method in methods:
+                if isinstance(method, FunctionType) and (method.__name__ == "__call__" or method.__name__[:2] != "__"):
+                    yield from self.of_function(method)
+
+    def _of_values(self, values: Iterable[object]) -> Iterator[str]:
+        for value in values:
+            if isinstance(value, (FunctionType, functools.partial, MethodType)):
+                yield from self.of_function(value)
+            elif isinstance(value, _SCALARS):
+                yield repr(value)
+            elif isinstance(value, (tuple, list)):
+                yield from self._of_values(value)
+            else:
+                yield from self._of_object(value)
 
 
 def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
@@ -117,3 +154,14 @@ def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
             yield from _names_in(constant)
         elif isinstance(constant, (str, bytes)) and constant != doc and "<locals>" not in str(constant):
             yield repr(constant)
+
+
+def _steps_of(code: CodeType, _: str | None = None) -> Iterator[str]:
+    """Yields what code looks up, takes for granted, compares and computes, in order, whatever its variables are."""
+    for step in dis.get_instructions(code):
+        if isinstance(step.argval, CodeType):
+            yield from _steps_of(step.argval)
+        elif step.opcode in dis.hasconst:
+            yield repr(sorted(step.argval, key=repr) if isinstance(step.argval, frozenset) else step.argval)
+        elif step.opcode in dis.hasname or step.opcode in dis.hascompare or step.opname == "BINARY_OP":
+            yield step.argrepr
