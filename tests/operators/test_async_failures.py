@@ -96,8 +96,8 @@ def test_a_client_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("as_task", [False, True])
-def test_what_ends_programs_ends_the_run(kind: type[BaseException], as_task: bool) -> None:
+@pytest.mark.parametrize("where", ["coroutine", "task", "group"])
+def test_what_ends_programs_ends_the_run(kind: type[BaseException], where: str) -> None:
     cleaned: list[str] = []
 
     async def ending(value: int) -> int:
@@ -106,7 +106,10 @@ def test_what_ends_programs_ends_the_run(kind: type[BaseException], as_task: boo
 
         if value == 2:
             await asyncio.sleep(0.01)
-            if as_task:
+            if where == "group":
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(end())
+            elif where == "task":
                 await asyncio.ensure_future(end())
             await end()
         try:
@@ -119,6 +122,28 @@ def test_what_ends_programs_ends_the_run(kind: type[BaseException], as_task: boo
     with pytest.raises(expected):
         run(ending)
     assert cleaned == ["done"]
+    assert threads() == []
+
+
+def test_what_ends_programs_ends_the_run_though_many_tasks_raise_it() -> None:
+    cleaned: list[int] = []
+
+    async def end() -> None:
+        raise KeyboardInterrupt
+
+    async def ending(value: int) -> int:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(end())
+        finally:
+            cleaned.append(value)
+        return value
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(ending, values=tuple(range(8)), capacity=8)
+    assert time.monotonic() - begun < 3
+    assert sorted(cleaned) == list(range(8))
     assert threads() == []
 
 

@@ -433,6 +433,7 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._fatal: BaseException | None = None
+        self._is_closing = False
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Runs a coroutine to its end, and gives its result.
@@ -475,7 +476,7 @@ class _Loop:
 
     def _started(self) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+            self._loop, self._fatal, self._is_closing = asyncio.new_event_loop(), None, False
             self._begin_thread(self._loop)
         assert self._thread is not None, "the loop has one"
         return self._loop, self._thread
@@ -486,10 +487,15 @@ class _Loop:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        except BaseException as error:  # of a task that a user's coroutine has begun; whoever waits raises it
-            self._fatal = error
+        while True:
+            try:
+                loop.run_forever()
+                return
+            except BaseException as error:  # of a task that a user's coroutine has begun; whoever waits raises it
+                self._fatal = self._fatal or error
+                # A group of tasks raises it once more, and meanwhile other coroutines may clean up.
+                if not self._is_closing:
+                    return
 
     def close(self) -> None:
         """Cancels what is still under way, lets it clean up, and ends the thread."""
@@ -497,6 +503,7 @@ class _Loop:
         if loop is None or thread is None:
             return
         self._loop = self._thread = None
+        self._is_closing = True
         if not thread.is_alive():
             # Coroutines may clean up also where one of them has ended the loop.
             self._begin_thread(loop)
