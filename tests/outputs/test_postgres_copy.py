@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from uuid import UUID
 import msgspec
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.outputs.outputs import output_of
 from tests.outputs.postgres import PASSWORD
@@ -20,7 +23,7 @@ from tests.outputs.test_database import KEY, REPORTS, Database, Report, Total, p
 from windrow.errors import SinkError
 from windrow.panes import ChangeKind
 from windrow_runtime.operators.changes import Changed
-from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS
+from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, _column
 
 __all__ = ["postgresql"]  # a fixture
 
@@ -77,6 +80,13 @@ class Note(NamedTuple):
 
 
 TEXTS = ["\t", "\n", "\r\n", "\\", "\\N", "\\.", "", "NULL", '"', "é\u2028", "a\\tb", None]
+
+
+@given(st.lists(st.floats() | st.sampled_from([0.1, -0.0, 1e300, 5e-324]), min_size=1))
+def test_numbers_of_a_column_keep_their_values(numbers: list[float]) -> None:
+    assert list(map(repr, map(float, _column(numbers)))) == list(map(repr, numbers))
+    whole = [int(number) % 2**64 - 2**63 for number in numbers if math.isfinite(number)]
+    assert list(map(int, _column(whole))) == whole
 
 
 def test_texts_that_mean_something_to_copy(postgresql: Database) -> None:

@@ -85,6 +85,8 @@ def _column(cells: Sequence[Any]) -> list[str]:
         (kind,) = kinds
         if kind is str:
             return _escaped(cells)
+        if kind in (int, float):
+            return _number_texts(cells, _FORMS[kind])
         return list(map(_FORMS.get(kind, _cell), cells))
     return [_NULL if cell is None else _cell(cell) for cell in cells]
 
@@ -99,6 +101,17 @@ def _escaped(texts: Sequence[str]) -> list[str]:
     if not any(mark in whole for mark in "\\\t\n\r"):
         return list(texts)
     return [text.translate(_ESCAPES) for text in texts]
+
+
+def _number_texts(cells: Sequence[Any], form: Callable[[Any], str]) -> list[str]:
+    """Numbers as they stand in a column; msgspec, where it is installed, makes several times as many a second."""
+    try:
+        from msgspec.json import encode
+    except ImportError:
+        return list(map(form, cells))
+    texts = encode(cells).decode()
+    # JSON has no text for NaN and infinity.
+    return list(map(form, cells)) if "null" in texts else texts[1:-1].split(",")
 
 
 def _cell(cell: Any) -> str:
