@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -63,6 +64,10 @@ COLUMNS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     "bytes of one size": (bytes, pa.array([b"ab"], pa.binary(2)), [b"ab"], 0),
     "uint64": (int, pa.array([1, 2**63], pa.uint64()), [1], 1),
     "decimals without scale as ints": (int, pa.array([Decimal(7), Decimal(10**19)], pa.decimal128(20, 0)), [7], 1),
+    "decimals with a scale as ints": (int, pa.array([Decimal("7.00"), Decimal("7.5")], pa.decimal128(20, 2)), [7], 1),
+    "floats as ints": (int | None, pa.array([1.0, None, 1.5, math.nan, 1e300], pa.float64()), [1, None], 3),
+    "short floats as ints": (int, pa.array([3.0], pa.float32()), [3], 0),
+    "floats without a fraction as ints": (int | None, pa.array([1.0, None, -2.0], pa.float64()), [1, None, -2], 0),
     "int64 as floats": (float, pa.array([1, 2**53 + 1, 2**60], pa.int64()), [1.0, float(2**60)], 1),
     "uint64 as floats": (float, pa.array([2**63, 2**64 - 1], pa.uint64()), [float(2**63)], 1),
     "decimal32": (Decimal, pa.array([Decimal("1.5")], pa.decimal32(5, 2)), [Decimal("1.5")], 0),

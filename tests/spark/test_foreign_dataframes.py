@@ -98,6 +98,18 @@ def test_no_warning_where_all_columns_are_taken(spark: SparkSession) -> None:
     assert found == [[Note(weight=5)]]
 
 
+def test_floats_without_a_fraction_are_ints(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT * FROM VALUES (5D), (5.5D), (6D) AS t(weight)")
+    pq.write_table(pa.table({"weight": [7.0, None, 8.5]}), tmp_path / "a.parquet")
+    found = _collected(
+        SparkRunner(spark),
+        True,
+        from_dataframe(frame, Note, on_malformed="drop"),
+        from_source(ParquetFileSource(tmp_path, Note, on_malformed="drop")),
+    )
+    assert found == [[Note(weight=5), Note(weight=6)], [Note(weight=7)]]
+
+
 def _collected(runner: SparkRunner, batch: bool, *streams: DataStream[object]) -> list[list[object]]:
     sinks = [CollectSink[object]() for _ in streams]
     pipeline = Pipeline("others", *(stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)))

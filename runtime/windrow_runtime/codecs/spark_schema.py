@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SCALARS: Final = {
     Kind.NONE: ("VOID", ""),
     Kind.BOOL: ("BOOLEAN", "boolean"),
-    Kind.INT: ("BIGINT", "byte short integer long"),
+    Kind.INT: ("BIGINT", "byte short integer long float double"),
     Kind.FLOAT: ("DOUBLE", "byte short integer long float double"),
     Kind.STR: ("STRING", "string char varchar"),
     Kind.UUID: ("STRING", "string char varchar binary"),
@@ -93,6 +93,7 @@ def as_stored(there: Any, wanted: Any) -> Any:
         )
         return wanted if widens else there
     narrow = isinstance(there, types.LongType) and isinstance(wanted, types.DoubleType)
+    narrow |= isinstance(there, (types.FloatType, types.DoubleType)) and isinstance(wanted, types.LongType)
     is_bytes = isinstance(there, types.BinaryType) and isinstance(wanted, types.StringType)
     return there if narrow or is_bytes else wanted
 
@@ -145,6 +146,8 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
     if isinstance(given, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    if isinstance(given, types.DecimalType) and given.scale <= 0 and value.scalar_kind in (Kind.INT, Kind.FLOAT):
-        return []  # unsigned numbers of 64 bits in Parquet, for Spark
+    if isinstance(given, types.DecimalType) and (
+        value.scalar_kind is Kind.INT or (value.scalar_kind is Kind.FLOAT and given.scale <= 0)
+    ):
+        return []  # such as unsigned numbers of 64 bits in Parquet, for Spark
     return [] if given.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong

@@ -168,7 +168,7 @@ def _is_whole(given: pa.DataType) -> bool:
 # malformed. A time span may be a number of microseconds, as Spark writes it to Parquet.
 _READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
     Kind.BOOL: (types.is_boolean,),
-    Kind.INT: (_is_whole,),
+    Kind.INT: (types.is_integer, types.is_decimal, types.is_float32, types.is_float64),
     Kind.FLOAT: (_is_whole, types.is_floating),
     Kind.STR: (_is_text,),
     Kind.UUID: (_is_text, _is_binary),
