@@ -229,6 +229,7 @@ class DatabaseOutput(TableOutput):
         self._encoder = RowEncoder(kind, sink.url.backend, {})
         self._names = [field.column for field in kind.columns]
         self._key_places = [self._names.index(field.column) for field in key]
+        self._expects_new_keys = bool(key)
         self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
@@ -325,9 +326,25 @@ class DatabaseOutput(TableOutput):
                 self._execute_many(connection, self._delete, names, deleted)
             if self._may_copy and len(rows) >= FEWEST_ROWS:
                 self._staged_rows.fill(connection, rows)
-                connection.execute(self._upsert_statement(self._staged_rows))
+                self._move_staged(connection)
             else:
                 self._execute_many(connection, self._upsert, self._names, rows)
+
+    def _move_staged(self, connection: sa.Connection) -> None:
+        """Move the rows of the temporary table into the sink's table.
+
+        Without a look for conflicts PostgreSQL takes twice as many a second. The key was checked to be unique there, so
+        a key that is there already is an error, and the rows move with that look from then on.
+        """
+        if self._expects_new_keys:
+            try:
+                with connection.begin_nested():
+                    connection.execute(self._insert_statement(self._staged_rows))
+            except sa.exc.IntegrityError:
+                self._expects_new_keys = False
+            else:
+                return
+        connection.execute(self._upsert_statement(self._staged_rows))
 
     @staticmethod
     def _execute_many(
@@ -351,16 +368,20 @@ class DatabaseOutput(TableOutput):
 
     def _upsert_statement(self, staged: StagedRows | None = None) -> sa.Executable:
         """The statement that inserts or replaces rows: those of its parameters, or those of a temporary table."""
-        insert = self._insert(self._table)
+        insert = self._insert_statement(staged)
         key = [self._names[place] for place in self._key_places]
-        if staged is not None:
-            insert = insert.from_select(self._names, staged.select(key))
         if not key:
             return insert
         others = {name: insert.excluded[name] for name in self._names if name not in key}
         if not others:
             return insert.on_conflict_do_nothing(index_elements=key)
         return insert.on_conflict_do_update(index_elements=key, set_=others)
+
+    def _insert_statement(self, staged: StagedRows | None) -> postgresql.Insert | sqlite.Insert:
+        insert = self._insert(self._table)
+        if staged is None:
+            return insert
+        return insert.from_select(self._names, staged.select([self._names[place] for place in self._key_places]))
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
