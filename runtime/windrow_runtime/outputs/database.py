@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from operator import itemgetter
 from typing import Any, Final, SupportsFloat
 from uuid import UUID
 
 import sqlalchemy as sa
-from psycopg import OperationalError
+from psycopg import DataError, IntegrityError, OperationalError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from windrow.errors import SinkError
@@ -27,7 +28,7 @@ from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, JSON_CELLS, Kind
 from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
-from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, may_copy
+from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, copy_rows, may_stage, takes_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -205,6 +206,7 @@ _LOG: Final = logging.getLogger("windrow")
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.5  # before the second attempt; each pause is twice the one before
+_MOST_BATCHES_WITHOUT_COPY: Final = 64
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
 
 
@@ -229,7 +231,7 @@ class DatabaseOutput(TableOutput):
         self._encoder = RowEncoder(kind, sink.url.backend, {})
         self._names = [field.column for field in kind.columns]
         self._key_places = [self._names.index(field.column) for field in key]
-        self._expects_new_keys = bool(key)
+        self._key_of = _parts(self._key_places)
         self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
@@ -239,7 +241,11 @@ class DatabaseOutput(TableOutput):
         self._delete = sa.delete(self._table).where(
             *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
         )
-        self._may_copy = False  # known when the table is ready
+        # Known when the table is ready.
+        self._may_stage = False
+        self._takes_copy = False
+        self._refused_copies = 0  # one after the other
+        self._batches_without_copy = 0  # before the next try
         key_names = [self._names[place] for place in self._key_places]
         self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
         self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
@@ -267,7 +273,9 @@ class DatabaseOutput(TableOutput):
             with self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-                self._may_copy = self._sink.url.backend == "postgresql" and may_copy(connection)
+                if self._sink.url.backend == "postgresql":
+                    self._may_stage = may_stage(connection)
+                    self._takes_copy = takes_copy(connection, self._table)
 
     def _check_table(self, connection: sa.Connection) -> None:
         """Refuses a table that would not give back every record as it was."""
@@ -298,15 +306,17 @@ class DatabaseOutput(TableOutput):
                 time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
 
     def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
-        """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement."""
-        keys = list(zip(*[[row[place] for row in rows] for place in self._key_places], strict=True))
+        """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement.
+
+        Both are in the order of the key, so that a database finds the places of its index side by side.
+        """
+        keys = list(map(self._key_of, rows))
+        last = dict(zip(keys, rows, strict=True))
+        ordered = sorted(last)
         if Changed not in set(map(type, values)):
-            last = dict(zip(keys, rows, strict=True))
-            return (rows if len(last) == len(rows) else list(last.values())), []
-        withdrawn = [kind_of(value).is_withdrawal for value in values]
-        changes = dict(zip(keys, zip(rows, withdrawn, strict=True), strict=True))
-        left = [row for row, is_withdrawn in changes.values() if not is_withdrawn]
-        return left, [key for key, (_, is_withdrawn) in changes.items() if is_withdrawn]
+            return [last[key] for key in ordered], []
+        withdrawn = dict(zip(keys, [kind_of(value).is_withdrawal for value in values], strict=True))
+        return [last[key] for key in ordered if not withdrawn[key]], [key for key in ordered if withdrawn[key]]
 
     def _write_rows(self, batch: int, rows: Sequence[Row], deleted: Sequence[Row]) -> None:
         """Write a batch, and delete the rows of some keys, in one transaction, unless it was written before."""
@@ -316,7 +326,7 @@ class DatabaseOutput(TableOutput):
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
-            if self._may_copy and len(deleted) >= FEWEST_ROWS:
+            if self._may_stage and len(deleted) >= FEWEST_ROWS:
                 self._staged_keys.fill(connection, deleted)
                 staged = self._staged_keys
                 same_key = [self._table.c[name] == staged.table.c[name] for name in staged.columns]
@@ -324,27 +334,34 @@ class DatabaseOutput(TableOutput):
             else:
                 names = [f"key{place}" for place in self._key_places]
                 self._execute_many(connection, self._delete, names, deleted)
-            if self._may_copy and len(rows) >= FEWEST_ROWS:
+            if len(rows) >= FEWEST_ROWS and self._copy_new_rows(connection, rows):
+                return
+            if self._may_stage and len(rows) >= FEWEST_ROWS:
                 self._staged_rows.fill(connection, rows)
-                self._move_staged(connection)
+                connection.execute(self._upsert_statement(self._staged_rows))
             else:
                 self._execute_many(connection, self._upsert, self._names, rows)
 
-    def _move_staged(self, connection: sa.Connection) -> None:
-        """Move the rows of the temporary table into the sink's table.
+    def _copy_new_rows(self, connection: sa.Connection, rows: Sequence[Row]) -> bool:
+        """Append the rows by COPY, unless the key of one is there already; returns whether they were written.
 
-        Without a look for conflicts PostgreSQL takes twice as many a second. The key was checked to be unique there, so
-        a key that is there already is an error, and the rows move with that look from then on.
+        PostgreSQL takes several times as many rows a second without a look for conflicts. The key was checked to be
+        unique, so one that is there is an error; twice as many batches as before it then go without a try.
         """
-        if self._expects_new_keys:
-            try:
-                with connection.begin_nested():
-                    connection.execute(self._insert_statement(self._staged_rows))
-            except sa.exc.IntegrityError:
-                self._expects_new_keys = False
-            else:
-                return
-        connection.execute(self._upsert_statement(self._staged_rows))
+        if not self._takes_copy:
+            return False
+        if self._batches_without_copy:
+            self._batches_without_copy -= 1
+            return False
+        try:
+            with connection.begin_nested():
+                copy_rows(connection, self._table, self._names, rows)
+        except (DataError, IntegrityError):
+            self._batches_without_copy = min(2**self._refused_copies, _MOST_BATCHES_WITHOUT_COPY)
+            self._refused_copies += 1
+            return False
+        self._refused_copies = 0
+        return True
 
     @staticmethod
     def _execute_many(
@@ -381,10 +398,17 @@ class DatabaseOutput(TableOutput):
         insert = self._insert(self._table)
         if staged is None:
             return insert
-        return insert.from_select(self._names, staged.select([self._names[place] for place in self._key_places]))
+        return insert.from_select(self._names, staged.select())
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
+
+
+def _parts(places: Sequence[int]) -> Callable[[Row], Row]:
+    """A function that gives the cells of a row at some places."""
+    if len(places) == 1:
+        return itemgetter(slice(places[0], places[0] + 1))
+    return itemgetter(*places) if places else lambda row: ()
 
 
 # What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its

@@ -1,16 +1,18 @@
 """Sends the rows of a batch to PostgreSQL by COPY, which takes dozens of times as many a second as INSERT.
 
-COPY fills a temporary table, and one statement moves its rows into the sink's table. So rows get there by INSERT, with
-all that a table may have: keys, rules, triggers, policies for rows. The temporary table has the types that a table of
-the sink's own making would have; where the sink's table has others, PostgreSQL converts what it takes and refuses the
-rest, as with INSERT.
+Rows that replace none go straight into the sink's table. Others fill a temporary table, and one statement moves them
+into the sink's table. So do all rows where COPY itself would pass by what the table has, such as rules and policies for
+rows, and those that COPY has refused: INSERT says why, without the values of rows. The temporary table has the types
+that a table of the sink's own making would have.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,12 +25,37 @@ FEWEST_ROWS: Final = 200
 
 _ROWS_AT_ONCE: Final = 10_000  # that are one text on their way
 
-_MAY_COPY: Final = sa.text("SELECT has_database_privilege(current_database(), 'TEMPORARY')")
+_OPTIONS: Final = r"""FORMAT csv, NULL 'null', QUOTE '"', ESCAPE E'\\', ENCODING 'UTF8'"""
+
+_MAY_STAGE: Final = sa.text("SELECT has_database_privilege(current_database(), 'TEMPORARY')")
+# COPY writes to no view, passes rules by, and refuses tables with policies that hold for the user.
+_TAKES_COPY: Final = sa.text(
+    "SELECT relkind IN ('r', 'p') AND NOT relhasrules AND NOT row_security_active(oid)"
+    " FROM pg_class WHERE oid = CAST(:name AS regclass)"
+)
 
 
-def may_copy(connection: sa.Connection) -> bool:
+def may_stage(connection: sa.Connection) -> bool:
     """Returns whether the user may make temporary tables, which everybody may unless it was taken from them."""
-    return bool(connection.execute(_MAY_COPY).scalar())
+    return bool(connection.execute(_MAY_STAGE).scalar())
+
+
+def takes_copy(connection: sa.Connection, table: sa.Table) -> bool:
+    """Returns whether COPY into a table does what INSERT would do."""
+    name = connection.dialect.identifier_preparer.format_table(table)
+    return bool(connection.execute(_TAKES_COPY, {"name": name}).scalar())
+
+
+def copy_rows(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Append rows to a table by COPY; the errors are the driver's own."""
+    prepare = connection.dialect.identifier_preparer
+    quoted = ", ".join([prepare.quote(column) for column in columns])
+    statement = f"COPY {prepare.format_table(table)} ({quoted}) FROM STDIN WITH ({_OPTIONS})"
+    # Any: SQLAlchemy knows neither the driver's connection nor COPY.
+    driver: Any = connection.connection.driver_connection
+    with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for text in _texts(rows):
+            copy.write(text)
 
 
 class StagedRows:
@@ -53,68 +80,50 @@ class StagedRows:
     def fill(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
         """Make the temporary table, which is gone with the transaction, and send it the rows."""
         connection.execute(sa.schema.CreateTable(self.table))
-        prepare = connection.dialect.identifier_preparer
-        quoted = ", ".join([prepare.quote(column) for column in self.columns])
-        statement = f"COPY {prepare.format_table(self.table)} ({quoted}) FROM STDIN"
-        # Any: SQLAlchemy knows neither the driver's connection nor COPY.
-        driver: Any = connection.connection.driver_connection
-        with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for text in _texts(rows):
-                copy.write(text)
+        copy_rows(connection, self.table, self.columns, rows)
 
-    def select(self, key: Sequence[str]) -> sa.Select[Any]:  # Any: rows of the sink's columns
-        """The query of all rows, in the order of a key: so PostgreSQL finds the places of its index side by side."""
-        columns = self.table.c
-        return sa.select(*[columns[name] for name in self.columns]).order_by(*[columns[name] for name in key])
+    def select(self) -> sa.Select[Any]:  # Any: rows of the sink's columns
+        """The query of all rows."""
+        return sa.select(*[self.table.c[name] for name in self.columns])
 
 
-# Column by column: the driver's own way takes each cell by itself, which takes several times as long.
-
-
-def _texts(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Rows in the text format of COPY, some thousands at a time."""
+def _texts(rows: Sequence[Row]) -> Iterator[bytes]:
+    """Rows as CSV with the quotes and escapes of JSON, some thousands at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows[start : start + _ROWS_AT_ONCE]
-        columns = [_column(cells) for cells in zip(*part, strict=True)]
-        yield "\n".join(map("\t".join, zip(*columns, strict=True))) + "\n"
+        yield _as_json(part) or _cell_by_cell(part)
 
 
-def _column(cells: Sequence[Any]) -> list[str]:
-    kinds = set(map(type, cells))
-    if len(kinds) == 1:
-        (kind,) = kinds
-        if kind is str:
-            return _escaped(cells)
-        if kind in (int, float):
-            return _number_texts(cells, _FORMS[kind])
-        return list(map(_FORMS.get(kind, _cell), cells))
-    return [_NULL if cell is None else _cell(cell) for cell in cells]
-
-
-_NULL: Final = r"\N"
-_ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
-
-def _escaped(texts: Sequence[str]) -> list[str]:
-    """Texts as they stand in a column; PostgreSQL itself refuses a text with a NUL."""
-    whole = "".join(texts)
-    if not any(mark in whole for mark in "\\\t\n\r"):
-        return list(texts)
-    return [text.translate(_ESCAPES) for text in texts]
-
-
-def _number_texts(cells: Sequence[Any], form: Callable[[Any], str]) -> list[str]:
-    """Numbers as they stand in a column; msgspec, where it is installed, makes several times as many a second."""
+def _as_json(rows: Sequence[Row]) -> bytes | None:
+    """Rows by msgspec, where it is installed and their JSON is CSV as well; several times as many a second."""
     try:
-        from msgspec.json import encode
+        from msgspec.json import Encoder
     except ImportError:
-        return list(map(form, cells))
-    texts = encode(cells).decode()
-    # JSON has no text for NaN and infinity.
-    return list(map(form, cells)) if "null" in texts else texts[1:-1].split(",")
+        return None
+    if not _WRITTEN_AS_JSON.issuperset(set(map(type, chain.from_iterable(rows)))):
+        return None
+    lines = Encoder().encode_lines(rows)
+    escapes = lines.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in lines else b""
+    # JSON has escapes of its own for control characters, and no text for NaN and infinity.
+    if b"\\" in escapes or (b"null" in lines and not all(map(_is_finite, chain.from_iterable(rows)))):
+        return None
+    return lines[1:-2].replace(b"]\n[", b"\n") + b"\n"
+
+
+_WRITTEN_AS_JSON: Final = frozenset({bool, int, float, str, Decimal, UUID, datetime, date, type(None)})
+
+
+def _is_finite(cell: object) -> bool:
+    return type(cell) is not float or math.isfinite(cell)
+
+
+def _cell_by_cell(rows: Sequence[Row]) -> bytes:
+    return "".join([",".join(map(_cell, row)) + "\n" for row in rows]).encode()
 
 
 def _cell(cell: Any) -> str:
+    if cell is None:
+        return "null"
     form = _FORMS.get(type(cell))
     if form is not None:
         return form(cell)
@@ -124,17 +133,20 @@ def _cell(cell: Any) -> str:
     raise TypeError(f"a {type(cell).__name__} has no form in a column")
 
 
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\""})
+
+
 def _interval(span: timedelta) -> str:
     # In ISO 8601 each part has its sign, whatever the style of the session.
     return f"P{span.days}DT{span.seconds}.{span.microseconds:06}S"
 
 
 _FORMS: Final[dict[type, Callable[[Any], str]]] = {
-    bool: lambda cell: "t" if cell else "f",
+    bool: lambda cell: "true" if cell else "false",
     int: int.__repr__,
     float: float.__repr__,
-    str: lambda cell: str.translate(cell, _ESCAPES),
-    bytes: lambda cell: rf"\\x{cell.hex()}",
+    str: lambda cell: f'"{str.translate(cell, _ESCAPES)}"',
+    bytes: lambda cell: rf"\x{cell.hex()}",
     Decimal: str,
     UUID: str,
     datetime: datetime.isoformat,

@@ -35,6 +35,8 @@ _POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
     Kind.DATE: sa.Date(),
     Kind.TIMEDELTA: postgresql.INTERVAL(),
 }
+# Half of each page stays free, so that PostgreSQL replaces rows in their page, and leaves the indexes as they are.
+_FILL_FACTOR: Final = 50
 # SQLite has integers, floats, texts and bytes. Whatever else becomes a text that sorts and compares like the value
 # where there is one; a decimal keeps all of its digits.
 _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
@@ -52,7 +54,8 @@ def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Fie
         for field in kind.columns
     ]
     primary = [sa.PrimaryKeyConstraint(*(field.column for field in key))] if key else []
-    return sa.Table(name, sa.MetaData(), *columns, *primary, schema=schema)
+    storage = {"fillfactor": _FILL_FACTOR} if key else {}
+    return sa.Table(name, sa.MetaData(), *columns, *primary, schema=schema, postgresql_with=storage)
 
 
 def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
