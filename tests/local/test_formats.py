@@ -90,7 +90,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, name: str, data: bytes, reason: 
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("ending", ["snappy", "xz", "zip"])
+@pytest.mark.parametrize("ending", ["snappy", "xz", "zip", "GZ"])
 def test_a_way_to_compress_that_is_not_read_is_refused(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"x.{ending}").write_bytes(json_of("a", 1))
     with pytest.raises(UnsupportedOperationError, match="compressed in a way"):

@@ -125,7 +125,8 @@ _OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
     ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_Inflated(file), _PIECE)),
     ".zst": _zstd,
 }
-# Hadoop has formats of its own for the first three, and Spark reads them as nothing where they are no such files.
+# Hadoop has formats of its own for the first three, and Spark reads them as nothing where they are no such files. It
+# reads a file whose ending has capitals as one that is not compressed.
 _REFUSED: Final = (".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z", ".br")
 
 
@@ -138,7 +139,7 @@ def is_compressed(name: str) -> bool:
 def open_bytes(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
     """The bytes of a file, decompressed as its name says; damage is a ``SourceError``, here or where they are read."""
     ending = os.path.splitext(name)[1]
-    if ending in _REFUSED:
+    if ending not in _OPENERS and ending.lower() in {*_REFUSED, *_OPENERS}:
         raise UnsupportedOperationError(
             "a file is compressed in a way that is not read",
             given=name,
