@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -52,6 +52,19 @@ def millis(count: int) -> timedelta:
 def run(stream: Any) -> list[Any]:
     sink = CollectSink[Any]()
     return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
+
+
+user = threading.Lock()  # has the name of a field
+
+
+class Visit(NamedTuple):
+    user: int
+
+
+def test_a_variable_of_the_module_with_the_name_of_an_attribute_is_not_sent() -> None:
+    sink = CollectSink[int]()
+    stream = from_collection([Visit(1)], Visit).map(lambda visit: visit.user + 1).returns(int)
+    assert LocalRunner().run(Pipeline("visits", stream.sink_to(sink))).collected(sink) == [2]
 
 
 def test_functions_that_hold_locks_are_refused() -> None:

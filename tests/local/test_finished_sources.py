@@ -157,3 +157,15 @@ def test_a_folder_may_have_more_unless_the_run_drains(tmp_path: Path, drain: boo
     files = stamped(CsvFileSource(str(tmp_path), Event))
     batches = results_by_batch(united(busy(), files), drain=drain)
     assert (len(batches) > 1) == drain
+
+
+def test_windows_of_a_folder_that_is_read_hold_back_those_behind_them(tmp_path: Path) -> None:
+    """Their results are still to come: only the end of the stream fires them, as a later run may have more files."""
+    (tmp_path / "rows.csv").write_text("key,at,value\na,500,1\n")
+    stream = behind(busy(), stamped(CsvFileSource(str(tmp_path), Event)))
+    assert sum(results_by_batch(stream).values()) == BATCHES // 2
+    counts: list[int] = []
+    sink = FunctionSink[int](lambda batch, elements: counts.extend(elements))
+    result = LocalRunner().run(Pipeline("behind", stream.returns(int).sink_to(sink)))
+    assert sum(counts) == BATCHES + 1
+    assert not any("late_records_dropped" in counters for counters in result.counters.values())

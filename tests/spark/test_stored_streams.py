@@ -327,6 +327,20 @@ def by_keyword(name: str) -> Any:
     return key
 
 
+def first_part(click: Click) -> str:
+    first, _second = str(click.user).split("@", 1)
+    return first
+
+
+def second_part(click: Click) -> str:
+    _first, second = str(click.user).split("@", 1)
+    return second
+
+
+def by_table(table: Any) -> Any:
+    return lambda click: str(click.user in table and table)
+
+
 OTHER_CODE: dict[str, tuple[Any, Any]] = {
     "a place": (lambda c: f"{c[0]}", lambda c: f"{c[1]}"),
     "a number": (lambda c: str(len(c.user) % 16), lambda c: str(len(c.user) % 32)),
@@ -341,6 +355,18 @@ OTHER_CODE: dict[str, tuple[Any, Any]] = {
     "an attribute with several": (Several("user"), Several("page")),
     "the object of a method": (Several("user").of_first, Several("page").of_first),
     "the method of an object": (Several("user").of_first, Several("user").of_last),
+    "a variable": (first_part, second_part),
+    "a negation": (lambda c: f"{1 if str(c.user) else 2}", lambda c: f"{1 if not str(c.user) else 2}"),
+    "a sign": (lambda c: str(len(c.user)), lambda c: str(-len(c.user))),
+    "the order of parts": (lambda c: str([c.user, c]), lambda c: str([c, c.user])),
+    "not in": (lambda c: str(str(c) in "ab"), lambda c: str(str(c) not in "ab")),
+    "is not": (lambda c: str(str(c) is None), lambda c: str(str(c) is not None)),
+    "a dict": (by_table({"a": "x"}), by_table({"a": "y"})),
+    "a set": (by_table({"a", "x"}), by_table({"a", "y"})),
+    "a dict of the module": (
+        compiled("str(TABLE.get(value.user))", TABLE={"a": ["x"]}),
+        compiled("str(TABLE.get(value.user))", TABLE={"a": ["y"]}),
+    ),
     "a bound tuple": (partial(lambda n, c: f"{c, n}", ("user",)), partial(lambda n, c: f"{c, n}", ("page",))),
 }
 
@@ -350,6 +376,14 @@ def test_functions_that_are_not_recognised_are_told_apart_by_what_they_do(case: 
     before, now = map(mark_of, OTHER_CODE[case])
     assert not before.is_that_of(now)
     assert before.is_that_of(mark_of(OTHER_CODE[case][0]))
+
+
+def test_the_order_of_dicts_and_sets_is_none_and_they_may_hold_themselves() -> None:
+    table: dict[str, object] = {"a": 1, "b": {3, 1, 2}}
+    table["itself"] = table
+    turned = dict(reversed(table.items()))
+    turned["itself"] = turned
+    assert mark_of(by_table(table)).is_that_of(mark_of(by_table(turned)))
 
 
 def test_code_is_compared_within_one_version_of_python() -> None:

@@ -6,12 +6,12 @@ import inspect
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.closures import closure_of
+from windrow.plan.closures import closure_of, codes_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 
@@ -49,7 +49,7 @@ def _variables(function: object) -> Iterator[object]:
     if not isinstance(function, FunctionType):
         yield function
         return
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         for name in code.co_names:
             yield function.__globals__.get(name)
     yield from closure_of(function).values()
@@ -77,7 +77,7 @@ def asks_for_time(function: object) -> bool:
         "timer_service" in code.co_names
         for method in methods
         if isinstance(method, FunctionType)
-        for code in _codes(method.__code__)
+        for code in codes_of(method.__code__)
     )
 
 
@@ -149,7 +149,7 @@ def _named_by(function: FunctionType) -> Iterator[object]:
     if not _is_users(function.__module__):
         return
     spaces = function.__globals__
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         for name in code.co_names:
             value = spaces.get(name)
             if isinstance(value, ModuleType):
@@ -163,11 +163,3 @@ def _named_by(function: FunctionType) -> Iterator[object]:
     yield from closure_of(function).values()
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of the functions and comprehensions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)

@@ -39,13 +39,13 @@ def check_bounded(sources: Iterable[Step], message: str) -> None:
 
 
 def ends_when_silent(source: Source[Any], *, drain: bool) -> bool:
-    """Returns whether a source has come to its end once a batch has read nothing from it.
+    """Returns whether no step has to wait for a source once a batch has read nothing from it."""
+    return source.is_bounded and (drain or not may_grow(source))
 
-    A collection cannot grow, nor can the rows of a static DataFrame. Other bounded sources, such as a folder, may have
-    more in a later run, unless the run ends the stream when they are read.
-    """
-    cannot_grow = isinstance(source, (CollectionSource, DataFrameSource))
-    return source.is_bounded and (drain or cannot_grow)
+
+def may_grow(source: Source[Any]) -> bool:
+    """Returns whether a source that was read to its end, such as a folder, may have more in a later run."""
+    return not isinstance(source, (CollectionSource, DataFrameSource))
 
 
 def path_missing(path: str) -> SourceError:

@@ -323,15 +323,17 @@ class Execution:
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
 
-    def end_batch(self, now: int, ended: Collection[str] = ()) -> dict[str, int]:
+    def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:
         """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round.
 
-        ``ended`` are the ids of the sources that have come to their end.
+        ``ended`` are the ids of the sources that have come to their end, ``exhausted`` of those that were read to it
+        and may have more in a later run.
         """
         for tracker in self.trackers.values():
             tracker.end_batch(now)
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
-        self._watermarks = watermarks_of(self.topology, self.trackers, {**self._watermarks, **of_operators}, ended)
+        before = {**self._watermarks, **of_operators}
+        self._watermarks = watermarks_of(self.topology, self.trackers, before, ended, exhausted)
         return self._watermarks
 
     def snapshot(self) -> Snapshot:

@@ -18,7 +18,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
+from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
 from windrow_runtime.local.sources import read_batches
@@ -252,4 +252,5 @@ class _Run:
             else:
                 self._outputs[step.id].write(self._batch, taken.values)
         self._batch += 1
-        return self.execution.end_batch(now, ended)
+        exhausted = {step.id for step in self._topology.sources if step.id in ended and may_grow(source_of(step))}
+        return self.execution.end_batch(now, set(ended) - exhausted, exhausted)

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from windrow.plan.closures import closure_of
+from windrow.plan.closures import closure_of, codes_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow_runtime.operators.class_facts import attributes_of, is_installed, is_library, is_of_windrow, top_package
@@ -159,14 +159,6 @@ def _parts_of_function(function: FunctionType) -> Iterator[object]:
     yield from around
     for code in codes_of(function.__code__):
         yield from _looked_up(code, function.__globals__, around)
-
-
-def codes_of(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of the functions and comprehensions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from codes_of(constant)
 
 
 def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:

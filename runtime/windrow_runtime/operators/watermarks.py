@@ -129,7 +129,11 @@ _KNOWING: Final = (ProcessNode, SinkNode, UnionNode)
 
 
 def watermarks_of(
-    topology: Topology, inputs: Mapping[str, InputWatermark], before: Mapping[str, int], ended: Collection[str] = ()
+    topology: Topology,
+    inputs: Mapping[str, InputWatermark],
+    before: Mapping[str, int],
+    ended: Collection[str] = (),
+    exhausted: Collection[str] = (),
 ) -> dict[str, int]:
     """The watermark of each keyed step, process function, sink and union, by id.
 
@@ -138,11 +142,18 @@ def watermarks_of(
         inputs: The watermarks from which those of the others follow: of timestamp-assigning steps, or of sources.
         before: The watermarks so far, by id; they never fall.
         ended: The ids of the sources that have come to their end. As in Flink they are at the end of time, and hold
-            back none. When all have, the stream is over: whether time ends then is for the run to say, and each source
-            counts with its own watermark again.
+            back none.
+        exhausted: The ids of the sources that were read to their end and may have more in a later run. Their steps keep
+            their watermarks, so that a run that fails does not make late what comes then. Steps with other inputs do
+            not wait for them, unless there are keyed steps in between, whose windows have yet to fire.
+
+    When all sources are in one of the two, the stream is over: whether time ends then is for the run to say, and each
+    source counts with its own watermark again.
     """
     found: dict[str, _Watermark | None] = {}
-    over = _all_behind(topology, ended)
+    goes_on = len({*ended, *exhausted}) < len(topology.sources)
+    over = _steps_behind(topology, ended) if goes_on else set()
+    silent = _steps_behind(topology, {*ended, *exhausted}, through_keyed=False) if goes_on else set()
 
     def reaching(step: Step) -> _Watermark | None:
         if step.id not in found:
@@ -152,8 +163,9 @@ def watermarks_of(
             elif own is not None:
                 found[step.id] = _Watermark(own.current, own.idle)
             else:
-                going_on = [topology.step(source) for source in step.inputs if source not in over]
-                upstream = [each for each in map(reaching, going_on) if each is not None]
+                waiting = [source for source in step.inputs if source not in over]
+                going_on = [source for source in waiting if source not in silent] or waiting
+                upstream = [each for each in map(reaching, map(topology.step, going_on)) if each is not None]
                 found[step.id] = _behind(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return found[step.id]
 
@@ -161,15 +173,13 @@ def watermarks_of(
     return {step.id: MIN_TIMESTAMP if (known := reaching(step)) is None else known.current for step in steps}
 
 
-def _all_behind(topology: Topology, ended: Collection[str]) -> set[str]:
-    """The ids of the steps to which no source gives elements any more, while others go on."""
-    over = {step.id for step in topology.sources if step.id in ended}
-    if len(over) == len(topology.sources):
-        return set()
+def _steps_behind(topology: Topology, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
+    """The ids of some sources, and of the steps to which no others give elements; or of those before keyed steps."""
+    behind = {step.id for step in topology.sources if step.id in sources}
     for step in topology.steps:
-        if step.inputs and over.issuperset(step.inputs):
-            over.add(step.id)
-    return over
+        if step.inputs and behind.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
+            behind.add(step.id)
+    return behind
 
 
 class _Watermark(NamedTuple):

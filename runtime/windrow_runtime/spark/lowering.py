@@ -277,7 +277,7 @@ class Lowered:
             malformed=MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location),
             place=place,
             classes=self.classes,
-            end=None if checkpoint is None else checkpoint.end_mark,
+            closed=None if checkpoint is None else checkpoint.closed_sources,
             open=scan.narrowed(self.steps.columns_needed(step)).open,
             names=scan.names,
             targets=self.steps.targets(step),

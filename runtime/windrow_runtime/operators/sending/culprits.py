@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
-from windrow.plan.closures import closure_of
+from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
-from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.sending.parcel import Parcel
 
 # Any in this module: functions of the user's may hold objects of any type.
@@ -109,7 +108,6 @@ def _held_by(value: Any) -> Iterator[tuple[str, object]]:
 
 def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
     yield from closure_of(function).items()
-    for code in codes_of(function.__code__):
-        yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
+    yield from globals_of(function).items()
     yield from (("", default) for default in function.__defaults__ or ())
     yield from (function.__kwdefaults__ or {}).items()

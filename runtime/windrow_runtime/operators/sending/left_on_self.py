@@ -10,7 +10,7 @@ from logging import Logger
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Final
 
-from windrow.plan.closures import closure_of
+from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, attributes_of, is_constant_type, is_of_windrow
 
 _LIBRARIES: Final = frozenset({"abc", "builtins", "typing", "typing_extensions"})
@@ -52,7 +52,7 @@ def _holds_nothing(value: object) -> bool:
 
 
 def _may_store(method: FunctionType, owner: object) -> bool:
-    variables = [*closure_of(method).values(), *(method.__globals__.get(name) for name in method.__code__.co_names)]
+    variables = [*closure_of(method).values(), *globals_of(method).values()]
     return any(variable is owner for variable in variables) or _stores_or_passes_on(method.__code__)
 
 

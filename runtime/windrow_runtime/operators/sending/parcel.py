@@ -13,9 +13,9 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
+from windrow.plan.closures import globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow, set_attributes, slots_of
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.sending.left_on_self import may_leave_something
 
 # Any in this module: functions of the user's may hold objects of any type.
@@ -100,11 +100,9 @@ def is_by_reference(function: types.FunctionType) -> bool:
 
 
 def _reduced_function(function: types.FunctionType) -> tuple[Any, ...]:
-    names = {name for code in codes_of(function.__code__) for name in code.co_names}
-    spaces = {name: function.__globals__[name] for name in names if name in function.__globals__}
     cells = list(_contents(function))
     described = (function.__qualname__, function.__module__, function.__doc__, dict(function.__annotations__))
-    state = (function.__defaults__, function.__kwdefaults__, function.__dict__, spaces, cells)
+    state = (function.__defaults__, function.__kwdefaults__, function.__dict__, globals_of(function), cells)
     made = (function.__code__, function.__globals__.get("__name__"), function.__name__, len(cells))
     # The contents come behind the function itself, which they may hold.
     return _new_function, made, (state, described), None, None, _fill

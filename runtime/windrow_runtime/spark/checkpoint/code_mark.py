@@ -1,8 +1,9 @@
 """Marks functions, so that a later run can tell whether a function of a plan still computes the same.
 
 A function that windrow recognises is marked by its expression. That is the same whatever its variables are called,
-however its code is laid out, and in each version of Python. Any other is marked by what its code looks up and computes,
-in order, which each version of Python does in a way of its own; so another version compares the names and texts alone.
+however its code is laid out, and in each version of Python. Any other is marked by the steps of its code, whatever its
+variables are called, which each version of Python makes in a way of its own; so another version compares the names and
+texts alone.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Element, Expression, Field, Item, Unary
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.closures import closure_of
+from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_library, is_of_windrow
 
 # Any in this module: functions of elements of every type.
 
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
+_COLLECTIONS: Final = (tuple, list, dict, set, frozenset)
 _NO_VALUES: Final = (Element, Field, Unary, Binary)
 
 
@@ -96,6 +98,7 @@ class _Walk:
     def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]]) -> None:
         self._texts_in = texts_in
         self._seen: set[int] = set()
+        self._within: set[int] = set()  # the collections that are walked through at the moment
 
     def of_function(self, function: Any) -> Iterator[str]:
         """Yields the texts of a function, and of those of its module that it uses."""
@@ -110,11 +113,10 @@ class _Walk:
         elif id(function) not in self._seen:
             self._seen.add(id(function))
             yield from self._texts_in(function.__code__, function.__doc__)
-            for name in function.__code__.co_names:
-                variable = function.__globals__.get(name)
+            for variable in globals_of(function).values():
                 is_helper = isinstance(variable, FunctionType) and variable.__module__ == function.__module__
-                if is_helper or isinstance(variable, (*_SCALARS, tuple)):
-                    yield from self._of_values((variable,) if name in function.__globals__ else ())
+                if is_helper or isinstance(variable, (*_SCALARS, *_COLLECTIONS)):
+                    yield from self._of_values((variable,))
             around = (*closure_of(function).values(), *(function.__defaults__ or ()))
             yield from self._of_values((*around, *(function.__kwdefaults__ or {}).values()))
 
@@ -140,10 +142,22 @@ class _Walk:
                 yield from self.of_function(value)
             elif isinstance(value, _SCALARS):
                 yield repr(value)
-            elif isinstance(value, (tuple, list)):
-                yield from self._of_values(value)
+            elif isinstance(value, _COLLECTIONS):
+                yield from self._of_collection(value)
             else:
                 yield from self._of_object(value)
+
+    def _of_collection(self, value: Any) -> Iterator[str]:
+        if id(value) in self._within:
+            return  # it holds itself
+        self._within.add(id(value))
+        if isinstance(value, dict):
+            yield from sorted(digest(*self._of_values(pair)) for pair in value.items())
+        elif isinstance(value, (set, frozenset)):
+            yield from sorted(digest(*self._of_values((each,))) for each in value)
+        else:
+            yield from self._of_values(value)
+        self._within.discard(id(value))
 
 
 def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
@@ -157,11 +171,22 @@ def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
 
 
 def _steps_of(code: CodeType, _: str | None = None) -> Iterator[str]:
-    """Yields what code looks up, takes for granted, compares and computes, in order, whatever its variables are."""
+    """Yields the steps of code, in order, with numbers for its variables and without the lines of its file."""
+    numbers: dict[str, int] = {}
+    yield code.co_exceptiontable.hex()
     for step in dis.get_instructions(code):
+        if step.opname == "EXTENDED_ARG":
+            continue  # the step behind it has the whole argument
+        yield step.opname
         if isinstance(step.argval, CodeType):
             yield from _steps_of(step.argval)
         elif step.opcode in dis.hasconst:
             yield repr(sorted(step.argval, key=repr) if isinstance(step.argval, frozenset) else step.argval)
-        elif step.opcode in dis.hasname or step.opcode in dis.hascompare or step.opname == "BINARY_OP":
-            yield step.argrepr
+        elif step.opcode in dis.hasfree:
+            yield str(numbers.setdefault(step.argval, len(numbers)))
+        elif step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            yield str(step.argval)
+        elif step.opcode in dis.haslocal:
+            yield str(step.arg)
+        else:
+            yield step.argrepr or str(step.arg)

@@ -60,9 +60,7 @@ class BatchNote(StoredFile[int]):
 class EndMark(BatchNote):
     """Notes which batch read the end of a stream that is drained.
 
-    That batch moves the watermark to the end of time, and the batch behind it fires all open windows. Sources may go on
-    delivering meanwhile; elements that batches behind the end read would be late everywhere, so they are left in the
-    sources.
+    That batch moves the watermark to the end of time, and the batch behind it fires all open windows.
     """
 
     __slots__ = ()
@@ -73,12 +71,22 @@ class EndMark(BatchNote):
         if number is not None:
             self.note(number)
 
-    def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields the batches of a source's partition, or nothing if the stream is at its end already."""
-        end, number = self.batch(), current_batch()
-        over = number is not None and number > end >= 0
+
+class ClosedSources(BatchNote):
+    """Notes the first batch that takes nothing from the sources, since the stream is drained.
+
+    Sources may go on delivering meanwhile. What they deliver is left in them: it might be late where a step does not
+    wait any more for a source that was read to its end.
+    """
+
+    __slots__ = ()
+
+    def before(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yields the batches of a source's partition, or nothing if the sources are closed."""
+        first, number = self.batch(), current_batch()
+        are_closed = number is not None and number >= first >= 0
         for batch in batches:  # read to their end in any case, since Spark writes them
-            if not over:
+            if not are_closed:
                 yield batch
 
 
@@ -124,6 +132,7 @@ class Checkpoint:
         self.streams = StoredFile(path / "streams", StoredStreams)  # which stream leads where in the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
         self.end_mark = EndMark(path / "end-of-stream-batch", int)
+        self.closed_sources = ClosedSources(path / "closed-sources-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
         self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow
         self.results_folder = path / "results"  # where a Spark Connect server leaves the results of a run
@@ -216,9 +225,11 @@ class Checkpoint:
         return self._end_line.exists()
 
     def end_stream(self) -> None:
-        """End the stream by a line for the query to read."""
+        """End the stream by a line for the query to read; no batch that is planned from now on takes more elements."""
         if not self.is_ending:
             self._write(self._end_line, END_LINE)
+        if self.closed_sources.batch() < 0:
+            self.closed_sources.note(self.last_planned() + 1)
 
     def wake(self) -> None:
         """Give the query a line to read if all planned batches are done, so that Spark runs another batch.

@@ -288,8 +288,7 @@ class Query:
     def drain(self) -> None:
         """Run over the elements that the sources have now, then fire every window in event time, and wait for the end.
 
-        Elements that come meanwhile may be taken by the batch that reads the end of the stream; batches behind
-        it take nothing. A drain that failed is finished by the next one.
+        Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
         if not self._checkpoint.is_ending:
             self.run_available()

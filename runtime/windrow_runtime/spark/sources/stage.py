@@ -12,7 +12,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.text_blocks import without_elements
-from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
+from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, RECORDS_OUT, ROWS_READ, WATERMARK, Count
@@ -60,7 +60,7 @@ class SourceStage:
     malformed: MalformedRule
     place: int = 0  # orders the rows of several sources
     classes: tuple[UserClass, ...] = ()
-    end: EndMark | None = None  # says which batch ends the stream; None: it never ends
+    closed: ClosedSources | None = None  # says from which batch on nothing is taken; None: there is no checkpoint
     # Makes the batches to decode, where those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     names: tuple[str, ...] | None = None  # those of the columns of batches; None: they have them
@@ -74,7 +74,7 @@ class SourceStage:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
-            given = batches if self.end is None else self.end.before_end(batches)
+            given = batches if self.closed is None else self.closed.before(batches)
             if self.names is not None:
                 given = named(self.names, given)
             register_classes(self.classes)
