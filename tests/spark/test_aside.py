@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from windrow.errors import SinkError
 from windrow_runtime.spark.run import aside as module
-from windrow_runtime.spark.run.aside import Aside, Ending, aside, ctrl_c_kept
+from windrow_runtime.spark.run.aside import Aside, Ending, aside, ctrl_c_kept, wait_through
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,6 +110,45 @@ def test_what_does_not_end_in_time_is_closed_when_it_ends(
     assert error.__notes__[0] in caplog.text
     go.set()
     assert closed.wait(10)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # Python drops it in callbacks of weakrefs
+def test_a_second_signal_at_any_moment_changes_nothing_of_the_end() -> None:
+    """From 20 microseconds to 2 milliseconds behind the first one: before the thread has begun, and as it begins."""
+    for turn in range(100):
+        calls: list[str] = []
+        ending = Ending(partial(calls.append, "end"), partial(calls.append, "close"), "it")
+        before = signal.signal(signal.SIGALRM, raise_outside)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.000_02 * (turn + 1))
+            try:
+                ending.close(OutsideError())
+            except OutsideError:
+                # The block around ends it.
+                ending.close(OutsideError())
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except OutsideError:
+            pass  # it came behind the end
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert wait_through(ending._closed, 10)
+        assert calls == ["end", "close"]
+
+
+def raise_outside(*_: object) -> None:
+    raise OutsideError
+
+
+def test_an_error_of_a_sink_that_closes_is_raised() -> None:
+    def close() -> None:
+        raise SinkError("it cannot be closed")
+
+    ending = Ending(lambda: None, close, "it")
+    with pytest.raises(SinkError):
+        ending.close(OutsideError())
+    assert not ending.is_pending
 
 
 def test_ctrl_c_within_a_call_of_java_stays_ctrl_c() -> None:

@@ -100,3 +100,22 @@ def test_a_checkpoint_is_its_owners_alone(tmp_path: Path, exists: bool, inside: 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     if inside and not exists:
         assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700  # with Spark's part, and so the state
+
+
+def test_a_folder_with_other_files_keeps_its_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / "notes").touch()
+    folder.chmod(0o3775)
+    Checkpoint.at(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o3775
+
+
+@pytest.mark.parametrize("name", ["spark", "spark/state", "clock", "control", "results", "sources"])
+def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+    other, link = tmp_path / "other", tmp_path / "checkpoint" / name
+    other.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(other)
+    with pytest.raises(CheckpointError, match=rf"it is a link(.|\n)*{name}"):
+        Checkpoint.at(tmp_path / "checkpoint")

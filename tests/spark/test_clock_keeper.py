@@ -104,7 +104,8 @@ def two_sources() -> Topology:
     return Topology(Pipeline("two", windows.reduce(max).sink_to(CollectSink[int]())).steps)
 
 
-def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("may_grow", [False, True])
+def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Path, may_grow: bool) -> None:
     # batch        0     1     2  |  3     4       5
     # busy         10    20    30 |  -     50      60
     # short        5     -     -  |  -     -       55        more than there was in the run before
@@ -115,7 +116,8 @@ def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Pa
     files = ClockFiles(tmp_path)
 
     def run(planned: int) -> ClockKeeper:
-        return ClockKeeper(files, plan, None, StateCodec(), ending={busy, short}, planned=planned)
+        ending = {busy: may_grow, short: may_grow}
+        return ClockKeeper(files, plan, None, StateCodec(), ending=ending, planned=planned)
 
     def end(keeper: ClockKeeper, batch: int, *, busy_at: int | None, short_at: int | None) -> int:
         times = ((busy, first, busy_at), (short, second, short_at))

@@ -27,10 +27,9 @@ from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.inputs.checks import may_grow
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime, checkpoint_errors, damaged_file
 from windrow_runtime.storage.values import StateCodec
@@ -253,7 +252,8 @@ class ClockKeeper:
 
     A clock of the user's gives processing time in milliseconds; without one Spark's is used. The codec writes the
     memory of watermark generators. No step waits for the sources ``ending``, by step id, once a batch has read nothing
-    from them. Batches up to ``planned`` say nothing of it: an earlier run has planned them.
+    from them; each with whether it may have more in a later run. Batches up to ``planned`` say nothing of it: an
+    earlier run has planned them.
     """
 
     def __init__(
@@ -263,14 +263,14 @@ class ClockKeeper:
         clock: Callable[[], int] | None,
         codec: StateCodec,
         *,
-        ending: Collection[str] = (),
+        ending: Mapping[str, bool] | None = None,
         planned: int = -1,
     ) -> None:
         self._files = files
         self._codec = codec
         self._topology = topology
         self._clock = clock
-        self._ending = ending
+        self._ending = ending or {}
         self._planned = planned
         # The trackers behind the batches before one, with the number of that one.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
@@ -303,13 +303,12 @@ class ClockKeeper:
             for place, step in enumerate(self._topology.sources)
             if step.id not in read and self._has_ended(step.id, batch, was_over=place in stored.ended_sources)
         ]
-        silent = [self._topology.sources[place] for place in places]
-        exhausted = {step.id for step in silent if may_grow(source_of(step))}
-        ended_sources = {step.id for step in silent} - exhausted
+        silent = {self._topology.sources[place].id for place in places}
+        exhausted = {step for step in silent if self._ending[step]}
         watermarks = {
             step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
             for step, watermark in watermarks_of(
-                self._topology, trackers, stored.watermarks, ended_sources, exhausted
+                self._topology, trackers, stored.watermarks, silent - exhausted, exhausted
             ).items()
         }
         self._files.write(

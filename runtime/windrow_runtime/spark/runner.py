@@ -23,7 +23,7 @@ from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
-from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent
+from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
@@ -368,7 +368,11 @@ class SparkRunner:
                     lowered.steps.topology,
                     self._clock,
                     lowered.codec,
-                    ending={step.id for step in sources if ends_when_silent(source_of(step), drain=drain)},
+                    ending={
+                        step.id: may_grow(source_of(step))
+                        for step in sources
+                        if ends_when_silent(source_of(step), drain=drain)
+                    },
                     planned=checkpoint.last_planned(),
                 )
                 keeper.begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ END_LINE: Final = "end"
 
 _OWNER_ALONE: Final = 0o700
 """Elements and state are in a checkpoint, so others of the machine neither read nor change it."""
+_OTHERS: Final = 0o077
 
 # Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
 
@@ -150,7 +152,7 @@ class Checkpoint:
     def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
         """Opens the checkpoint in a folder; makes a missing folder, and refuses one that Spark could not read.
 
-        A folder in which no run has begun becomes one that its owner alone may read.
+        An empty folder becomes one that its owner alone may read; that of others stays as they made it.
         """
         text = os.fspath(path)
         local = local_path(text)
@@ -167,10 +169,20 @@ class Checkpoint:
             if inside and not folder.parent.exists():
                 folder.parent.mkdir(mode=_OWNER_ALONE, parents=True)  # Spark keeps the state there
             folder.mkdir(mode=_OWNER_ALONE, parents=True, exist_ok=True)
-            if not checkpoint.plan.path.exists():
-                with suppress(PermissionError):  # another user's folder stays as that user made it
-                    folder.chmod(_OWNER_ALONE)
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            if mode & _OTHERS and not any(folder.iterdir()):
+                with suppress(PermissionError):
+                    folder.chmod(mode & ~_OTHERS)
+        checkpoint._check_no_links()
         return checkpoint
+
+    def _check_no_links(self) -> None:
+        """Refuse a link in the place of a folder of the checkpoint: files behind it are none of the query's."""
+        spark = [self._spark / name for name in ("offsets", "commits", "state", "sources")]
+        own = [self.control_folder, self.clock_folder, self.results_folder, self.path / "sources"]
+        for folder in (*own, *spark, *([] if self._inside else [self._spark])):
+            if folder.is_symlink():
+                raise damaged_file(folder, "it is a link")
 
     @staticmethod
     def in_query_folder(path: str | os.PathLike[str] | None) -> Checkpoint:

@@ -159,56 +159,72 @@ def wait_through(event: threading.Event, seconds: float) -> bool:
 class Ending:
     """Ends what works for a run, then closes what the run has opened: sinks first, and locks at last.
 
-    ``end`` returns when nothing of the run is at work any more; then ``close`` is called. No signal interrupts the
-    thread that calls ``end``. If that takes longer than :data:`END_SECONDS`, all stays open and locked, the log says
-    so, and the thread closes it at the end.
+    A thread of its own, which no signal interrupts, calls ``end``, which returns when nothing of the run is at work any
+    more, and then ``close``. If the end takes longer than :data:`END_SECONDS`, all stays open and locked until then,
+    and the log says so.
     """
 
     def __init__(self, end: Callable[[], None], close: Callable[[], object], shown: str) -> None:
         self._end, self._close, self._shown = end, close, shown
+        self._begins = threading.Lock()
+        self._has_begun = False
         self._over = threading.Event()
-        self._is_closed = False
-        self._is_late = False
-        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._failure: BaseException | None = None
 
     @property
     def is_pending(self) -> bool:
         """Returns whether something of the run may still be at work, or open."""
-        return not self._is_closed
+        return not self._closed.is_set()
 
     def close(self, error: BaseException) -> None:
-        """End and close because of an exception, which gets a note if the end takes too long."""
-        threading.Thread(target=self._run, name="windrow ends a run", daemon=True).start()
+        """End and close because of an exception, which gets a note if the end takes too long.
+
+        It does nothing the second time: an exception comes through several blocks, and one that follows it may have
+        broken into the innermost of them before anything was begun.
+        """
+        if self._has_begun:
+            return
+        while not self._has_begun:
+            try:
+                threading.Thread(target=self._run, name="windrow ends a run", daemon=True).start()
+                self._has_begun = True
+            except RuntimeError:  # there are too many threads
+                self._run()
+            except BaseException:
+                # Whether the thread has begun is not known. A second one would do nothing.
+                continue
         if not wait_through(self._over, END_SECONDS):
-            with self._lock:
-                self._is_late = not self._over.is_set()
-        if self._is_late:
             text = (
                 f"{self._shown} has not ended within {END_SECONDS:.0f} seconds: until it ends, its sinks stay open, "
                 "and its checkpoint and folders locked"
             )
             _LOG.warning(text)
             error.add_note(text)
-        else:
-            self._close_now()
-
-    def _close_now(self) -> None:
-        try:
-            self._close()
-        finally:
-            self._is_closed = True
+            return
+        # A sink may take its time, and who interrupts it again does not want to wait for it.
+        while not self._closed.wait(_TURN_SECONDS):
+            pass
+        if self._failure is not None:
+            raise self._failure
 
     def _run(self) -> None:
+        if not self._begins.acquire(blocking=False):
+            return
+        self._has_begun = True
         try:
             self._end()
         except Exception:
             # The session was stopped, or its process is gone, and with it all that worked for the run.
             _LOG.debug("the end of %s could not be asked for", self._shown, exc_info=True)
-        with self._lock:
-            self._over.set()
-            is_late = self._is_late
-        if is_late:
-            self._close_now()
+        self._over.set()
+        try:
+            self._close()
+        except BaseException as failure:  # it is raised in the thread that waits
+            self._failure = failure
+            _LOG.debug("%s could not be closed", self._shown, exc_info=True)
+        finally:
+            self._closed.set()
 
 
 class JobCalls:

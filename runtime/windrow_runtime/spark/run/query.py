@@ -137,8 +137,6 @@ class Query:
         until it sees that the query was broken off.
         """
         self._is_broken_off = True
-        if self._ending is not None:
-            return  # an exception came through several blocks
 
         def end() -> None:
             while True:
@@ -150,7 +148,8 @@ class Query:
             if self._started is not None:
                 self.kill(self._started)
 
-        self._ending = Ending(end, self.close, self._place)
+        if self._ending is None:
+            self._ending = Ending(end, self.close, self._place)
         self._ending.close(error)
 
     @property
