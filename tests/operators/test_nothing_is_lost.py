@@ -66,13 +66,21 @@ def lost(
         return given_to - taken - harness.counter("late_records_dropped")
 
 
-@settings(max_examples=200)
-@given(assigners, st.sampled_from([0, 7, 100]), composites, steps)
-def test_plans_that_are_accepted_lose_nothing(
-    assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: list[Step]
-) -> None:
-    with suppress(PlanError):  # which refuses the others
-        assert lost(assigner, late, trigger, moves) == 0
+def test_plans_that_are_accepted_lose_nothing() -> None:
+    accepted = 0
+
+    @settings(max_examples=200)
+    @given(assigners, st.sampled_from([0, 7, 100]), composites, steps)
+    def loses_nothing(
+        assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: list[Step]
+    ) -> None:
+        nonlocal accepted
+        with suppress(PlanError):  # which refuses the others
+            assert lost(assigner, late, trigger, moves) == 0
+            accepted += 1
+
+    loses_nothing()
+    assert accepted >= 50  # of 200; a check that refuses all plans would lose nothing either
 
 
 @pytest.mark.parametrize(

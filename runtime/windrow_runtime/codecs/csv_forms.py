@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Final
 
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
@@ -60,11 +61,7 @@ class CsvForms:
         """The number as Python writes it; None: the text is no number of this form."""
         if self.decimal == "." and self.thousands is None:
             return cell
-        point, group = re.escape(self.decimal), re.escape(self.thousands or "")
-        grouped = rf"|\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}" if self.thousands is not None else ""
-        match = re.fullmatch(
-            rf"([+-]?)(\d+{grouped})?(?:{point}(\d*))?([eE][+-]?\d+)?", cell[:LONGEST_NUMBER], re.ASCII
-        )
+        match = _number_pattern(self.decimal, self.thousands).fullmatch(cell[:LONGEST_NUMBER])
         if match is None or len(cell) > LONGEST_NUMBER or not (match[2] or match[3]):
             return None
         whole = (match[2] or "").replace(self.thousands or " ", "")
@@ -98,6 +95,13 @@ class CsvForms:
         if number is None:
             raise UnfitError(path, f"{short_repr(cell)} is not a decimal number with {self.decimal!r}")
         return number
+
+
+@lru_cache(maxsize=100)
+def _number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
+    point, group = re.escape(decimal), re.escape(thousands or "")
+    grouped = rf"|\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}" if thousands is not None else ""
+    return re.compile(rf"([+-]?)(\d+{grouped})?(?:{point}(\d*))?([eE][+-]?\d+)?", re.ASCII)
 
 
 STRICT: Final = CsvForms()

@@ -15,7 +15,7 @@ from windrow.plan import MapAsyncNode, Node, SinkNode, SourceNode, Step
 from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
 from windrow_runtime.operators.sending.culprits import refuse_unsendable
-from windrow_runtime.operators.sending.parcel import Parcel, Renewal
+from windrow_runtime.operators.sending.parcel import Parcel, Renewal, check_sendable
 
 # Any in this module: functions of every type.
 
@@ -38,7 +38,10 @@ def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
         names = [each.name for each in fields(step.node) if each.name not in _NOT_CALLED]
         parts = [getattr(step.node, name) for name in names]
         try:
-            parcels[step.id] = names, Parcel(parts)
+            if copies:
+                parcels[step.id] = names, Parcel(parts)
+            else:
+                check_sendable(parts)
         except Exception:  # pickle may raise anything; the error says which part it is
             refuse_unsendable(step, parts)
             raise

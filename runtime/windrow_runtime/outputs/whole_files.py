@@ -24,9 +24,13 @@ def write_whole(file: Path, content: str | bytes) -> None:
     """Write a file such that nobody sees half of it. A link in its place is replaced, and leads nowhere meanwhile."""
     # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
     aside = file.with_name(f"_{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with aside.open("xb") as opened:
-        opened.write(content if isinstance(content, bytes) else content.encode())
-    aside.replace(file)
+    try:
+        with aside.open("xb") as opened:
+            opened.write(content if isinstance(content, bytes) else content.encode())
+        aside.replace(file)
+    except BaseException:
+        aside.unlink(missing_ok=True)  # such as a part of it, where the file system is full
+        raise
 
 
 def read_whole(file: Path) -> bytes:

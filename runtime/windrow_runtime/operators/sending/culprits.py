@@ -13,7 +13,7 @@ from windrow.plan import Step
 from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
-from windrow_runtime.operators.sending.parcel import Parcel
+from windrow_runtime.operators.sending.parcel import check_sendable
 
 # Any in this module: functions of the user's may hold objects of any type.
 
@@ -27,7 +27,7 @@ IN_OPEN: Final = (
 
 def _parcel_failure(value: object) -> Exception | None:
     try:
-        Parcel(value)
+        check_sendable(value)
     except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
         return error
     return None

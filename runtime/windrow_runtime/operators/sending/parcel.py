@@ -52,6 +52,24 @@ class Parcel:
         return _Unpickler(io.BytesIO(self._data), self._same).load()
 
 
+def check_sendable(value: object) -> None:
+    """Raises what pickle raises if a function, or an object that has some, cannot be sent to workers."""
+    _Checker(_Nowhere(), pickle.HIGHEST_PROTOCOL).dump(value)
+
+
+class _Nowhere:
+    def write(self, data: object, /) -> None:
+        """Drops what it gets."""
+
+
+class _Checker(pickle.Pickler):
+    """Pickles as :class:`_Pickler` does, without a call for each item of a collection, and drops the bytes."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        # The class of the number that stands for what stays is written by its name.
+        return (int, ()) if obj is not int and _stays(obj) else _reduced(obj)
+
+
 class _Pickler(pickle.Pickler):
     def __init__(self, data: io.BytesIO, same: list[object], *, of_user: bool) -> None:
         super().__init__(data, pickle.HIGHEST_PROTOCOL)
@@ -61,8 +79,7 @@ class _Pickler(pickle.Pickler):
 
     # Pickle's name and its protocol: None pickles the object as usual.
     def persistent_id(self, obj: Any) -> int | None:
-        stays = isinstance(obj, _SAME) or id(obj) in self._places or obj is sys.stdout or obj is sys.stderr
-        if not stays and not (isinstance(obj, types.FunctionType) and is_by_reference(obj)):
+        if id(obj) not in self._places and not _stays(obj):
             return None
         place = self._places.setdefault(id(obj), len(self._same))
         if place == len(self._same):
@@ -70,13 +87,24 @@ class _Pickler(pickle.Pickler):
         return place
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, types.FunctionType):
-            return _reduced_function(obj)
         if self._of_user and type(obj).__module__.startswith("windrow_runtime."):
             raise pickle.PicklingError("an object of the runtime")
-        if isinstance(obj, types.MappingProxyType):
-            return types.MappingProxyType, (dict(obj),)
-        return NotImplemented
+        return _reduced(obj)
+
+
+def _stays(value: object) -> bool:
+    """Returns whether copies have the same object."""
+    if isinstance(value, types.FunctionType):
+        return is_by_reference(value)
+    return isinstance(value, _SAME) or value is sys.stdout or value is sys.stderr
+
+
+def _reduced(value: Any) -> Any:
+    if isinstance(value, types.FunctionType):
+        return _reduced_function(value)
+    if isinstance(value, types.MappingProxyType):
+        return types.MappingProxyType, (dict(value),)
+    return NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):

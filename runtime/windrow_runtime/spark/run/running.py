@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import StreamingQueryException
 
@@ -16,6 +17,9 @@ from windrow_runtime.spark.run.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+_TURN_SECONDS: Final = 1.0
+_LEAST_SECONDS: Final = 0.001  # Spark takes no 0
 
 
 class RunningPipeline:
@@ -118,10 +122,30 @@ class RunningPipeline:
         """
         with self._released_at_end():
             # The pipeline goes on if this is interrupted.
-            if not aside(lambda: self._query.wait(self._streaming_query, timeout_seconds)):
+            if not self._wait(timeout_seconds):
                 return False
             over = self._drain_over
             return over is None or over.wait(timeout_seconds)
+
+    def _wait(self, timeout_seconds: float | None) -> bool:
+        """Wait for the end of the query some seconds, or for ever; returns whether it has ended."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        is_left = threading.Event()
+
+        def wait() -> bool:
+            # In turns, so that the thread of a wait that was interrupted ends, and not only when the query does.
+            while not is_left.is_set():
+                left = _TURN_SECONDS if deadline is None else min(deadline - time.monotonic(), _TURN_SECONDS)
+                if self._query.wait(self._streaming_query, max(left, _LEAST_SECONDS)):
+                    return True
+                if left < _TURN_SECONDS:
+                    return False
+            return False
+
+        try:
+            return aside(wait)
+        finally:
+            is_left.set()
 
     @short_tracebacks
     def process_available(self) -> None:
