@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from os import PathLike
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
@@ -220,7 +221,8 @@ class DataStream(Generic[T_co]):
 
         Args:
             element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that
-                the known type of the elements does not fit.
+                the known type of the elements does not fit. Elements are not looked at one by one, but for plain
+                tuples: a wrong type shows where a sink or a state needs it.
         """
         return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
 
@@ -492,7 +494,11 @@ class DataStream(Generic[T_co]):
                 given=sink,
                 expected="a windrow Sink",
                 where=caller_location(),
-                hint="an instance, not the class" if isinstance(sink, type) else None,
+                hint="an instance, not the class"
+                if isinstance(sink, type)
+                else "JsonFileSink(path) or another sink of windrow.sinks writes to files"
+                if isinstance(sink, (str, PathLike))
+                else None,
             )
         return DataStreamSink(
             SinkNode(

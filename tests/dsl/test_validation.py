@@ -25,7 +25,7 @@ from windrow import (
 )
 from windrow import aggregates as agg
 from windrow.connectors import CustomSink
-from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
+from windrow.errors import Fault, InvalidArgumentError, Location, PlanError, WindrowError, WindrowWarning
 from windrow.functions import (
     AggregateFunction,
     KeyedProcessContext,
@@ -744,6 +744,12 @@ def test_a_sink_that_no_pipeline_was_given() -> None:
         Pipeline("twice", sink)
         with pytest.raises(PlanError):
             Pipeline("refused", numbers.map(lambda n: n).sink_to(JsonFileSink("out")))
+        # Whoever is told of one fault is not told of another that follows from it.
+        wrong: Any = Pipeline
+        with pytest.raises(InvalidArgumentError, match=r"Pipeline\(name, \*sinks\)"):
+            wrong("in a list", [numbers.sink_to(CollectSink())])
+        with pytest.raises(InvalidArgumentError, match=r'Pipeline\("name", '):
+            wrong(numbers.sink_to(CollectSink()))
 
 
 def test_a_sink_that_no_pipeline_was_given_is_told_when_the_program_ends() -> None:

@@ -122,6 +122,13 @@ def test_a_field_that_only_a_folder_could_fill_is_warned_of(tmp_path: Path, sour
     assert collected(source(tmp_path, Hourly, partitions="day")) == [Hourly(1, day="1")]
 
 
+def test_the_warning_of_one_folder_keeps_those_that_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "day=1/hour=2").mkdir(parents=True)
+    (tmp_path / "day=1/hour=2/f").write_text('{"n": 1}\n')
+    with pytest.warns(WindrowWarning, match=r"partitions=\('day', 'hour'\) takes them"):
+        collected(JsonFileSource(tmp_path, Hourly, partitions="day"))
+
+
 def test_a_field_that_the_file_has_is_not_warned_of_and_the_folder_counts(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "f").write_text('{"n": 1, "day": "2"}\n')

@@ -11,8 +11,9 @@ import pytest
 
 from tests.spark.test_runner_damage import Reading, firsts, write
 from windrow import Pipeline, from_collection
-from windrow.errors import CheckpointError, EngineError
-from windrow.sinks import WriterSink
+from windrow import aggregates as agg
+from windrow.errors import CheckpointError, EngineError, InvalidArgumentError, SinkError
+from windrow.sinks import CollectSink, DatabaseSink, WriterSink
 from windrow_runtime.spark import RunningPipeline, SparkRunner
 
 if TYPE_CHECKING:
@@ -74,3 +75,27 @@ def test_pipelines_of_one_name_start_side_by_side(spark: SparkSession, tmp_path:
     assert re.fullmatch("damage [0-9a-f]{32}", longer)
     for started, sink in zip(running, (first, second), strict=True):
         assert [reading.at for reading in started.drain().collected(sink)] == [1, 12]
+
+
+def test_a_run_that_is_refused_writes_nothing_where_a_source_reads(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write(source, 1, Reading("a", 1, ""))
+    pipeline, sink = firsts(source)
+    before = sorted(source.rglob("*"))
+    with pytest.raises(InvalidArgumentError, match="the checkpoint lies in a folder that a source reads"):
+        SparkRunner(spark, checkpoint=source / "checkpoint").run(pipeline)
+    assert sorted(source.rglob("*")) == before
+    assert [reading.at for reading in SparkRunner(spark).run(pipeline).collected(sink)] == [1]
+
+
+def test_a_plan_that_was_refused_binds_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """The first run ends before its first batch: neither its plan nor its elements are there for the second."""
+    missing = DatabaseSink[int](f"sqlite:///{tmp_path}/base", "numbers", create=False)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    summed = from_collection([1, 2]).key_by(lambda number: number).reduce(lambda a, b: a + b).returns(int)
+    with pytest.raises(SinkError, match="there is no table"):
+        runner.run(Pipeline("refused", summed.sink_to(missing)))
+    assert (tmp_path / "checkpoint" / "plan").exists()
+    counts = CollectSink[int]()
+    counted = from_collection([5]).key_by(str).count_window(1).aggregate(agg.sum(lambda number: number))
+    assert runner.run(Pipeline("refused", counted.sink_to(counts))).collected(counts) == [5]

@@ -65,11 +65,14 @@ def test_what_a_variable_holds(tmp_path: Path) -> None:
     def with_default(number: int, held: Any = lock) -> Any:
         return held
 
-    with (tmp_path / "out").open("w") as file, socket.socket() as connection:
+    (tmp_path / "in").touch()
+    with (tmp_path / "out").open("w") as file, (tmp_path / "in").open() as read, socket.socket() as connection:
         cases: list[tuple[Callable[[int], Any], str]] = [
             (lambda number: lock.acquire(), "`lock`, a _thread.lock: "),
             (lambda number: [generator for _ in range(number)], "`generator`, a generator: "),
             (lambda number: file.write("x"), "`file`, a _io.TextIOWrapper: "),
+            # Of this one cloudpickle would send what is left to read.
+            (lambda number: read.read(), "`read`, a _io.TextIOWrapper: "),
             (lambda number: connection.send(b""), "`connection`, a socket.socket: "),
             (lambda number: inner(number), "`inner` -> `lock`, a _thread.lock: "),  # noqa: PLW0108  a call
             (functools.partial(takes_two, it=lock), "`it`, a _thread.lock: "),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,6 +49,14 @@ class DataStreamSink:
         self._unused.detach()
 
 
+def _use_all(arguments: Iterable[object]) -> None:
+    """Takes note of the sinks among the arguments of a call that is refused, and in lists there."""
+    for argument in arguments:
+        for sink in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if isinstance(sink, DataStreamSink):
+                sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
 def _warn_of_unused(node: SinkNode) -> None:
     warn(
         "a sink was given to no pipeline, so nothing is written to it",
@@ -85,7 +93,14 @@ class Pipeline:
 
     def __init__(self, name: str, *sinks: DataStreamSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("a pipeline needs a name", given=name, expected="a non-empty string")
+            _use_all((name, *sinks))
+            raise InvalidArgumentError(
+                "a pipeline needs a name",
+                given=name,
+                expected="a non-empty string",
+                where=caller_location(),
+                hint='Pipeline("name", stream.sink_to(CollectSink()))',
+            )
         if has_half_surrogate(name):
             raise InvalidArgumentError(
                 "the name of a pipeline is no text",
@@ -96,11 +111,15 @@ class Pipeline:
             )
         for sink in sinks:
             if not isinstance(sink, DataStreamSink):
+                _use_all(sinks)
                 raise InvalidArgumentError(
                     "a pipeline is made of sinks",
                     given=sink,
                     expected="what stream.sink_to(...) gives",
-                    hint="Pipeline(name, stream.sink_to(CollectSink()))",
+                    where=caller_location(),
+                    hint="Pipeline(name, *sinks)"
+                    if isinstance(sink, (list, tuple))
+                    else "Pipeline(name, stream.sink_to(CollectSink()))",
                 )
         for sink in sinks:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module

@@ -208,7 +208,9 @@ class KeyedStream(Generic[T, K]):
                 given=function,
                 expected="an instance of KeyedProcessFunction",
                 where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+                hint=f"an instance of a subclass, such as {function.__name__}()"
+                if isinstance(function, type)
+                else "map and flat_map take functions; here it is an instance of a subclass of KeyedProcessFunction",
             )
         kind = base_argument(function, KeyedProcessFunction, 2)
         return self._process(function, kind or iterable_item(result_type(function.process_element)), name)

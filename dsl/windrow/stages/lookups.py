@@ -33,7 +33,9 @@ def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | No
             given=function,
             expected="an instance of ProcessFunction; a KeyedProcessFunction goes behind key_by",
             where=caller_location(),
-            hint=f"{function.__name__}()" if isinstance(function, type) else None,
+            hint=f"an instance of a subclass, such as {function.__name__}()"
+            if isinstance(function, type)
+            else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
         )
     kind = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
     return ProcessNode(input=node, function=function, name=name, element_type=kind, location=caller_location())

@@ -17,7 +17,7 @@ _MOST_WINDOWS = 1_000_000
 
 
 class _Sliding(WindowAssigner[object, TimeWindow]):
-    def __init__(self, size: timedelta, slide: timedelta, offset: timedelta) -> None:
+    def __init__(self, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> None:
         self.size = positive_millis(size, "the size of sliding windows")
         self.slide = positive_millis(slide, "the slide of sliding windows")
         self.offset = duration_millis(offset, "the offset of sliding windows")

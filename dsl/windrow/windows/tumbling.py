@@ -17,7 +17,9 @@ _NO_OFFSET = timedelta(0)
 
 
 class _Tumbling(WindowAssigner[object, TimeWindow]):
-    def __init__(self, size: timedelta, offset: timedelta, stagger: WindowStagger) -> None:
+    def __init__(
+        self, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> None:
         self.size = positive_millis(size, "the size of tumbling windows")
         self.offset = duration_millis(offset, "the offset of tumbling windows")
         if abs(self.offset) >= self.size:

@@ -128,7 +128,7 @@ def _warn_of_folders(step: Step, paths: Iterable[str]) -> None:
                 "the names of folders have values for fields that the files lack, and they are not read",
                 given=f"{given} of {path}",
                 where=step.where,
-                hint=f"partitions=({', '.join(repr(columns[name]) for name in sorted(lacking))},) takes them",
+                hint=f"partitions={(*source.partitions, *(columns[name] for name in sorted(lacking)))} takes them",
                 location=step.node.location,
             )
 

@@ -19,7 +19,7 @@ from windrow.addresses.paths import reads_from
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.plan import Pipeline, SourceNode, Step
+from windrow.plan import Pipeline
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.columnar.forms.sink_form import PlanForm
@@ -318,6 +318,8 @@ class SparkRunner:
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
+            if self._checkpoint is not None:
+                _check_checkpoint_apart(topology, os.fspath(self._checkpoint))
             lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
@@ -334,10 +336,13 @@ class SparkRunner:
     def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
         """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
         with ctrl_c_kept(), OwnStack() as opened:
-            if self._checkpoint is None:
-                checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
-            else:
+            # Nothing is written before: what lay in the folder of a source would be read from there ever after.
+            if self._checkpoint is not None:
+                _check_checkpoint_apart(topology, os.fspath(self._checkpoint))
                 checkpoint = Checkpoint.at(self._checkpoint)
+            else:
+                checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
+                _check_checkpoint_apart(topology, os.fspath(checkpoint.path))
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # let go behind the outputs
@@ -346,8 +351,6 @@ class SparkRunner:
             for step in topology.sources:
                 check_resumable(step, checkpoint)
             lowered = self._lowered(pipeline, topology, checkpoint)
-            for step in topology.sources:
-                _check_checkpoint_apart(step, checkpoint)
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
@@ -420,7 +423,13 @@ class SparkRunner:
         forms = self._forms(topology)
         own_clock = self._clock is not None
         stored = resume(
-            checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms, self._accepted
+            checkpoint,
+            topology,
+            time_of(topology, own_clock=own_clock),
+            self._wanted(),
+            forms,
+            self._accepted,
+            begins=not checkpoint.has_run(),
         )
         checkpoint.check_whole(topology)
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
@@ -471,13 +480,14 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 
-def _check_checkpoint_apart(step: Step, checkpoint: Checkpoint) -> None:
-    source = step.node.source if isinstance(step.node, SourceNode) else None
-    if isinstance(source, FileSource) and reads_from(source.path, os.fspath(checkpoint.path)):
-        raise InvalidArgumentError(
-            "the checkpoint lies in a folder that a source reads, so the source would read it",
-            given=os.fspath(checkpoint.path),
-            expected=f"a folder outside of {source.shown_path}",
-            where=step.where,
-            hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary files",
-        )
+def _check_checkpoint_apart(topology: Topology, path: str) -> None:
+    for step in topology.sources:
+        source = source_of(step)
+        if isinstance(source, FileSource) and reads_from(source.path, path):
+            raise InvalidArgumentError(
+                "the checkpoint lies in a folder that a source reads, so the source would read it",
+                given=path,
+                expected=f"a folder outside of {source.shown_path}",
+                where=step.where,
+                hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary files",
+            )

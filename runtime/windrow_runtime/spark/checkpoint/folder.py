@@ -16,7 +16,7 @@ from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgum
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology, source_of
-from windrow_runtime.outputs.whole_files import write_whole
+from windrow_runtime.outputs.whole_files import clear, write_whole
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
@@ -205,6 +205,14 @@ class Checkpoint:
     def folder_of(self, step: Step) -> Path:
         """Returns the folder for elements of a source that Spark cannot read again from elsewhere."""
         return self.path / "sources" / self._folders.get(step.id, str(step.index))
+
+    def forget_elements(self) -> None:
+        """Delete the elements of sources, which a run wrote that ended before its first batch."""
+        clear(self.path / "sources")
+
+    def has_run(self) -> bool:
+        """Returns whether a batch was planned, by Spark's part of the checkpoint or by windrow's."""
+        return self.last_planned() >= 0 or self._newest_known() >= 0
 
     def last_planned(self) -> int:
         """Returns the number of the last batch that Spark has planned; -1: none. It may still have to be run."""

@@ -69,6 +69,8 @@ def resume(
     wanted: Parallelism,
     forms: Mapping[str, PlanForm] | None = None,
     accepted: Collection[str] = (),
+    *,
+    begins: bool = False,
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
@@ -77,6 +79,7 @@ def resume(
     Windrow keeps the watermark from now on where earlier versions left it to Spark, which showed it to the first level
     of keyed steps alone.
     ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
+    A query ``begins`` where no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
     check_accepted(topology, accepted)
     forms = forms or {}
@@ -84,11 +87,14 @@ def resume(
     shapes = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
     streams = streams_of(topology, names)
     stored = checkpoint.description()
-    if stored is None:
+    if stored is None or begins:
+        identifier = uuid.uuid4().hex if stored is None else stored.id
+        if stored is not None:
+            checkpoint.forget_elements()
         for step, form in forms.items():
             if isinstance(form, OnColumns):
                 shapes[names[step]]["form"] = form.state_text
-        stored = _new_description(topology, time, wanted.groups(), shapes)
+        stored = _new_description(identifier, topology, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
     else:
         _check_parallelism(stored, wanted, checkpoint)
@@ -127,11 +133,13 @@ def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, PlanForm
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
 
-def _new_description(topology: Topology, time: str, groups: KeyGroups, shapes: Mapping[str, Shape]) -> Description:
+def _new_description(
+    identifier: str, topology: Topology, time: str, groups: KeyGroups, shapes: Mapping[str, Shape]
+) -> Description:
     fingerprint = blake2b(json.dumps(shapes, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES)
     return Description(
         windrow=windrow.__version__,
-        id=uuid.uuid4().hex,
+        id=identifier,
         partitions=groups.partitions,
         groups=groups.count // groups.partitions,
         fingerprint=fingerprint.hexdigest(),

@@ -16,6 +16,7 @@ import types
 from collections.abc import Iterable
 from functools import partial
 from inspect import get_annotations
+from io import BytesIO, TextIOWrapper
 from types import GeneratorType
 from typing import Any, Final, NewType, TypedDict
 
@@ -202,9 +203,19 @@ def check_sendable(values: Iterable[object], where: str | None) -> None:
             ) from error
 
 
+class _Checker(cloudpickle.CloudPickler):
+    """Refuses files that are open for reading, of which cloudpickle would send what is left in them."""
+
+    # Any: pickle's protocol.
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, TextIOWrapper) and obj not in (sys.stdout, sys.stderr):
+            raise TypeError(f"cannot pickle {type(obj).__name__!r} object")
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]  # Spark's copy has no types
+
+
 def _failure(value: object) -> Exception | None:
     try:
-        cloudpickle.dumps(value)  # type: ignore[no-untyped-call]  # Spark's copy has no types
+        _Checker(BytesIO()).dump(value)  # type: ignore[no-untyped-call]  # Spark's copy has no types
     except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
         return error
     return None
