@@ -30,7 +30,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import part_files
-from windrow_runtime.outputs.batch_files import BatchFiles
+from windrow_runtime.outputs.batch_files import LISTS_KEPT, BatchFiles, remove_batches
 from windrow_runtime.outputs.file_sinks import claim_folders
 from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.partition_columns import escaped, partitions_of
@@ -409,6 +409,19 @@ def test_a_batch_of_which_nobody_knows_whether_it_is_whole_is_one(tmp_path: Path
         claim(JsonFileSink(tmp_path, partition_by="name"), "two", begins=True)
     claim(JsonFileSink(tmp_path, partition_by="name", overwrite=True), "two", begins=True)
     assert [path.name for path in tmp_path.iterdir()] == ["_windrow"]
+
+
+def test_lists_of_batches_that_cannot_run_again_are_deleted(tmp_path: Path) -> None:
+    for batch in (0, 1, 2, LISTS_KEPT, LISTS_KEPT + 1):
+        files = BatchFiles(tmp_path, batch)
+        files.begin()
+        files.aside.mkdir()
+        (files.aside / "part-0.json").touch()
+        files.publish()
+    assert sorted(os.listdir(tmp_path / "_batches")) == ["100.files", "101.files", "2.files"]
+    assert len(list(tmp_path.glob("batch-*"))) == 5
+    remove_batches(tmp_path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:

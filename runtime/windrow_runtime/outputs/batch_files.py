@@ -24,6 +24,9 @@ from typing import Final
 from windrow.addresses.paths import BATCH_PREFIX
 from windrow_runtime.outputs.whole_files import check_no_link, checksum, clear
 
+LISTS_KEPT: Final = 100
+"""For how many batches lists are kept: as many as Spark keeps notes of, to which a checkpoint may be put back."""
+
 _LISTS: Final = "_batches"
 _BEGUN: Final = ".begun"
 _DONE: Final = ".files"
@@ -84,6 +87,7 @@ class BatchFiles:
         """Make what was written aside the files of the batch, in the place of those that it had."""
         self._begin_list(sorted(_files(self.aside) if self._kept is None else self._kept))
         self._finish(lenient=False)
+        self._forget_old_lists()
 
     def withdraw(self) -> None:
         """Delete the files of the batch, if it has any."""
@@ -134,6 +138,13 @@ class BatchFiles:
         self._remove_done()
         os.replace(self._begun, self._done)
         clear(self.aside)
+
+    def _forget_old_lists(self) -> None:
+        """Delete the lists of batches that cannot run again any more; their files stay."""
+        for name in _names_in(self._lists):
+            match = _IS_LIST.fullmatch(name)
+            if match is not None and name.endswith(_DONE) and int(match["batch"]) <= self._batch - LISTS_KEPT:
+                clear(self._lists / name)
 
     def _remove_done(self) -> None:
         """Take the list of the files from before away, all at once."""
