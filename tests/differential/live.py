@@ -22,12 +22,14 @@ from tests.differential.inputs import Input, random_input
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, Pipeline
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.sinks import CollectSink
 from windrow.sources import FileSource
 from windrow.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TimeWindow, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.operators.outcome import PipelineResult
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.operators.topology import Topology, sink_of, source_of
+from windrow_runtime.replay import replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,7 +211,17 @@ def _run(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, folder: Path
     put(len(files) // 2)
     running.process_available()
     put(len(files))
-    return _both(first, running.drain())
+    second = running.drain()
+    _replay(checkpoint, pipeline, (first, second))
+    return _both(first, second)
+
+
+def _replay(checkpoint: Path, pipeline: Pipeline, results: tuple[PipelineResult, PipelineResult]) -> None:
+    """Has the interpreter take the batches of the run under their times: then all is equal, also by the clock."""
+    replayed = replay(checkpoint, pipeline)
+    sinks = [sink for sink in map(sink_of, Topology(pipeline.steps).sinks) if isinstance(sink, CollectSink)]
+    differences = [*replayed.differences, *replayed.compare(results, sinks)]
+    assert not differences, "\n".join(differences)
 
 
 def _both(first: PipelineResult, second: PipelineResult) -> PipelineResult:

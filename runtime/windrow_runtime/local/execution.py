@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.function_rules import renewals_of, sent_steps
 from windrow_runtime.local.recorder import Recorder, StepRecorder
@@ -24,7 +26,7 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 
 # Any in this module: elements of every type.
@@ -189,6 +191,23 @@ class Execution:
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
         return OperatorRuntimeContext(step.node.name or step.id, self.metrics[step.id])
+
+    def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, Elements]:
+        """What a round takes of batches of sources, by the id of the source; malformed records are counted."""
+        inputs: dict[Port, Elements] = {}
+        for step in self.topology.sources:
+            batch = batches.get(step.id)
+            if batch is None:
+                continue
+            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values))
+            if not batch.malformed:
+                continue
+            self.metrics[step.id].count("records_malformed", len(batch.malformed))
+            tag = source_of(step).on_malformed
+            if isinstance(tag, OutputTag):
+                stamps: list[int | None] = [None] * len(batch.malformed)
+                inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
+        return inputs
 
     def round(
         self,

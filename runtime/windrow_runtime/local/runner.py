@@ -13,11 +13,9 @@ from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError, warn
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
-from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.recorder import Recorder
@@ -181,7 +179,10 @@ class _Run:
             ended = {
                 step.id for step, ends, batch in zip(sources, ending, batches, strict=True) if ends and batch is None
             }
-            watermark = self._round(self._inputs(batches), watermark, ended)
+            inputs = self.execution.inputs_of(
+                {step.id: batch for step, batch in zip(sources, batches, strict=True) if batch is not None}
+            )
+            watermark = self._round(inputs, watermark, ended)
             scale.check(watermark)
         ended = {step.id for step, ends in zip(sources, ending, strict=True) if ends}
         # The watermark of the last batch still has to take effect, and what comes of it may make another.
@@ -220,21 +221,6 @@ class _Run:
                 "batch to batch. On Spark the class has to say uses_processing_time = True",
                 location=step.node.location,
             )
-
-    def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Elements]:
-        inputs: dict[Port, Elements] = {}
-        for step, batch in zip(self._topology.sources, batches, strict=True):
-            if batch is None:
-                continue
-            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values))
-            if not batch.malformed:
-                continue
-            self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
-            tag = source_of(step).on_malformed
-            if isinstance(tag, OutputTag):
-                stamps: list[int | None] = [None] * len(batch.malformed)
-                inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
-        return inputs
 
     def _round(
         self, inputs: dict[Port, Elements], watermark: Mapping[str, int], ended: Collection[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -71,22 +71,28 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
 
 @read_batches.register(FileSource)
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
-    with errors_at(step.where):
-        reader = file_reader(source)
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):
-        batch = SourceBatch()
-        for file in map(os.path.abspath, files[start : start + size]):
-            with errors_at(f"{step.where}, {file}"):
-                for part in map(elements_of, reader.read(file)):
-                    _take(batch, part, source, step)
+        batch = read_files(source, step, list(map(os.path.abspath, files[start : start + size])))
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
         warned.update(batch.unmatched)
         yield batch
+
+
+def read_files(source: FileSource[Any], step: Step, files: Iterable[str]) -> SourceBatch:
+    """Reads files of a source, in order, as one batch; malformed records as in :func:`read_batches`."""
+    with errors_at(step.where):
+        reader = file_reader(source)
+    batch = SourceBatch()
+    for file in files:
+        with errors_at(f"{step.where}, {file}"):
+            for part in map(elements_of, reader.read(file)):
+                _take(batch, part, source, step)
+    return batch
 
 
 def _list_files(step: Step, path: str) -> list[Path]:

@@ -111,7 +111,7 @@ V = TypeVar("V")
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
 """The state of a tracker: its watermark, whether it is idle, its last active time, its generator's attributes."""
 
-_FILES_KEPT: Final = 3
+_FILES_KEPT: Final = 100  # as many as Spark keeps notes of batches: who replays a run needs both
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 """Generators that need the highest timestamp of a batch alone."""
 

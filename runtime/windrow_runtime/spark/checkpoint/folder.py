@@ -128,8 +128,8 @@ class Checkpoint:
 
     def __init__(self, path: Path, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
         self.path = path
-        self._spark = path.parent if inside else path / "spark"
-        self.spark_folder = as_spark_path(self._spark)
+        self.spark_path = path.parent if inside else path / "spark"
+        self.spark_folder = as_spark_path(self.spark_path)
         self.plan = StoredFile(path / "plan", Description)
         self.streams = StoredFile(path / "streams", StoredStreams)  # which stream leads where in the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
@@ -137,6 +137,7 @@ class Checkpoint:
         self.closed_sources = ClosedSources(path / "closed-sources-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
         self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow
+        self.counters_folder = path / "counters"  # what each batch has counted
         self.results_folder = path / "results"  # where a Spark Connect server leaves the results of a run
         self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
@@ -178,9 +179,9 @@ class Checkpoint:
 
     def _check_no_links(self) -> None:
         """Refuse a link in the place of a folder of the checkpoint: files behind it are none of the query's."""
-        spark = [self._spark / name for name in ("offsets", "commits", "state", "sources")]
-        own = [self.control_folder, self.clock_folder, self.results_folder, self.path / "sources"]
-        for folder in (*own, *spark, *([] if self._inside else [self._spark])):
+        spark = [self.spark_path / name for name in ("offsets", "commits", "state", "sources")]
+        own = [self.control_folder, self.clock_folder, self.counters_folder, self.results_folder, self.path / "sources"]
+        for folder in (*own, *spark, *([] if self._inside else [self.spark_path])):
             if folder.is_symlink():
                 raise damaged_file(folder, "it is a link")
 
@@ -216,11 +217,11 @@ class Checkpoint:
 
     def last_planned(self) -> int:
         """Returns the number of the last batch that Spark has planned; -1: none. It may still have to be run."""
-        return last_number(self._spark / "offsets")
+        return last_number(self.spark_path / "offsets")
 
     def is_committed(self, batch: int) -> bool:
         """Returns whether Spark has noted a batch as done. Numbers below 0 count as done."""
-        return batch < 0 or (self._spark / "commits" / str(batch)).exists()
+        return batch < 0 or (self.spark_path / "commits" / str(batch)).exists()
 
     def check_open(self, *, drain: bool) -> None:
         """Refuse a checkpoint whose stream is at its end, except for a run that finishes a failed drain."""
@@ -302,17 +303,17 @@ class Checkpoint:
         # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
         stateful = bool(topology.keyed)
-        check_spark_files(self._spark, newest, stateful=stateful)
+        check_spark_files(self.spark_path, newest, stateful=stateful)
         sources = map(source_of, topology.sources)
         streams = [source for source in sources if isinstance(source, DataFrameSource) and source.dataframe.isStreaming]
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
-            check_source_logs(self._spark, len(topology.sources) + stateful)
+            check_source_logs(self.spark_path, len(topology.sources) + stateful)
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile."""
-        clear_leftovers(self._spark)
+        clear_leftovers(self.spark_path)
 
     def _write(self, file: Path, line: str) -> None:
         with checkpoint_errors(self.path):

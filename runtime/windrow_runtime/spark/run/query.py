@@ -20,6 +20,7 @@ from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock import ClockKeeper
@@ -107,6 +108,7 @@ class Query:
             keeper,
             checkpoint.newest_batch,
             outputs,
+            CounterNotes(checkpoint.counters_folder),
         )
         self._write: Callable[[DataFrame, int], None] = self._write_here
         if spooled is not None:

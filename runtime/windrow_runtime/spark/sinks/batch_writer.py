@@ -19,6 +19,7 @@ from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -64,6 +65,7 @@ class BatchWriter:
     keeper: ClockKeeper | None = None
     note: BatchNote | None = None  # of the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
+    counters: CounterNotes | None = None  # None: it is a batch job
     calls: JobCalls | None = None  # of a batch job; a streaming query calls this in a thread that no signal reaches
 
     def __post_init__(self) -> None:
@@ -142,7 +144,10 @@ class BatchWriter:
                 warn_of_header(unmatched, where, location)
         numbers = [number for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS]
         collected = {number: _unpacked(taken[number]) for number in numbers}
-        self.results.put(batch, collected, self._counted(values[RowKind.COUNTERS]))
+        counts = self._counted(values[RowKind.COUNTERS])
+        self.results.put(batch, collected, counts)
+        if self.counters is not None:
+            self.counters.write(batch, counts)
         # The elements of one sink at a time are in memory as objects.
         for number, step in self.sinks.items():
             elements = [] if number in collected else _unpacked(taken[number])

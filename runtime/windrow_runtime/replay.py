@@ -1,0 +1,318 @@
+"""Runs the batches of a run on Spark again by the interpreter, and compares what both made of them.
+
+A checkpoint has notes of each batch: what it has read, its clock, its watermarks, and what it has counted. The
+interpreter takes the same batches under the same times, so that also results that depend on the clock, or on how a
+stream falls into batches, have to be equal. Where they are not, one of the two engines is wrong, or a function of the
+pipeline computes something else at another call::
+
+    python -m windrow_runtime.replay CHECKPOINT FILE.py:PIPELINE
+
+``PIPELINE`` is the name of a pipeline in the file, or of a function without arguments that makes it. The exit code is 0
+if all is equal, else 1. The last 100 batches of a run have notes, so it is one of 100 batches at most. Its sources are
+collections and files of mounted file systems, which are still there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeVar
+
+from windrow import Pipeline
+from windrow.addresses.paths import BATCH_PREFIX, local_path
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.plan import SinkNode, Step
+from windrow.sinks import CollectSink, CsvFileSink, FileSink
+from windrow.sources import CollectionSource, FileSource
+from windrow_runtime.codecs.malformed import short_repr
+from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.local.execution import Execution
+from windrow_runtime.local.sources import read_batches, read_files
+from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
+from windrow_runtime.outputs.part_files import FileOutput
+from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatch, noted_batches
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.plan_shape import state_ids
+from windrow_runtime.spark.checkpoint.streams import streams_of
+
+__all__ = ["Replay", "main", "replay"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+T = TypeVar("T")
+
+_SHOWN: Final = 3
+_FILE: Final = re.compile(rf"{BATCH_PREFIX}(\d+)-part-[^/]*")
+_STORED: Final = re.compile(r"batch-(\d+)\.parquet")
+
+Rows = dict[tuple[int, str], Counter[str]]
+"""Rows of files as texts, by the number of the batch and the folder of values."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the interpreter made of the batches of a run.
+
+    Attributes:
+        batches: The batches, in order.
+        counters: The counters of each step, by step id and name, as ``PipelineResult.counters`` has them.
+        differences: A line for each difference from the run.
+        compared: The ids of the file sinks that were compared.
+        left_out: The ids of the sinks that were not: those of memory, which :meth:`compare` takes, and those whose
+            rows are not read back.
+    """
+
+    batches: Sequence[NotedBatch]
+    counters: Mapping[str, Mapping[str, int]]
+    differences: list[str]
+    compared: Sequence[str]
+    left_out: Sequence[str]
+    _collected: Mapping[int, list[Any]] = field(repr=False)
+
+    def collected(self, sink: CollectSink[T]) -> list[T]:
+        """The elements that went to a sink of the pipeline, batch by batch."""
+        return list(self._collected[id(sink)])
+
+    def compare(self, results: Sequence[PipelineResult], sinks: Iterable[CollectSink[Any]]) -> list[str]:
+        """Compares what the runs with the checkpoint collected; gives a line for each difference.
+
+        Args:
+            results: The results of all of these runs.
+            sinks: The sinks to compare.
+        """
+        found: list[str] = []
+        for sink in sinks:
+            of_run = Counter(repr(element) for result in results for element in result.collected(sink))
+            found += _differences(f"collect {sink.name}", of_run, Counter(map(repr, self.collected(sink))))
+        return found
+
+
+def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) -> Replay:
+    """Runs the batches that a checkpoint notes by the interpreter, and compares file sinks and counters.
+
+    Nothing in the checkpoint, and nothing that the sinks of the pipeline write to, is changed.
+
+    Args:
+        checkpoint: The folder of the checkpoint, of which no run is at work.
+        pipeline: The pipeline, as it was when the batches ran.
+        fast: Whether steps of common shapes run in a faster form; by default by the general operators.
+
+    Raises:
+        UnsupportedOperationError: If a source is neither a collection nor files of a mounted file system.
+        IncompatibleStateError: If the checkpoint is that of another plan, or has no notes of the first batches.
+        CheckpointError: If a file of the checkpoint is damaged.
+        SourceError: If a file that was read is gone.
+    """
+    topology = topology_of(pipeline)
+    for step in topology.sources:
+        _check_source(step)
+    folder = Checkpoint(Path(checkpoint).absolute())
+    streams = folder.streams.read()
+    if streams is not None and streams != streams_of(topology, state_ids(topology)):
+        raise IncompatibleStateError(
+            "the checkpoint belongs to another plan",
+            given=pipeline.name,
+            expected="the pipeline as it was when the batches ran",
+            where=str(folder.path),
+        )
+    batches = noted_batches(folder, topology)
+    with TemporaryDirectory(prefix="windrow-replay-") as aside:
+        run = _Run(topology, Path(aside))
+        run.take(batches)
+        differences = [*_counter_differences(folder, batches, run.counters)]
+        for step in run.files:
+            numbers = {batch.number for batch in batches}
+            differences += _file_differences(step, run.files[step], numbers)
+    left_out = [step.id for step in topology.sinks if step.id not in {each.id for each in run.files}]
+    return Replay(batches, run.counters, differences, [each.id for each in run.files], left_out, run.collected)
+
+
+def _check_source(step: Step) -> None:
+    source = source_of(step)
+    if isinstance(source, CollectionSource) or (isinstance(source, FileSource) and local_path(source.path)):
+        return
+    raise UnsupportedOperationError(
+        "what a run has read from this source is not known any more",
+        given=source.describe(),
+        expected="a collection, or files of a mounted file system",
+        where=step.where,
+    )
+
+
+class _Run:
+    """Runs batches by the interpreter; file sinks write below a folder of its own."""
+
+    def __init__(self, topology: Topology, aside: Path) -> None:
+        self._execution = Execution(topology, fast=False)
+        self._topology = self._execution.topology
+        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with one that writes aside
+        self.collected: dict[int, list[Any]] = {}
+        for place, step in enumerate(topology.sinks):
+            sink = sink_of(step)
+            if isinstance(sink, CollectSink):
+                self.collected[id(sink)] = []
+            elif isinstance(sink, FileSink) and local_path(sink.path) is not None:
+                self.files[step] = _moved(step, aside / str(place))
+        self._outputs = {step.id: FileOutput(moved) for step, moved in self.files.items()}
+
+    @property
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        return {step: dict(metrics.totals) for step, metrics in self._execution.metrics.items() if metrics.totals}
+
+    def take(self, batches: Iterable[NotedBatch]) -> None:
+        self._execution.open()
+        try:
+            for batch in batches:
+                self._round(batch)
+        finally:
+            self._execution.close()
+
+    def _round(self, batch: NotedBatch) -> None:
+        inputs = {step.id: _read(step, batch.files[step.id]) for step in self._topology.sources}
+        given = self._execution.inputs_of({step: found for step, found in inputs.items() if found is not None})
+        self._execution.round(given, watermark=batch.watermarks, processing_time=batch.now)
+        for step in self._topology.sinks:
+            taken = self._execution.sinks.pop(step.id, None)
+            if taken is None or not taken.values:
+                continue
+            sink = sink_of(step)
+            if isinstance(sink, CollectSink):
+                self.collected[id(sink)] += taken.values
+            elif step.id in self._outputs:
+                self._outputs[step.id].write(batch.number, taken.values)
+
+
+def _moved(step: Step, folder: Path) -> Step:
+    """The step of a file sink that writes to another folder."""
+    sink = copy.copy(sink_of(step))
+    assert isinstance(sink, FileSink), "it is asked for file sinks"
+    folder.mkdir(parents=True)
+    sink.path = str(folder)
+    node = step.node
+    assert isinstance(node, SinkNode), "it is the step of a sink"
+    return replace(step, node=replace(node, sink=sink))
+
+
+def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
+    """Reads what a batch has read from a source; None: nothing."""
+    source = source_of(step)
+    if not files:
+        return None
+    if isinstance(source, FileSource):
+        return read_files(source, step, files)
+    assert isinstance(source, CollectionSource), "other sources are refused"
+    wanted = {int(match[1]) for file in files if (match := _STORED.fullmatch(Path(file).name))}
+    found = SourceBatch()
+    for number, batch in enumerate(read_batches(source, step)):
+        if number in wanted:
+            found.add(batch)
+    return found
+
+
+def _counter_differences(
+    folder: Checkpoint, batches: Iterable[NotedBatch], replayed: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    notes = CounterNotes(folder.counters_folder)
+    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for batch in batches:
+        for step, counters in notes.read(batch.number).items():
+            counted[step].update(counters)
+    for step in sorted({*counted, *replayed}):
+        of_run, of_replay = counted.get(step, Counter()), replayed.get(step, {})
+        for name in sorted({*of_run, *of_replay}):
+            if of_run.get(name, 0) != of_replay.get(name, 0):
+                yield f"{step}, {name}: the run counted {of_run.get(name, 0)}, the replay {of_replay.get(name, 0)}"
+
+
+def _file_differences(step: Step, moved: Step, batches: set[int]) -> Iterator[str]:
+    of_run, of_replay = _rows_of(step, batches), _rows_of(moved, batches)
+    for place in sorted({*of_run, *of_replay}):
+        number, folder = place
+        shown = f"{step.id}, batch {number}{folder and f', {folder}'}"
+        yield from _differences(shown, of_run.get(place, Counter()), of_replay.get(place, Counter()))
+
+
+def _differences(shown: str, of_run: Counter[str], of_replay: Counter[str]) -> Iterator[str]:
+    for rows, who in ((of_run - of_replay, "the run"), (of_replay - of_run, "the replay")):
+        if rows:
+            first = ", ".join(short_repr(row) for row in list(rows)[:_SHOWN])
+            yield f"{shown}: {rows.total()} of {who} alone: {first}{', ...' * (len(rows) > _SHOWN)}"
+
+
+def _rows_of(step: Step, batches: set[int]) -> Rows:
+    """Reads the files that a sink has written in some batches."""
+    sink = sink_of(step)
+    assert isinstance(sink, FileSink), "it is asked for file sinks"
+    folder = Path(local_path(sink.path) or sink.path)
+    found: Rows = {}
+    for file in sorted(folder.rglob(f"{BATCH_PREFIX}*")):
+        match = _FILE.fullmatch(file.name)
+        if match is not None and int(match[1]) in batches and file.is_file():
+            place = int(match[1]), file.parent.relative_to(folder).as_posix().removeprefix(".")
+            found.setdefault(place, Counter()).update(_texts_of(file, sink))
+    return found
+
+
+def _texts_of(file: Path, sink: FileSink[Any]) -> Iterable[str]:
+    if file.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return map(repr, pyarrow.parquet.ParquetFile(file).read().to_pylist())
+    lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+    return lines[1:] if isinstance(sink, CsvFileSink) and sink.header else lines
+
+
+def _pipeline_of(text: str) -> Pipeline:
+    """The pipeline that ``FILE.py:NAME`` names."""
+    path, _, name = text.rpartition(":")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if not path.endswith(".py") or spec is None or spec.loader is None:
+        raise InvalidArgumentError("no pipeline is named", given=text, expected="FILE.py:NAME")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(Path(path).absolute().parent))
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    pipeline = found() if callable(found) else found
+    if not isinstance(pipeline, Pipeline):
+        raise InvalidArgumentError(
+            "the name is not that of a pipeline",
+            given=f"{name}, {short_repr(pipeline)}",
+            expected="a Pipeline, or a function without arguments that makes one",
+            where=path,
+        )
+    return pipeline
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replays the run of a checkpoint, and prints what is equal and what is not; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m windrow_runtime.replay", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("checkpoint", help="the folder of the checkpoint of a run on Spark")
+    parser.add_argument("pipeline", metavar="FILE.py:PIPELINE", help="a pipeline, or a function that makes it")
+    options = parser.parse_args(arguments)
+    try:
+        done = replay(options.checkpoint, _pipeline_of(options.pipeline))
+    except WindrowError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"batches {done.batches[0].number} to {done.batches[-1].number} of {options.checkpoint}")
+    print(f"compared: counters, {', '.join(done.compared) or 'no sink'}")
+    if done.left_out:
+        print(f"not compared: {', '.join(done.left_out)}")
+    print(*(done.differences or ["all is equal"]), sep="\n")
+    return 1 if done.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

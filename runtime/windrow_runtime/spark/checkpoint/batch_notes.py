@@ -1,0 +1,184 @@
+"""Reads which elements each batch of a query has read, and under which time; notes what each has counted.
+
+Spark notes, for each batch, its clock, its watermark and how far each source was read, and for each source the files
+that it read. Windrow notes the watermarks that it keeps itself, and the counters. So the same batches can be run again
+by the interpreter, to compare what it makes of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from windrow.errors import IncompatibleStateError
+from windrow.plan import ProcessNode
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
+from windrow_runtime.spark.checkpoint.plan_shape import state_ids
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME
+from windrow_runtime.spark.clock import ClockFiles, decode_watermark
+from windrow_runtime.spark.paths import path_of_url
+
+NOTES_KEPT: Final = 100
+"""For how many batches counters are kept: as many as Spark keeps its own notes of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    counters: dict[str, dict[str, int]]  # by step id and name
+
+
+@dataclass(frozen=True, slots=True)
+class CounterNotes:
+    """The files of a checkpoint with the counters of each batch. A batch that counted nothing has none."""
+
+    folder: Path
+
+    def _file(self, batch: int) -> StoredFile[_Counted]:
+        return StoredFile(self.folder / f"{batch}", _Counted)
+
+    def write(self, batch: int, counts: Mapping[tuple[str, str], int]) -> None:
+        """Write the counters of a batch, by step id and name, and delete the oldest file."""
+        counters: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for (step, name), count in counts.items():
+            counters[step][name] = count
+        with checkpoint_errors(self.folder):
+            if counters:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._file(batch).write(_Counted(dict(counters)))
+            self._file(batch - NOTES_KEPT).path.unlink(missing_ok=True)
+
+    def read(self, batch: int) -> Mapping[str, Mapping[str, int]]:
+        """Returns the counters of a batch, by step id and name."""
+        counted = self._file(batch).read()
+        return {} if counted is None else counted.counters
+
+
+@dataclass(frozen=True, slots=True)
+class NotedBatch:
+    """What is known of a batch that is done."""
+
+    number: int
+    now: int  # its clock, in milliseconds
+    watermarks: Mapping[str, int]  # of keyed steps and process functions, by id
+    files: Mapping[str, tuple[str, ...]]  # that each source has read, by id, in the order of their modification
+
+
+class _BatchLine(msgspec.Struct, rename={"watermark": "batchWatermarkMs", "now": "batchTimestampMs"}):
+    watermark: int
+    now: int
+
+
+class _FileLine(msgspec.Struct, rename={"entry": "batchId"}):
+    path: str
+    timestamp: int
+    entry: int
+
+
+class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
+    last: int
+
+
+class _Offsets(NamedTuple):
+    line: _BatchLine
+    last: list[int]  # of each source, the number of the last entry in its log; -1: nothing was read
+
+
+def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch]:
+    """Reads the notes of all batches that are done.
+
+    Args:
+        checkpoint: The checkpoint.
+        topology: The plan, whose sources are collections and files of mounted file systems.
+
+    Raises:
+        IncompatibleStateError: If no run has used the checkpoint, or the notes of the first batches are deleted.
+        CheckpointError: If a file is damaged.
+    """
+    stored = checkpoint.description()
+    spark = checkpoint.spark_path
+    with checkpoint_errors(spark):
+        planned = file_numbers(spark / "offsets")
+        done = [number for number in sorted(planned) if checkpoint.is_committed(number)]
+    if stored is None or not done:
+        raise IncompatibleStateError(
+            "the checkpoint has no batch that is done", given=str(checkpoint.path), expected="that of a run on Spark"
+        )
+    if done[0] > 0:
+        raise IncompatibleStateError(
+            "the notes of the first batches are deleted",
+            given=f"{checkpoint.path}: the first batch is {done[0]}",
+            expected="batches from 0 on, since the state before them is not known",
+            hint=f"Spark and windrow keep the notes of the last {NOTES_KEPT} batches: replay a shorter run",
+        )
+    logs = [_file_log(spark / "sources" / str(place)) for place in range(len(topology.sources))]
+    clock = ClockFiles(checkpoint.clock_folder, state_ids(topology))
+    closed = checkpoint.closed_sources.batch()
+    batches: list[NotedBatch] = []
+    before = [-1] * len(logs)
+    for number in done:
+        line, last = _offsets(spark / "offsets" / str(number), len(logs))
+        files = {
+            step.id: tuple(file for entry in range(begin + 1, end + 1) for file in log.get(entry, ()))
+            for step, log, begin, end in zip(topology.sources, logs, before, last, strict=True)
+        }
+        if number >= closed >= 0:
+            files = dict.fromkeys(files, ())
+        now, watermarks = _time_of(number, line, stored, topology, clock)
+        batches.append(NotedBatch(number, now, watermarks, files))
+        before = last
+    return batches
+
+
+def _time_of(
+    number: int, line: _BatchLine, stored: Description, topology: Topology, clock: ClockFiles
+) -> tuple[int, Mapping[str, int]]:
+    steps = [step for step in topology.steps if step in topology.keyed or isinstance(step.node, ProcessNode)]
+    if stored.time == KEPT_TIME:
+        kept = clock.read(number)
+        watermarks = {step.id: kept.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}
+        return line.now if kept.now is None else kept.now, watermarks
+    reached = decode_watermark(line.watermark)
+    # A step that has no timestamp-assigning step in front of it sees the end of the stream alone.
+    sees_all = reached == MAX_TIMESTAMP
+    return line.now, {step.id: reached if sees_all or topology.stampers(step) else MIN_TIMESTAMP for step in steps}
+
+
+def _offsets(file: Path, sources: int) -> _Offsets:
+    """Reads what Spark has noted when it planned a batch; the line of the control folder comes after the sources."""
+    with checkpoint_errors(file):
+        lines = file.read_bytes().splitlines()
+    try:
+        line = msgspec.json.decode(lines[1], type=_BatchLine)
+        last = [-1 if text == b"-" else msgspec.json.decode(text, type=_Offset).last for text in lines[2 : 2 + sources]]
+    except (ValueError, IndexError) as error:
+        raise damaged_file(file, f"{error}") from error
+    if len(last) != sources:
+        raise damaged_file(file, f"it has the offsets of {len(last)} sources, and the plan has {sources}")
+    return _Offsets(line, last)
+
+
+def _file_log(log: Path) -> dict[int, list[str]]:
+    """Reads the files that a source has read, by the number of the entry that names them."""
+    lines: set[tuple[int, int, str]] = set()
+    with checkpoint_errors(log):
+        files = [log / f"{number}" for number in file_numbers(log)]
+        files += [log / f"{number}.compact" for number in file_numbers(log, suffix=".compact")]
+        for file in files:
+            for text in file.read_bytes().splitlines()[1:]:
+                try:
+                    line = msgspec.json.decode(text, type=_FileLine)
+                except ValueError as error:
+                    raise damaged_file(file, f"{error}") from error
+                lines.add((line.entry, line.timestamp, path_of_url(line.path)))
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for entry, _, path in sorted(lines):
+        found[entry].append(path)
+    return dict(found)
