@@ -63,7 +63,7 @@ class Replay:
     """What the interpreter made of the batches of a run.
 
     Attributes:
-        batches: The batches, in order.
+        batches: How many batches there were.
         counters: The counters of each step, by step id and name, as ``PipelineResult.counters`` has them.
         differences: A line for each difference from the run.
         compared: The ids of the file sinks that were compared.
@@ -71,7 +71,7 @@ class Replay:
             rows are not read back.
     """
 
-    batches: Sequence[NotedBatch]
+    batches: int
     counters: Mapping[str, Mapping[str, int]]
     differences: list[str]
     compared: Sequence[str]
@@ -133,7 +133,7 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
             numbers = {batch.number for batch in batches}
             differences += _file_differences(step, run.files[step], numbers)
     left_out = [step.id for step in topology.sinks if step.id not in {each.id for each in run.files}]
-    return Replay(batches, run.counters, differences, [each.id for each in run.files], left_out, run.collected)
+    return Replay(len(batches), run.counters, differences, [each.id for each in run.files], left_out, run.collected)
 
 
 def _check_source(step: Step) -> None:
@@ -306,7 +306,7 @@ def main(arguments: Sequence[str]) -> int:
     except WindrowError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"batches {done.batches[0].number} to {done.batches[-1].number} of {options.checkpoint}")
+    print(f"batches 0 to {done.batches - 1} of {options.checkpoint}")
     print(f"compared: counters, {', '.join(done.compared) or 'no sink'}")
     if done.left_out:
         print(f"not compared: {', '.join(done.left_out)}")
