@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv java demo test check lint types docs format conformance bench
+.PHONY: help venv java demo quick test check lint types docs format conformance bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its
 test: java $(STAMP) ## run everything that CI runs
 	@$(MAKE) --jobs 2 lint types docs
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+quick: $(STAMP) ## check in less than a minute what the working tree changes, without Spark
+	@$(BIN)/python -m tests.quick $(ARGS)
 
 check: lint types docs ## run everything that needs neither Spark nor Java
 	$(BIN)/python -m pytest -m "not spark" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 # Property tests run the same examples every time, so that a run that fails can be run again.
 settings.register_profile("windrow", derandomize=True, deadline=None)
-settings.load_profile("windrow")
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "windrow"))
 
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)

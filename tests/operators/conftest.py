@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
 settings.register_profile("operators", derandomize=True, deadline=None, max_examples=200)
-settings.load_profile("operators")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "operators"))
