@@ -1,9 +1,8 @@
 """Runs the batches of a run on Spark again by the interpreter, and compares what both made of them.
 
 A checkpoint has notes of each batch: what it has read, its clock, its watermarks, and what it has counted. The
-interpreter takes the same batches under the same times, so that also results that depend on the clock, or on how a
-stream falls into batches, have to be equal. Where they are not, one of the two engines is wrong, or a function of the
-pipeline computes something else at another call::
+interpreter takes the same batches under the same times, so also results that depend on the clock or on the batches have
+to be equal. Where they are not, one engine is wrong, or a function computes something else at each call::
 
     python -m windrow_runtime.replay CHECKPOINT FILE.py:PIPELINE
 
@@ -53,9 +52,6 @@ T = TypeVar("T")
 _SHOWN: Final = 3
 _FILE: Final = re.compile(rf"{BATCH_PREFIX}(\d+)-part-[^/]*")
 _STORED: Final = re.compile(r"batch-(\d+)\.parquet")
-
-Rows = dict[tuple[int, str], Counter[str]]
-"""Rows of files as texts, by the number of the batch and the folder of values."""
 
 
 @dataclass(frozen=True)
@@ -248,12 +244,12 @@ def _differences(shown: str, of_run: Counter[str], of_replay: Counter[str]) -> I
             yield f"{shown}: {rows.total()} of {who} alone: {first}{', ...' * (len(rows) > _SHOWN)}"
 
 
-def _rows_of(step: Step, batches: set[int]) -> Rows:
-    """Reads the files that a sink has written in some batches."""
+def _rows_of(step: Step, batches: set[int]) -> dict[tuple[int, str], Counter[str]]:
+    """Reads the rows that a sink has written in some batches, by the batch and the folder of values."""
     sink = sink_of(step)
     assert isinstance(sink, FileSink), "it is asked for file sinks"
     folder = Path(local_path(sink.path) or sink.path)
-    found: Rows = {}
+    found: dict[tuple[int, str], Counter[str]] = {}
     for file in sorted(folder.rglob(f"{BATCH_PREFIX}*")):
         match = _FILE.fullmatch(file.name)
         if match is not None and int(match[1]) in batches and file.is_file():

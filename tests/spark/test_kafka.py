@@ -20,7 +20,9 @@ from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.rows import RowKind, dump_values
 from windrow_runtime.spark.faults import find_failure
-from windrow_runtime.spark.kafka import _spark_errors, kafka_decoder, kafka_rows, scan_topic, write_kafka
+from windrow_runtime.spark.kafka import connector_errors
+from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
+from windrow_runtime.spark.sources.kafka_scan import kafka_decoder, scan_topic
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.storage.values import StateCodec
 
@@ -193,7 +195,7 @@ def test_each_version_of_spark_misses_the_connector_in_its_own_words(error: Exce
     end = KafkaSource("a:1", "t", str, value_format="text")
     session: Any = SimpleNamespace(version="4.2.0")
     expected = UnsupportedOperationError if missing else SourceError
-    with pytest.raises(expected) as caught, _spark_errors(session, "here", end):
+    with pytest.raises(expected) as caught, connector_errors(session, "here", end):
         raise error
     assert ("spark-sql-kafka-0-10_2.13:4.2.0" in str(caught.value)) is missing
 

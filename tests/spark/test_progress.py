@@ -22,11 +22,10 @@ from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
-from windrow_runtime.spark import PipelineProgress, SparkRunner
+from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.run import progress
-from windrow_runtime.spark.run.progress import ProgressKeeper, WatchedStep, WatermarkBounds
+from windrow_runtime.spark.progress import ProgressKeeper, WatchedStep, WatermarkBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

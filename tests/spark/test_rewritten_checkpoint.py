@@ -22,7 +22,7 @@ from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS
 from windrow_runtime.spark.lowering import forms_of, time_of
-from windrow_runtime.spark.run.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
+from windrow_runtime.spark.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
 

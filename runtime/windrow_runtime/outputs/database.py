@@ -231,7 +231,9 @@ class DatabaseOutput(TableOutput):
         self._encoder = RowEncoder(kind, sink.url.backend, {})
         self._names = [field.column for field in kind.columns]
         self._key_places = [self._names.index(field.column) for field in key]
-        self._key_of = _parts(self._key_places)
+        first, *others = self._key_places or [0]
+        one = itemgetter(slice(first, first + 1))  # a tuple, as several places give
+        self._key_of: Callable[[Row], Row] = itemgetter(first, *others) if others else one
         self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
@@ -402,13 +404,6 @@ class DatabaseOutput(TableOutput):
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
-
-
-def _parts(places: Sequence[int]) -> Callable[[Row], Row]:
-    """A function that gives the cells of a row at some places."""
-    if len(places) == 1:
-        return itemgetter(slice(places[0], places[0] + 1))
-    return itemgetter(*places) if places else lambda row: ()
 
 
 # What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its

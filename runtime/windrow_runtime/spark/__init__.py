@@ -17,14 +17,14 @@ from windrow.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from windrow_runtime.operators.outcome import PipelineResult
-    from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
+    from windrow_runtime.spark.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
 __all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
 
 _MODULES = {
-    "PipelineProgress": "windrow_runtime.spark.run.progress",
-    "StepProgress": "windrow_runtime.spark.run.progress",
+    "PipelineProgress": "windrow_runtime.spark.progress",
+    "StepProgress": "windrow_runtime.spark.progress",
     "PipelineResult": "windrow_runtime.operators.outcome",
     "RunningPipeline": "windrow_runtime.spark.run.running",
     "SparkRunner": "windrow_runtime.spark.runner",

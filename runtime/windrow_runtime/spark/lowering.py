@@ -34,7 +34,7 @@ from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, B
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.run.progress import WatchedStep, WatermarkBounds
+from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.shipped_steps import ShippedSteps
 from windrow_runtime.spark.shipping import functions_of, known_classes
 from windrow_runtime.spark.sinks.parts import worker_sinks

@@ -35,10 +35,10 @@ from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.kafka import check_connector, check_jar
+from windrow_runtime.spark.kafka import check_jar
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.aside import aside_to_the_end, ctrl_c_kept
-from windrow_runtime.spark.run.progress import OnProgress
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import (
@@ -55,6 +55,7 @@ from windrow_runtime.spark.session import (
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
+from windrow_runtime.spark.sinks.kafka_rows import check_connector
 from windrow_runtime.spark.sinks.table import SinkWay, way_of
 from windrow_runtime.spark.sources.table import check_resumable
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -86,11 +86,6 @@ class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
     last: int
 
 
-class _Offsets(NamedTuple):
-    line: _BatchLine
-    last: list[int]  # of each source, the number of the last entry in its log; -1: nothing was read
-
-
 def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch]:
     """Reads the notes of all batches that are done.
 
@@ -151,18 +146,19 @@ def _time_of(
     return line.now, {step.id: reached if sees_all or topology.stampers(step) else MIN_TIMESTAMP for step in steps}
 
 
-def _offsets(file: Path, sources: int) -> _Offsets:
-    """Reads what Spark has noted when it planned a batch; the line of the control folder comes after the sources."""
+def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
+    """Reads what Spark has noted when it planned a batch, and the last entry in the log of each source; -1: none."""
     with checkpoint_errors(file):
         lines = file.read_bytes().splitlines()
     try:
         line = msgspec.json.decode(lines[1], type=_BatchLine)
+        # The line of the control folder comes after those of the sources.
         last = [-1 if text == b"-" else msgspec.json.decode(text, type=_Offset).last for text in lines[2 : 2 + sources]]
     except (ValueError, IndexError) as error:
         raise damaged_file(file, f"{error}") from error
     if len(last) != sources:
         raise damaged_file(file, f"it has the offsets of {len(last)} sources, and the plan has {sources}")
-    return _Offsets(line, last)
+    return line, last
 
 
 def _file_log(log: Path) -> dict[int, list[str]]:

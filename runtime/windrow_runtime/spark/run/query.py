@@ -26,10 +26,10 @@ from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
+from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.aside import Aside, Ending, JobCalls, aside_to_the_end, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
-from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.session import (
     FEW_ROWS_SETTINGS,
     QUERY,

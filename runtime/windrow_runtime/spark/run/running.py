@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import StreamingQueryException
 
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
+from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.run.aside import aside
-from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.query import Query
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
-from windrow_runtime.spark.kafka import kafka_rows, write_kafka
-from windrow_runtime.spark.run.progress import ProgressKeeper
+from windrow_runtime.spark.progress import ProgressKeeper
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
+from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWay, way_of

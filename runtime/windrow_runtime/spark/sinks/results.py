@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, file_numbers
-from windrow_runtime.spark.run.progress import PipelineProgress
+from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: elements of every type.

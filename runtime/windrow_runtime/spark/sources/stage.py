@@ -21,7 +21,7 @@ from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
-from windrow_runtime.spark.run.progress import WatermarkBounds
+from windrow_runtime.spark.progress import WatermarkBounds
 from windrow_runtime.spark.sources.scan import named
 from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
