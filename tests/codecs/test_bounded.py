@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import random
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -65,6 +67,33 @@ def test_a_line_without_an_end(
     with pytest.raises(SourceError, match="a line of a file is too long") as caught:
         collected(kind(file, *types, on_malformed="drop", **options))
     assert str(file) in str(caught.value.where)
+
+
+BOMB = """
+import resource, sys
+from tests.codecs.test_bounded import CsvFileSource, JsonFileSource, Row, SourceError, collected
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    collected({kind}({file!r}, Row, on_malformed="drop"))
+except SourceError as error:
+    print(error.message)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("kind", ["JsonFileSource", "CsvFileSource"])
+def test_a_bomb_takes_some_times_the_longest_line(tmp_path: Path, kind: str) -> None:
+    """A line of four gigabytes in four megabytes, with the limits as they are."""
+    part = gzip.compress(bytes(1 << 26))
+    file = tmp_path / "x.gz"
+    with file.open("wb") as opened:
+        opened.write(gzip.compress(b"name,n\n"))
+        opened.writelines([part] * 64)
+    program = BOMB.format(kind=kind, file=str(file))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    message, megabytes = done.stdout.splitlines()
+    assert message == "a line of a file is too long"
+    assert int(megabytes) < 6 * text_files.LONGEST_LINE >> 20
 
 
 def test_a_line_of_just_the_length_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
