@@ -178,9 +178,12 @@ def test_a_death_before_the_first_batch_leaves_nothing_in_the_way(
 
 @pytest.mark.parametrize("content", ["", "{}", "windrow v1 0a\n{}"])
 def test_a_description_that_is_not_ours(spark: SparkSession, tmp_path: Path, content: str) -> None:
-    (tmp_path / "plan").write_text(content)
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    checkpoint.mkdir()
+    (checkpoint / "plan").write_text(content)
     with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
-        SparkRunner(spark, checkpoint=tmp_path).run(firsts(tmp_path)[0])
+        SparkRunner(spark, checkpoint=checkpoint).run(firsts(source)[0])
 
 
 @pytest.mark.parametrize("content", [b"", b"first\n", b"\xff"])
@@ -227,8 +230,9 @@ class NoSegments:
 
 def test_a_checkpoint_where_a_file_is(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "in").mkdir()
     with pytest.raises(CheckpointError, match="cannot be read or written") as caught:
-        SparkRunner(spark, checkpoint=tmp_path / "file" / "checkpoint").run(firsts(tmp_path)[0])
+        SparkRunner(spark, checkpoint=tmp_path / "file" / "checkpoint").run(firsts(tmp_path / "in")[0])
     assert "Not a directory" in str(caught.value.given)
 
 
