@@ -158,7 +158,11 @@ class Prepared:
         counters: defaultdict[int, dict[str, Mapping[str, int]]] = defaultdict(dict)
         for step, counts in result.counters.items():
             _, _, name = step.split(".", 2)
-            counters[int(name.partition(".")[0])][name] = dict(sorted(counts.items()))
+            # Whether the clock passes the last windows depends on the pace of the engine; a replay compares it.
+            depends = {"unfired_window_records_dropped"} if name.endswith(".by clock") else set()
+            kept = {counter: count for counter, count in sorted(counts.items()) if counter not in depends}
+            if kept:
+                counters[int(name.partition(".")[0])][name] = kept
         return {
             number: Found({name: _plain_keys(keys) for name, keys in outputs.of(result).items()}, counters[number])
             for number, outputs in self._outputs.items()
