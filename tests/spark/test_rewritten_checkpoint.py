@@ -133,7 +133,8 @@ def test_a_rewritten_file_is_refused_or_read_as_it_was(
             found["read" if error is None else "refused"] += 1
             assert error is None or (error.where and error.hint)
             file.write_bytes(whole)
-    assert found["refused"] > (0 if pattern == "spark/metadata" else 10)
+    # Of these two files Spark itself reads the most.
+    assert found["refused"] > (0 if pattern in {"spark/metadata", f"spark/offsets/{NEWEST}"} else 10)
 
 
 def test_rewritten_statistics_stop_no_run(folder: Path) -> None:
