@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -289,11 +291,11 @@ class DatabaseOutput(TableOutput):
 
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one transaction, unless it was written before."""
-        with field_errors(self._where):
-            rows = self._encoder.encode(list(map(value_of, values)))
         deleted: list[Row] = []
-        if self._key_places:
-            rows, deleted = self._last_of_each_key(rows, values)
+        with field_errors(self._where), _without_gc():
+            rows = self._encoder.encode(list(map(value_of, values)))
+            if self._key_places:
+                rows, deleted = self._last_of_each_key(rows, values)
         with self.failures("the database refused a batch", batch, len(values)):
             for attempt in count(1):
                 try:
@@ -404,6 +406,18 @@ class DatabaseOutput(TableOutput):
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Keeps the cyclic garbage collector from looking again and again at rows: all are alive, and form no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 # What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its
