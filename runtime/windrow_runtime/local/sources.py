@@ -71,6 +71,8 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
 
 @read_batches.register(FileSource)
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
+    with errors_at(step.where):
+        file_reader(source)  # refuses options that do not fit, whether there are files or not
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
