@@ -98,7 +98,6 @@ def tests_of(changed: Iterable[str]) -> list[str]:
     waiting = sorted(there)
     for name in waiting:  # it grows
         for importer in sorted(importers[name] - distances.keys()):
-            # A package imports its modules for those who use it, which are no nearer to them than others.
             distances[importer] = distances[name] + 1
             waiting.append(importer)
 

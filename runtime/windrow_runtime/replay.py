@@ -33,6 +33,7 @@ from windrow.sinks import CollectSink, CsvFileSink, FileSink
 from windrow.sources import CollectionSource, FileSource
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.files import file_reader
 from windrow_runtime.local.execution import Execution
 from windrow_runtime.local.sources import read_batches, read_files
 from windrow_runtime.operators.outcome import PipelineResult
@@ -122,7 +123,7 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
         )
     batches = noted_batches(folder, topology)
     with TemporaryDirectory(prefix="windrow-replay-") as aside:
-        run = _Run(topology, Path(aside))
+        run = _Run(topology, Path(aside), fast=fast)
         run.take(batches)
         differences = [*_counter_differences(folder, batches, run.counters)]
         for step in run.files:
@@ -147,8 +148,8 @@ def _check_source(step: Step) -> None:
 class _Run:
     """Runs batches by the interpreter; file sinks write below a folder of its own."""
 
-    def __init__(self, topology: Topology, aside: Path) -> None:
-        self._execution = Execution(topology, fast=False)
+    def __init__(self, topology: Topology, aside: Path, *, fast: bool) -> None:
+        self._execution = Execution(topology, fast=fast)
         self._topology = self._execution.topology
         self.files: dict[Step, Step] = {}  # the steps of file sinks, each with one that writes aside
         self.collected: dict[int, list[Any]] = {}
@@ -204,7 +205,7 @@ def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
     if not files:
         return None
     if isinstance(source, FileSource):
-        return read_files(source, step, files)
+        return read_files(source, step, file_reader(source), files)
     assert isinstance(source, CollectionSource), "other sources are refused"
     wanted = {int(match[1]) for file in files if (match := _STORED.fullmatch(Path(file).name))}
     found = SourceBatch()
@@ -271,7 +272,7 @@ def _pipeline_of(text: str) -> Pipeline:
     """The pipeline that ``FILE.py:NAME`` names."""
     path, _, name = text.rpartition(":")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if not path.endswith(".py") or spec is None or spec.loader is None:
+    if not path.endswith(".py") or not Path(path).is_file() or spec is None or spec.loader is None:
         raise InvalidArgumentError("no pipeline is named", given=text, expected="FILE.py:NAME")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -18,6 +18,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint.stored_file import BATCHES_KEPT
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, Report
 from windrow_runtime.storage.values import StateCodec
 
@@ -90,9 +91,9 @@ def test_a_batch_that_is_run_again_finds_its_time(tmp_path: Path) -> None:
     assert files.read(5).watermarks[WINDOW] == MAX_TIMESTAMP
     assert files.read(5).settled
     # The files of all batches of which Spark keeps notes are there.
-    files.write(101, files.read(5))
-    files.write(105, files.read(5))
-    assert [batch for batch in range(110) if files.exists(batch)] == [2, 3, 4, 101, 105]
+    files.write(BATCHES_KEPT + 1, files.read(5))
+    files.write(BATCHES_KEPT + 5, files.read(5))
+    assert [batch for batch in range(BATCHES_KEPT) if files.exists(batch)] == [2, 3, 4]
 
 
 def two_sources() -> Topology:

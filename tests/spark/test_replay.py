@@ -19,11 +19,14 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.plan import Step
 from windrow.sinks import CollectSink, CsvFileSink, FunctionSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, JsonFileSource, SocketSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.replay import main, replay
 from windrow_runtime.spark import SparkRunner
 
@@ -112,9 +115,18 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return root, counting
 
 
-def test_a_run_by_the_clock_is_equal(run: tuple[Path, Counting]) -> None:
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_run_by_the_clock_is_equal(run: tuple[Path, Counting], fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     root, counting = run
-    replayed = replay(root / "checkpoint", counting.pipeline, fast=True)
+    forms: list[bool] = []
+
+    def noted(step: Step, *, fast: bool) -> KeyedOperator:
+        forms.append(fast)
+        return operator_for(step, fast=fast)
+
+    monkeypatch.setattr("windrow_runtime.local.execution.operator_for", noted)
+    replayed = replay(root / "checkpoint", counting.pipeline, fast=fast)
+    assert set(forms) == {fast}
     assert replayed.differences == []
     assert len(replayed.compared) == 3
     assert len(replayed.left_out) == 2

@@ -18,7 +18,7 @@ from windrow.sources import CollectionSource, FileSource, SocketSource, Source
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import path_missing, warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
-from windrow_runtime.inputs.files import elements_of, file_reader
+from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -72,12 +72,12 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
 @read_batches.register(FileSource)
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
-        file_reader(source)  # refuses options that do not fit, whether there are files or not
+        reader = file_reader(source)  # it refuses options that do not fit, whether there are files or not
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):
-        batch = read_files(source, step, list(map(os.path.abspath, files[start : start + size])))
+        batch = read_files(source, step, reader, list(map(os.path.abspath, files[start : start + size])))
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
@@ -85,10 +85,8 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
         yield batch
 
 
-def read_files(source: FileSource[Any], step: Step, files: Iterable[str]) -> SourceBatch:
+def read_files(source: FileSource[Any], step: Step, reader: FileReader, files: Iterable[str]) -> SourceBatch:
     """Reads files of a source, in order, as one batch; malformed records as in :func:`read_batches`."""
-    with errors_at(step.where):
-        reader = file_reader(source)
     batch = SourceBatch()
     for file in files:
         with errors_at(f"{step.where}, {file}"):

@@ -174,7 +174,7 @@ def watermarks_of(
 
 
 def _steps_behind(topology: Topology, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
-    """The ids of some sources, and of the steps to which no others give elements; or of those before keyed steps."""
+    """The ids of sources and of the steps that read from them alone, without ``through_keyed`` up to keyed steps."""
     behind = {step.id for step in topology.sources if step.id in sources}
     for step in topology.steps:
         if step.inputs and behind.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):

@@ -31,7 +31,13 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime, checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.stored_file import (
+    BATCHES_KEPT,
+    StoredFile,
+    StoredTime,
+    checkpoint_errors,
+    damaged_file,
+)
 from windrow_runtime.storage.values import StateCodec
 
 END_OF_STREAM: Final = (2**63 - 1) // 1000
@@ -111,7 +117,6 @@ V = TypeVar("V")
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
 """The state of a tracker: its watermark, whether it is idle, its last active time, its generator's attributes."""
 
-_FILES_KEPT: Final = 100  # as many as Spark keeps notes of batches: who replays a run needs both
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 """Generators that need the highest timestamp of a batch alone."""
 
@@ -178,7 +183,7 @@ class ClockFiles:
         with checkpoint_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.file(batch).write(clock.renamed(self.stored_ids))
-            self.file(batch - _FILES_KEPT).path.unlink(missing_ok=True)
+            self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
 
 class Report(NamedTuple):

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -21,13 +20,16 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
 from windrow_runtime.spark.checkpoint.plan_shape import state_ids
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.checkpoint.stored_file import (
+    BATCHES_KEPT,
+    StoredFile,
+    checkpoint_errors,
+    damaged_file,
+    file_numbers,
+)
 from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME
 from windrow_runtime.spark.clock import ClockFiles, decode_watermark
 from windrow_runtime.spark.paths import path_of_url
-
-NOTES_KEPT: Final = 100
-"""For how many batches counters are kept: as many as Spark keeps its own notes of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class CounterNotes:
             if counters:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._file(batch).write(_Counted(dict(counters)))
-            self._file(batch - NOTES_KEPT).path.unlink(missing_ok=True)
+            self._file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
     def read(self, batch: int) -> Mapping[str, Mapping[str, int]]:
         """Returns the counters of a batch, by step id and name."""
@@ -106,12 +108,12 @@ def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch
         raise IncompatibleStateError(
             "the checkpoint has no batch that is done", given=str(checkpoint.path), expected="that of a run on Spark"
         )
-    if done[0] > 0:
+    if done[0] > 0 or done[-1] >= BATCHES_KEPT:
         raise IncompatibleStateError(
             "the notes of the first batches are deleted",
-            given=f"{checkpoint.path}: the first batch is {done[0]}",
+            given=f"{checkpoint.path}: batches {done[0]} to {done[-1]}",
             expected="batches from 0 on, since the state before them is not known",
-            hint=f"Spark and windrow keep the notes of the last {NOTES_KEPT} batches: replay a shorter run",
+            hint="the notes of the last 100 batches are kept: replay a shorter run",
         )
     logs = [_file_log(spark / "sources" / str(place)) for place in range(len(topology.sources))]
     clock = ClockFiles(checkpoint.clock_folder, state_ids(topology))

@@ -27,6 +27,9 @@ T = TypeVar("T")
 StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
 """A time in milliseconds, within windrow's range of 64 bits."""
 
+BATCHES_KEPT: Final = 110
+"""For how many batches their small files are kept: for some more than the hundred of which Spark keeps notes."""
+
 _VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
 
