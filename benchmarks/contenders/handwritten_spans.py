@@ -29,7 +29,7 @@ class _SlidingProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._tiles = handle.getMapState("tiles", "tile_end long", "total double, n long")
+        self._slices = handle.getMapState("slices", "slice_end long", "total double, n long")
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -38,12 +38,12 @@ class _SlidingProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
         for end, (total, n) in folded(rows, SLIDE_MS).items():
-            held = self._tiles.getValue((end,))
+            held = self._slices.getValue((end,))
             if held is None:
                 for window_end in range(end, end + LONG_WINDOW_MS, SLIDE_MS):
                     self._handle.registerTimer(window_end)
                 held = (0.0, 0)
-            self._tiles.updateValue((end,), (held[0] + total, held[1] + n))
+            self._slices.updateValue((end,), (held[0] + total, held[1] + n))
         return iter(())
 
     def handleExpiredTimer(  # noqa: N802
@@ -54,12 +54,12 @@ class _SlidingProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         end = expiredTimerInfo.getExpiryTimeInMs()
         oldest = end - LONG_WINDOW_MS + SLIDE_MS
-        held = {tile[0]: value for tile, value in self._tiles.iterator()}
-        tiles = [held[tile] for tile in range(oldest, end + 1, SLIDE_MS) if tile in held]
+        held = {key[0]: value for key, value in self._slices.iterator()}
+        slices = [held[start] for start in range(oldest, end + 1, SLIDE_MS) if start in held]
         if oldest in held:
-            self._tiles.removeKey((oldest,))
-        if tiles:
-            totals, counts = zip(*tiles, strict=True)
+            self._slices.removeKey((oldest,))
+        if slices:
+            totals, counts = zip(*slices, strict=True)
             yield Row(sensor=key[0], window_end=end, mean=sum(totals) / sum(counts))
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class _SlidingProcessor(StatefulProcessor):
 
 
 def sliding(readings: DataFrame) -> DataFrame:
-    """Sliding windows that share tiles."""
+    """Sliding windows that share slices."""
     schema = "sensor string, window_end long, mean double"
     return transformed(readings, _SlidingProcessor(), schema)
 

@@ -152,7 +152,7 @@ def test_a_combination_merges_if_all_its_members_do() -> None:
         Pipeline("p", sessions.aggregate(agg.combine(agg.count(), Total())).sink_to(CollectSink()))
 
 
-def test_a_combination_shares_tiles_if_all_its_members_do() -> None:
+def test_a_combination_shares_slices_if_all_its_members_do() -> None:
     assert agg.combine(agg.count(), agg.mean(celsius), agg.max(celsius)).can_share
     assert not agg.combine(agg.count(), agg.last(celsius)).can_share
     # Without a merge there is nothing to share.

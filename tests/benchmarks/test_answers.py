@@ -147,7 +147,7 @@ def test_a_late_reading_that_is_lost_is_told() -> None:
         check(Outcome(as_outcome(right).results, right.late - 1), right)
 
 
-def test_of_tiles_the_last_counts() -> None:
+def test_of_slices_the_last_counts() -> None:
     right = answer("lateness", dataset("lateness"))
     results = as_outcome(right).results
     earlier = results.set_column(results.column_names.index("n"), "n", pc.subtract(results["n"], 1)).set_column(

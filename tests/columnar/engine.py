@@ -21,7 +21,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.columnar.forms.step_form import OnColumns
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
@@ -184,7 +184,7 @@ class Engine:
         data = self.records[label]
         sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
-        in_chunks = isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Tiles)
+        in_chunks = isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Slices)
         first = 0 if not in_chunks and len(sizes) > 1 else 1
         stored = [number for number, size in enumerate(sizes) if size and number >= first]
         assert sorted(self.stores[label]) == stored

@@ -16,8 +16,8 @@ from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.rows.groups import parts_of
 from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.windows.geometry import Tiles
-from windrow_runtime.columnar.windows.tiles import TileOperator
+from windrow_runtime.columnar.windows.geometry import Slices
+from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.tuning import ChunkTuning
 
@@ -34,11 +34,11 @@ class Counted(Store):
         return super().get(number, default)
 
 
-def step(windows: Tiles) -> TileOperator:
-    return TileOperator(windows, kernel_of_numbers(agg.sum(lambda value: value), pa.int64()), pa.string())
+def step(windows: Slices) -> SliceOperator:
+    return SliceOperator(windows, kernel_of_numbers(agg.sum(lambda value: value), pa.int64()), pa.string())
 
 
-def state_of(operator: TileOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
+def state_of(operator: SliceOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
     """The state behind batches of keys and timestamps; each element counts one."""
     store = Counted()
     measure = partial(operator.measure, MIN_TIMESTAMP)
@@ -61,7 +61,7 @@ def many_keys() -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("held", [1 << 20, 0])
 def test_many_keys_are_fired_in_parts(held: int) -> None:
-    operator = step(Tiles(100, 100, 0, 0))
+    operator = step(Slices(100, 100, 0, 0))
     chunks, store = state_of(operator, many_keys())
     stored = len(chunks.entries)
     state_bytes = sum(rows.nbytes for _, rows in chunks.read(lambda entry: True))
@@ -86,7 +86,7 @@ def test_many_keys_are_fired_in_parts(held: int) -> None:
 
 
 def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
-    operator = step(Tiles(100, 100, 0, 50))
+    operator = step(Slices(100, 100, 0, 50))
     chunks, store = state_of(operator, many_keys())
     chunks.tuning = ChunkTuning(fired_bytes=100_000)
     first = sum(len(fired) for fired in operator.advance(chunks, MIN_TIMESTAMP, 120))
@@ -104,13 +104,13 @@ def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
 
 
 def test_a_day_of_windows_that_slide_by_ten_seconds() -> None:
-    """Each window fires from 8,640 tiles, and all of them when the stream ends."""
+    """Each window fires from 8,640 slices, and all of them when the stream ends."""
     slide, day = 10_000, 24 * 3_600_000
-    operator = step(Tiles(day, slide, 0, 0))
-    tiles = np.arange(0, day, slide)
-    keys = ["a", "b"] * (len(tiles) // 2)
-    # Both keys are in each tile but the last one.
-    chunks, _ = state_of(operator, iter([(keys, tiles), (keys[1:], tiles[:-1])]))
+    operator = step(Slices(day, slide, 0, 0))
+    slices = np.arange(0, day, slide)
+    keys = ["a", "b"] * (len(slices) // 2)
+    # Both keys are in each slice but the last one.
+    chunks, _ = state_of(operator, iter([(keys, slices), (keys[1:], slices[:-1])]))
     (fired,) = operator.advance(chunks, MIN_TIMESTAMP, 2 * slide)
     first = slide - day
     assert fired.starts.tolist() == [first, first, first + slide, first + slide]

@@ -116,10 +116,10 @@ NOT_FOLDED = "; not folded before the exchange: "
 
 COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     "columns, folded before the exchange": lambda: mean(keyed()),
-    "columns, tiles shared by windows, folded before the exchange": lambda: (
+    "columns, slices shared by windows, folded before the exchange": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    f"columns, tiles shared by windows{NOT_FOLDED}the result depends on the order of arrival": lambda: (
+    f"columns, slices shared by windows{NOT_FOLDED}the result depends on the order of arrival": lambda: (
         keyed()
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .aggregate(agg.top_k(3, lambda r: r.celsius))
@@ -174,9 +174,9 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
 
 
 @pytest.mark.parametrize(("size", "slide"), [(60_000, 7_001), (86_400_000, 10_000), (86_400_000, 100)])
-def test_sliding_windows_share_tiles_whatever_their_sizes_are(size: int, slide: int) -> None:
+def test_sliding_windows_share_slices_whatever_their_sizes_are(size: int, slide: int) -> None:
     windows = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
-    told = "columns, tiles shared by windows, folded before the exchange"
+    told = "columns, slices shared by windows, folded before the exchange"
     assert text(keyed().window(windows).aggregate(agg.count())) == told
 
 
@@ -378,7 +378,7 @@ UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
     ),
     "the function has no merge": lambda: keyed().window(WINDOW).aggregate(Count()),
     "the function is opened and closed where the step runs": lambda: keyed().window(WINDOW).aggregate(Opened()),
-    "sliding windows share tiles, and the function is not commutative": lambda: (
+    "sliding windows share slices, and the function is not commutative": lambda: (
         keyed().window(HOURS).aggregate(MergingCount())
     ),
 }

@@ -1,4 +1,4 @@
-"""Tiles and their windows, against windows that are made one by one."""
+"""Slices and their windows, against windows that are made one by one."""
 
 from __future__ import annotations
 
@@ -10,107 +10,107 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices
 
 DAY = 24 * 3_600_000
 SECOND = 1_000
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Tiles:
+def shapes(draw: st.DrawFn) -> Slices:
     size = draw(st.integers(1, 40))
     slide = draw(st.integers(1, size))
     offset = draw(st.integers(1 - slide, slide - 1))
     lateness = draw(st.sampled_from([0, 1, 7, 50, MAX_TIMESTAMP]))
-    return Tiles(size, slide, offset, lateness)
+    return Slices(size, slide, offset, lateness)
 
 
 stamps = st.lists(st.integers(-60, 60), min_size=1, max_size=20)
 watermarks = st.integers(-120, 120) | st.sampled_from([MIN_TIMESTAMP, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
 
 
-def windows_of(tiles: Tiles, stamp: int) -> list[int]:
+def windows_of(slices: Slices, stamp: int) -> list[int]:
     """The starts of the windows that hold a timestamp, the later ones first."""
-    return [start for start in range(stamp, stamp - tiles.size, -1) if (start - tiles.offset) % tiles.slide == 0]
+    return [start for start in range(stamp, stamp - slices.size, -1) if (start - slices.offset) % slices.slide == 0]
 
 
 @settings(max_examples=300)
 @given(shapes(), stamps)
-def test_all_elements_of_a_tile_are_in_the_same_windows(tiles: Tiles, moments: list[int]) -> None:
-    found = tiles.tiles_of(np.array(moments))
-    assert tiles.tiles_at(tiles.numbers_of(found)).tolist() == found.tolist()
-    for stamp, tile in zip(moments, found.tolist(), strict=True):
-        assert tile <= stamp
-        assert windows_of(tiles, tile) == windows_of(tiles, stamp)
+def test_all_elements_of_a_slice_are_in_the_same_windows(slices: Slices, moments: list[int]) -> None:
+    found = slices.slices_of(np.array(moments))
+    assert slices.slices_at(slices.numbers_of(found)).tolist() == found.tolist()
+    for stamp, slice_start in zip(moments, found.tolist(), strict=True):
+        assert slice_start <= stamp
+        assert windows_of(slices, slice_start) == windows_of(slices, stamp)
         # None is cut where no window begins or ends.
-        assert (tile - tiles.offset) % tiles.slide in {0, tiles.size % tiles.slide}
-    windows = list(map(windows_of, [tiles] * len(found), found.tolist()))
-    assert tiles.first_windows(found).tolist() == [starts[-1] for starts in windows]
-    assert tiles.last_windows(found).tolist() == [starts[0] for starts in windows]
+        assert (slice_start - slices.offset) % slices.slide in {0, slices.size % slices.slide}
+    windows = list(map(windows_of, [slices] * len(found), found.tolist()))
+    assert slices.first_windows(found).tolist() == [starts[-1] for starts in windows]
+    assert slices.last_windows(found).tolist() == [starts[0] for starts in windows]
 
 
-def next_time(tiles: Tiles, tile: int, watermark: int) -> int:
-    last = [start + tiles.size - 1 for start in windows_of(tiles, tile)]
-    moments = last if tiles.lateness == MAX_TIMESTAMP else [*last, *(end + tiles.lateness for end in last)]
+def next_time(slices: Slices, slice_start: int, watermark: int) -> int:
+    last = [start + slices.size - 1 for start in windows_of(slices, slice_start)]
+    moments = last if slices.lateness == MAX_TIMESTAMP else [*last, *(end + slices.lateness for end in last)]
     return min((moment for moment in moments if moment > watermark), default=MAX_TIMESTAMP)
 
 
 @settings(max_examples=300)
 @given(shapes(), stamps, watermarks, watermarks)
-@example(Tiles(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
-def test_windows_that_end_between_two_watermarks(tiles: Tiles, moments: list[int], after: int, until: int) -> None:
-    found = np.unique(tiles.tiles_of(np.array(moments)))
+@example(Slices(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
+def test_windows_that_end_between_two_watermarks(slices: Slices, moments: list[int], after: int, until: int) -> None:
+    found = np.unique(slices.slices_of(np.array(moments)))
     pairs = [
         (place, start)
-        for place, tile in enumerate(found.tolist())
-        for start in windows_of(tiles, tile)
-        if after < start + tiles.size - 1 <= until
+        for place, slice_start in enumerate(found.tolist())
+        for start in windows_of(slices, slice_start)
+        if after < start + slices.size - 1 <= until
     ]
-    places, starts = tiles.windows(found, after, until)
+    places, starts = slices.windows(found, after, until)
     assert list(zip(places.tolist(), starts.tolist(), strict=True)) == pairs
-    ending = tiles.ending(found, after, until)
+    ending = slices.ending(found, after, until)
     wanted = sorted({start for _, start in pairs})
     assert [start for some in ending for start in some.tolist()] == wanted
-    begins, ends = tiles.held_by(found, np.array(wanted, np.int64))
+    begins, ends = slices.held_by(found, np.array(wanted, np.int64))
     held = [(place, start) for start, low, high in zip(wanted, begins, ends, strict=True) for place in range(low, high)]
     assert sorted(held) == sorted(pairs)
-    # Windows that end may lie between the tiles.
-    assert tiles.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
-    assert tiles.any_ends(int(found[0]), int(found[0]), after, until) == any(not place for place, _ in pairs)
-    times = [next_time(tiles, tile, after) for tile in found.tolist()]
-    assert tiles.next_times(found, after).tolist() == times
+    # Windows that end may lie between the slices.
+    assert slices.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
+    assert slices.any_ends(int(found[0]), int(found[0]), after, until) == any(not place for place, _ in pairs)
+    times = [next_time(slices, slice_start, after) for slice_start in found.tolist()]
+    assert slices.next_times(found, after).tolist() == times
 
 
 def test_the_window_of_all_time_ends_with_it() -> None:
-    tiles = Tiles(0, 1, 0, 0)
-    found = tiles.tiles_of(np.array([-5, 7]))
+    slices = Slices(0, 1, 0, 0)
+    found = slices.slices_of(np.array([-5, 7]))
     assert found.tolist() == [0, 0]
     one = found[:1]
-    assert [some.tolist() for some in tiles.ending(one, 3, MAX_TIMESTAMP)] == [[0]]
-    assert not list(tiles.ending(one, 3, MAX_TIMESTAMP - 1))
-    assert not list(tiles.ending(one, MAX_TIMESTAMP, MAX_TIMESTAMP))
-    assert [places.tolist() for places in tiles.held_by(one, one)] == [[0], [1]]
-    assert tiles.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
-    assert tiles.any_ends(0, 0, 3, MAX_TIMESTAMP)
-    assert not tiles.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
-    assert not tiles.gone(one, MAX_TIMESTAMP).any()
+    assert [some.tolist() for some in slices.ending(one, 3, MAX_TIMESTAMP)] == [[0]]
+    assert not list(slices.ending(one, 3, MAX_TIMESTAMP - 1))
+    assert not list(slices.ending(one, MAX_TIMESTAMP, MAX_TIMESTAMP))
+    assert [places.tolist() for places in slices.held_by(one, one)] == [[0], [1]]
+    assert slices.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
+    assert slices.any_ends(0, 0, 3, MAX_TIMESTAMP)
+    assert not slices.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
+    assert not slices.gone(one, MAX_TIMESTAMP).any()
 
 
 def test_the_farthest_timestamps_stay_in_64_bits() -> None:
     for size, slide in [(FARTHEST, FARTHEST), (FARTHEST, FARTHEST // 3), (7, 2)]:
-        tiles = Tiles(size, slide, slide - 1, 0)
+        slices = Slices(size, slide, slide - 1, 0)
         moments = np.array([-FARTHEST, 0, FARTHEST])
-        found = tiles.tiles_of(moments)
+        found = slices.slices_of(moments)
         assert (found <= moments).all()
-        first, last = tiles.first_windows(found), tiles.last_windows(found)
+        first, last = slices.first_windows(found), slices.last_windows(found)
         assert (first <= last).all()
         assert (first > found - size).all()
-        assert tiles.next_times(found, MIN_TIMESTAMP).tolist() == (first + (size - 1)).tolist()
-        assert (tiles.next_times(found, MAX_TIMESTAMP) == MAX_TIMESTAMP).all()
-        starts = np.concatenate(list(tiles.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP)))
+        assert slices.next_times(found, MIN_TIMESTAMP).tolist() == (first + (size - 1)).tolist()
+        assert (slices.next_times(found, MAX_TIMESTAMP) == MAX_TIMESTAMP).all()
+        starts = np.concatenate(list(slices.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP)))
         assert starts[0] == first[0]
         assert starts[-1] == last[-1]
-        assert not list(tiles.ending(found, MIN_TIMESTAMP, MIN_TIMESTAMP + 1))
+        assert not list(slices.ending(found, MIN_TIMESTAMP, MIN_TIMESTAMP + 1))
 
 
 def peak_of(work: Iterator[object]) -> int:
@@ -123,21 +123,21 @@ def peak_of(work: Iterator[object]) -> int:
 
 
 def test_a_day_of_windows_that_slide_by_ten_seconds_is_not_laid_out() -> None:
-    tiles = Tiles(DAY, 10 * SECOND, 0, 0)
+    slices = Slices(DAY, 10 * SECOND, 0, 0)
     found = np.arange(0, DAY, 10 * SECOND)
-    assert len(found) == tiles.windows_each == 8_640
+    assert len(found) == slices.windows_each == 8_640
 
     def work() -> Iterator[object]:
-        yield tiles.next_times(found, DAY // 2)
-        yield tiles.windows(found, DAY, DAY + 10 * SECOND)
-        for starts in tiles.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP):
-            yield tiles.held_by(found, starts)
+        yield slices.next_times(found, DAY // 2)
+        yield slices.windows(found, DAY, DAY + 10 * SECOND)
+        for starts in slices.ending(found, MIN_TIMESTAMP, MAX_TIMESTAMP):
+            yield slices.held_by(found, starts)
 
-    # Each tile and window by itself would take 600 MB and more.
+    # Each slice and window by itself would take 600 MB and more.
     assert peak_of(work()) < 4 << 20
 
 
 def test_a_slide_that_hardly_divides_the_size_cuts_each_window_into_two() -> None:
-    tiles = Tiles(60 * SECOND, 7_001, 0, 0)
-    assert len(np.unique(tiles.tiles_of(np.arange(60 * SECOND)))) == 17
-    assert tiles.windows_each == 9
+    slices = Slices(60 * SECOND, 7_001, 0, 0)
+    assert len(np.unique(slices.slices_of(np.arange(60 * SECOND)))) == 17
+    assert slices.windows_each == 9

@@ -65,7 +65,7 @@ KEYS: dict[type[Any], st.SearchStrategy[Any]] = {
     ByBytes: st.sampled_from([None, b"", b"\0", b"\0\0", b"a", b"\xff", b"\xed\xa0\x80"]),
     ByGivenNumber: st.sampled_from(EDGES),
 }
-# Sums of larger floats depend on where windows share tiles; squares of larger ones leave the floats.
+# Sums of larger floats depend on where windows share slices; squares of larger ones leave the floats.
 LEVELS = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -1.5, 1e120]
 
 PLANS = ["tumbling", "lateness_and_late_output", "sliding", "sliding_unevenly", "sessions_with_lateness"]

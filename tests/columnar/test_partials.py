@@ -1,4 +1,4 @@
-"""Functions that fold in front of the exchange, by tiles that windows share: the results of the general operator."""
+"""Functions that fold in front of the exchange, by slices that windows share: the results of the general operator."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def dense(chance: random.Random) -> list[list[Element]]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
-def test_windows_that_share_tiles_have_what_the_general_operator_gives_them(
+def test_windows_that_share_slices_have_what_the_general_operator_gives_them(
     function: AggregateFunction[Element, Any, Any],
 ) -> None:
     folded = dropped = 0
@@ -145,7 +145,7 @@ def test_windows_that_share_tiles_have_what_the_general_operator_gives_them(
         assert_equal(ran)
         folded += ran.engine.folded
         dropped += ran.dropped
-    # Where tiles are short, elements cross one by one.
+    # Where slices are short, elements cross one by one.
     assert folded > 8
     assert dropped > 100
 
@@ -161,7 +161,7 @@ def four(moment: int, number: int) -> list[Element]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
-def test_of_a_late_tile_the_windows_that_have_not_fired_get_it(function: AggregateFunction[Element, Any, Any]) -> None:
+def test_of_a_late_slice_the_windows_that_have_not_fired_get_it(function: AggregateFunction[Element, Any, Any]) -> None:
     # size 60, slide 20         0    20   40   60   80   100  120
     # fired, watermark 79       |-------------|             0..60, 20..80 and all before
     # open                                |--------------|  40..100
@@ -179,7 +179,7 @@ def test_of_a_late_tile_the_windows_that_have_not_fired_get_it(function: Aggrega
 
 
 def test_a_function_that_does_not_say_commutative_has_its_elements_in_order_of_arrival() -> None:
-    # Later timestamps come first, so that tiles would show them in another order.
+    # Later timestamps come first, so that slices would show them in another order.
     elements = [at(moment, number=moment) for moment in range(590, -10, -10)]
 
     class Careless(Texts):
@@ -220,10 +220,10 @@ FOLDED = f"{CROSS}, folded before where that pays"
 
 
 def test_explain_says_what_is_folded_and_shared() -> None:
-    assert explained(sliding(Totals(), 60, 20)) == f"{FOLDED}, tiles shared by windows"
+    assert explained(sliding(Totals(), 60, 20)) == f"{FOLDED}, slices shared by windows"
     assert explained(sliding(Totals(), 60, 60)) == FOLDED
     assert explained(sliding(Texts(), 60, 20)) == CROSS
-    # An element between two windows may be late, which its tile does not tell.
+    # An element between two windows may be late, which its slice does not tell.
     assert explained(sliding(Totals(), 20, 60)) == CROSS
     late = SlidingEventTimeWindows.of(millis(60), millis(20))
     assert explained(lambda keyed: keyed.window(late).allowed_lateness(millis(1)).aggregate(Totals())) == CROSS
@@ -247,7 +247,7 @@ DECLARED = agg.combine(
 )
 
 
-def test_declared_aggregates_whose_selectors_are_python_share_tiles() -> None:
+def test_declared_aggregates_whose_selectors_are_python_share_slices() -> None:
     ran = run(sliding(DECLARED, 500, 100), dense(random.Random(3)), row_form, crash_at=1)
     assert ran.engine.folded
     assert_equal(ran)
@@ -306,7 +306,7 @@ FOLDED_WINDOWS = {
             "get_result": "key 'k', window TimeWindow(start=0, end=60)",
         },
     ),
-    # Of the windows that share a tile, the latest is told.
+    # Of the windows that share a slice, the latest is told.
     "sliding": (
         SlidingEventTimeWindows.of(millis(60), millis(20)),
         {

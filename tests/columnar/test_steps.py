@@ -185,7 +185,7 @@ def all_time(keyed: Keyed) -> DataStream[Any]:
 
 TINY = StateTuning(
     row_chunks=ChunkTuning(
-        tail_bytes=1500, fanout=3, fired_bytes=3_000, held_bytes=5_000, merged_rows=200, least_shared_tiles=16
+        tail_bytes=1500, fanout=3, fired_bytes=3_000, held_bytes=5_000, merged_rows=200, least_shared_slices=16
     ),
     row_pages=replace(
         ROW_PAGES,
@@ -218,7 +218,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 
 @pytest.mark.parametrize("aggregates", [unordered, of_elements])
 @pytest.mark.parametrize("lateness", [0, 25])
-def test_windows_of_many_tiles(lateness: int, aggregates: Callable[[], Any]) -> None:
+def test_windows_of_many_slices(lateness: int, aggregates: Callable[[], Any]) -> None:
     """Windows that follow each other take what they have in common."""
 
     def many(keyed: Keyed) -> DataStream[Any]:

@@ -165,10 +165,10 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     # Windows of all time and of the clock have no late elements.
     shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
-    counted = {form.windows.tiles.is_global for form in forms if isinstance(form.windows, Counted)}
+    counted = {form.windows.slices.is_global for form in forms if isinstance(form.windows, Counted)}
     assert counted == {False, True}
     timed = [form.windows for form in forms if isinstance(form.windows, Timed)]
-    assert {(bool(windows.interval), windows.tiles.by_clock) for windows in timed} >= {(True, False), (False, True)}
+    assert {(bool(windows.interval), windows.slices.by_clock) for windows in timed} >= {(True, False), (False, True)}
     assert {windows.purges for windows in timed} == {False, True}
     paned = [form.windows for form in forms if isinstance(form.windows, Paned)]
     assert {(windows.discards, windows.retracts) for windows in paned} == {(False, False), (True, False), (False, True)}

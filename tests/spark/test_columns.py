@@ -196,7 +196,7 @@ def late_sessions(keyed: KeyedStream[Reading, str | None]) -> DataStream[Summary
 
 
 def in_order(keyed: KeyedStream[Reading, str | None]) -> DataStream[Any]:
-    """Windows that share tiles, which do not come in the order in which their elements do."""
+    """Windows that share slices, which do not come in the order in which their elements do."""
     windows = keyed.window(SlidingEventTimeWindows.of(millis(70), millis(20)))
     return windows.aggregate(
         agg.combine(agg.key(), agg.first(), agg.last(lambda r: r.at), agg.top_k(2, lambda r: r.celsius > 60))

@@ -130,7 +130,7 @@ def test_windows_share_what_was_folded_where_it_was_read(spark: SparkSession) ->
     )
     sink = CollectSink[float]()
     pipeline = Pipeline("warmest", windows.aggregate(Warmest()).sink_to(sink))
-    assert "tiles shared by windows" in pipeline.explain(SparkRunner(spark))
+    assert "slices shared by windows" in pipeline.explain(SparkRunner(spark))
     assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(
         max(number % 1000 for number in range(max(start, 0), min(start + 2000, 4000)) if number % 3 == sensor)
         for start in (-1000, 0, 1000, 2000, 3000)

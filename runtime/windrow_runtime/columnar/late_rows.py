@@ -34,7 +34,7 @@ from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
-from windrow_runtime.columnar.windows.tiles import TileOperator
+from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.operators.errors import USER_ERRORS, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -92,11 +92,11 @@ def _on_rows(aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[An
 
 
 def fire_late_rows(
-    operator: TileOperator,
+    operator: SliceOperator,
     aggregate: RowAggregate,
     chunks: Chunks,
     keys: pa.Array,
-    tiles: Ints,
+    slices: Ints,
     inputs: Sequence[pa.Array],
     watermark: int,
 ) -> Iterator[Stamped]:
@@ -105,7 +105,7 @@ def fire_late_rows(
     They are those of :func:`~windrow_runtime.columnar.windows.late.fire_late`, which copies a state for each firing.
     """
     windows, function = operator.windows, aggregate.function
-    places, starts = windows.windows(tiles, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
+    places, starts = windows.windows(slices, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
     if not len(places):
         return
     held: dict[tuple[Any, int], Any] = {}

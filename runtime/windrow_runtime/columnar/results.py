@@ -20,7 +20,7 @@ from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
-from windrow_runtime.columnar.windows.kinds import assigned_tiles
+from windrow_runtime.columnar.windows.kinds import assigned_slices
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -87,8 +87,8 @@ def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str
 
 
 def _is_global(form: ColumnarForm) -> bool:
-    tiles = assigned_tiles(form.windows)
-    return tiles is not None and tiles.is_global
+    slices = assigned_slices(form.windows)
+    return slices is not None and slices.is_global
 
 
 def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:

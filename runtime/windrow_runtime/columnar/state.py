@@ -1,6 +1,6 @@
 """Rows of window state, in chunks and in pages.
 
-Rows of tiles lie in chunks: what a batch adds is appended, and chunks are read when something in them is due. The
+Rows of slices lie in chunks: what a batch adds is appended, and chunks are read when something in them is due. The
 newest rows are the tail, which lies in the group's own record. A tail that has grown becomes a chunk; many chunks of
 one size become a larger one, so that there are few, and each row is written a few times at most, however long it stays
 (O'Neil et al., The log-structured merge-tree, 1996).

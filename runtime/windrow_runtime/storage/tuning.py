@@ -101,9 +101,11 @@ class ChunkTuning:
     fired_bytes: int = 64 << 20  # bytes of rows fired from at a time; what is made of them takes some times as much
     held_bytes: int = 32 << 20  # bytes of stored chunks that are held while they are read several times
     most_parts: int = 256  # parts into which rows are dealt at most; their numbers are bytes
-    merged_rows: int = 500_000  # rows merged at a time when windows fire: of a sliding window one for each tile and key
+    merged_rows: int = (
+        500_000  # rows merged at a time when windows fire: of a sliding window one for each slice and key
+    )
     merged_bytes: int = 64 << 20  # bytes of these rows, where they are wide
-    least_shared_tiles: int = 64  # windows of fewer tiles are merged each by itself
+    least_shared_slices: int = 64  # windows of fewer slices are merged each by itself
 
 
 OBJECT_PAGES: Final = PageTuning()

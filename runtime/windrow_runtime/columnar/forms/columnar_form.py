@@ -37,13 +37,13 @@ from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
 from windrow_runtime.columnar.windows.column_operator import Folding
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import FARTHEST, TiledWindows, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
 from windrow_runtime.columnar.windows.kinds import (
     Counted,
     Sessions,
     Timed,
     Windows,
-    assigned_tiles,
+    assigned_slices,
     may_be_late,
     needs_timestamps,
     windows_of,
@@ -51,7 +51,7 @@ from windrow_runtime.columnar.windows.kinds import (
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
-from windrow_runtime.columnar.windows.tiles import TileOperator
+from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -62,10 +62,10 @@ from windrow_runtime.operators.topology import Topology
 _WORTH_IT: Final = 2
 """From this many elements for each key or session on, folding saves more before the exchange than it costs."""
 
-_Operator: TypeAlias = TileOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator
+_Operator: TypeAlias = SliceOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator
 
 _OPERATORS: Final[Mapping[type[Windows], Callable[[Any, Kernel, pa.DataType], _Operator]]] = {
-    Tiles: TileOperator,
+    Slices: SliceOperator,
     Sessions: SessionOperator,
     Counted: CountOperator,
     Timed: TimedOperator,
@@ -172,11 +172,11 @@ class ColumnarForm(ScanTarget):
         """Elements with the columns with which they cross one by one."""
         if self.late_tag is None:
             return rows
-        tiles, count = assigned_tiles(self.windows), 2 + len(self.inputs)
+        slices, count = assigned_slices(self.windows), 2 + len(self.inputs)
         element = pa.StructArray.from_arrays(rows.columns[count:], fields=self._element_fields())
         sizes = np.ones(rows.num_rows, np.int32)
-        if tiles is not None and bound is not None:
-            may_be_late = tiles.gone(tiles.tiles_of(rows.column(1).to_numpy()), bound)
+        if slices is not None and bound is not None:
+            may_be_late = slices.gone(slices.slices_of(rows.column(1).to_numpy()), bound)
             element, sizes = element.filter(pa.array(may_be_late)), may_be_late.astype(np.int32)
         offsets = pa.array(np.append(np.int32(0), np.cumsum(sizes, dtype=np.int32)))
         late = pa.ListArray.from_arrays(offsets, element, type=self.crossed_schema.field("late").type)
@@ -198,23 +198,23 @@ class ColumnarForm(ScanTarget):
             assert bound is not None, "sessions are folded where a bound is known"
             yield from self._sessions(operator, rows, bound)
         else:
-            assert isinstance(operator, (TileOperator, PanedOperator)), "counted elements are not folded"
-            yield from self._tiles(operator, rows, None if folding is Folding.ALL else bound)
+            assert isinstance(operator, (SliceOperator, PanedOperator)), "counted elements are not folded"
+            yield from self._slices(operator, rows, None if folding is Folding.ALL else bound)
 
-    def _tiles(
-        self, operator: TileOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
+    def _slices(
+        self, operator: SliceOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
-        """Rows for windows of tiles; where there is a bound, elements that may be behind it cross one by one."""
-        # Tiles are folded again where they arrive, and lanes are not.
+        """Rows for windows of slices; where there is a bound, elements that may be behind it cross one by one."""
+        # Slices are folded again where they arrive, and lanes are not.
         may_cross = self.late_tag is None or isinstance(operator, PanedOperator)
         may_cross = may_cross and not (self.kernel.ordered or self.kernel.is_numbered)
         if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
             yield Crossing.ELEMENTS, rows
             return
         if bound is not None:
-            tiles = assigned_tiles(self.windows)
-            assert tiles is not None, "sessions are folded in another way"
-            stays = ~tiles.ahead_of(bound, tiles.tiles_of(rows.column(1).to_numpy()))
+            slices = assigned_slices(self.windows)
+            assert slices is not None, "sessions are folded in another way"
+            stays = ~slices.ahead_of(bound, slices.slices_of(rows.column(1).to_numpy()))
             if stays.any():
                 yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
@@ -303,10 +303,10 @@ def columnar_form(
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
-    if kernel.outgrows_result and isinstance(windows, TiledWindows) and windows.accumulates:
+    if kernel.outgrows_result and isinstance(windows, SlicedWindows) and windows.accumulates:
         raise DeclinedError("each firing would copy all values that its window holds")
-    if kernel.ordered and isinstance(windows, Tiles) and windows.windows_each > 1:
-        # The tiles of a window are merged in order of time, which is not that of arrival.
+    if kernel.ordered and isinstance(windows, Slices) and windows.windows_each > 1:
+        # The slices of a window are merged in order of time, which is not that of arrival.
         kernel = kernel.numbered()
     return ColumnarForm(
         step=step,

@@ -29,7 +29,7 @@ from windrow_runtime.columnar.joins.interval import IntervalOperator
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_runtime.columnar.joins.windowed import WindowJoinOperator
 from windrow_runtime.columnar.rows.groups import hash_keys
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -159,7 +159,7 @@ def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
     windows, kind = windows_of(node), node.function.process.kind
     if isinstance(windows, Sessions):
         raise DeclinedError("sessions merge where elements of either stream come between")
-    if not isinstance(windows, Tiles) or windows.is_global:
+    if not isinstance(windows, Slices) or windows.is_global:
         raise DeclinedError(f"windows are fired by {node.effective_trigger.describe()}, not by their end")
     if any(node.late_tags) or node.late_tag is not None or windows.lateness:
         raise DeclinedError("late elements leave, or fire their windows, one by one")

@@ -3,14 +3,14 @@
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
 the exchange; as columns they cross it for next to nothing, and become objects right before the step takes them.
 
-Where the function can merge, elements are folded by tile in front of the exchange, and one accumulator for many of them
-crosses it: the windows that hold one element of a tile hold all. A tumbling window is one tile. Sliding windows share
-theirs: an element is added once, and the accumulator of its tile is merged into each window behind the exchange. It
-pays where a task has several elements for each key and tile, which is known once they are grouped; elsewhere they cross
-one by one.
+Where the function can merge, elements are folded by slice in front of the exchange, and one accumulator for many of
+them crosses it: the windows that hold one element of a slice hold all. A tumbling window is one slice. Sliding windows
+share theirs: an element is added once, and the accumulator of its slice is merged into each window behind the
+exchange. It pays where a task has several elements for each key and slice, which is known once they are grouped;
+elsewhere they cross one by one.
 
 A tumbling window has its elements in order of arrival either way: those of one task are folded in their order, and
-``merge`` gets the earlier accumulator first. A sliding window has those of one tile after those of another, so its
+``merge`` gets the earlier accumulator first. A sliding window has those of one slice after those of another, so its
 function must say that order makes no difference.
 
 Elements of one key of which each is at most a gap behind the one before become one session where they are read, if the
@@ -47,7 +47,7 @@ from windrow_runtime.columnar.forms.route import (
 )
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
 from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in_task
 from windrow_runtime.operators.copies import accumulator_maker
@@ -65,19 +65,19 @@ _WORTH_IT: Final = 4
 """From this many elements for each accumulator on, folding saves more than it costs to pickle accumulators."""
 
 _WORTH_SHARING: Final = 3
-"""The same where windows share tiles: an element is added once, and its accumulator is copied and merged many times."""
+"""The same where windows share slices: an element is added once, its accumulator is copied and merged many times."""
 
 
 class Fold(NamedTuple):
     """How the elements of tumbling windows, of sliding ones or of sessions are folded; the function has a ``merge``."""
 
-    windows: Tiles | Sessions
+    windows: Slices | Sessions
     function: AggregateFunction[Any, Any, Any]
 
     @property
-    def shares_tiles(self) -> bool:
-        """Returns whether a window is made of several tiles."""
-        return isinstance(self.windows, Tiles) and self.windows.windows_each > 1
+    def shares_slices(self) -> bool:
+        """Returns whether a window is made of several slices."""
+        return isinstance(self.windows, Slices) and self.windows.windows_each > 1
 
 
 class _Folded(NamedTuple):
@@ -86,7 +86,7 @@ class _Folded(NamedTuple):
     groups: Groups  # the accumulator of each element
     codes: Ints  # the key of each accumulator, by its number
     starts: list[int]
-    ends: list[int]  # of sessions; none of tiles
+    ends: list[int]  # of sessions; none of slices
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class RowForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         folded = "" if self.fold is None else ", folded before where that pays"
-        shared = ", tiles shared by windows" if self.fold and self.fold.shares_tiles else ""
+        shared = ", slices shared by windows" if self.fold and self.fold.shares_slices else ""
         return f"elements cross the exchange as columns{folded}{shared}"
 
     def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
         """The timestamps of elements that came by a route; those of elements without any are null."""
         return pa.array(stamps) if route.is_stamped else pa.nulls(len(stamps), pa.int64())
 
-    def slices(self, rows: pa.RecordBatch) -> Iterator[RowSlice]:
+    def portions(self, rows: pa.RecordBatch) -> Iterator[RowPortion]:
         """Rows that came through the exchange, a few thousand at a time."""
         encoded = encode_keys(rows.column(0))
         codes = encoded.codes
@@ -123,7 +123,7 @@ class RowForm(ScanTarget):
         # Equal keys are one object, which makes it fast to look them up.
         keys = distinct[codes].tolist()
         for start in range(0, len(keys), _ROWS_AT_ONCE):
-            yield RowSlice(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
+            yield RowPortion(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
 
     def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         fold = self.fold
@@ -148,13 +148,15 @@ class RowForm(ScanTarget):
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
         found = _folded_in(self.fold.windows, keys, stamps)
-        least = _WORTH_SHARING if self.fold.shares_tiles else _WORTH_IT
+        least = _WORTH_SHARING if self.fold.shares_slices else _WORTH_IT
         if found.groups.count * least > len(stamps):
             return None
         counts = found.groups.sizes.tolist()
         in_order = rows.take(pa.array(found.groups.order))
-        slices = (RowSlice(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE))
-        values = chain.from_iterable(some.values for some in slices)
+        portions = (
+            RowPortion(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE)
+        )
+        values = chain.from_iterable(portion.values for portion in portions)
         distinct = python_values(keys.distinct)
         owners = [distinct[code] for code in found.codes.tolist()]
         accumulators = self._accumulators(self.fold, values, owners, found, counts)
@@ -176,25 +178,25 @@ class RowForm(ScanTarget):
                 made.append(accumulator)
         except USER_ERRORS as error:
             start, windows = found.starts[len(made)], fold.windows
-            if isinstance(windows, Tiles):
+            if isinstance(windows, Slices):
                 start -= (start - windows.offset) % windows.slide
-            end = start + windows.size if isinstance(windows, Tiles) else found.ends[len(made)]
+            end = start + windows.size if isinstance(windows, Slices) else found.ends[len(made)]
             given = call_description(owners[len(made)], window=TimeWindow(start, end), element=value)
             raise_call_error(self.step, error, given)
         return made
 
 
-def _folded_in(windows: Tiles | Sessions, keys: Keys, stamps: Ints) -> _Folded:
-    """Groups the elements of a task by key, and by tile or session."""
+def _folded_in(windows: Slices | Sessions, keys: Keys, stamps: Ints) -> _Folded:
+    """Groups the elements of a task by key, and by slice or session."""
     if isinstance(windows, Sessions):
         groups, codes, starts, ends = sessions_in_task(keys, stamps, windows.gap)
         return _Folded(groups, codes, starts.tolist(), ends.tolist())
     cells = cells_of(keys, windows.numbers_of(stamps))
-    return _Folded(cells.groups, cells.codes, windows.tiles_at(cells.places).tolist(), [])
+    return _Folded(cells.groups, cells.codes, windows.slices_at(cells.places).tolist(), [])
 
 
 @dataclass(slots=True)
-class RowSlice:
+class RowPortion:
     """Elements for one step as columns; each read of ``values`` makes the objects anew."""
 
     form: RowForm
@@ -213,10 +215,10 @@ class RowSlice:
         stamps: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
         return stamps
 
-    def pick(self, places: Sequence[int]) -> RowSlice:
+    def pick(self, places: Sequence[int]) -> RowPortion:
         """Those at some places."""
         rows = self.rows.take(pa.array(places, pa.int64()))
-        return RowSlice(self.form, rows, [self.keys[place] for place in places])
+        return RowPortion(self.form, rows, [self.keys[place] for place in places])
 
 
 def row_form(topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results) -> RowForm:
@@ -246,10 +248,10 @@ def fold_for(step: Step) -> Fold:
         raise DeclinedError("each late element fires its window")
     shape_of(node)
     windows = windows_of(node)
-    if node.late_tag is not None and isinstance(windows, Tiles):
+    if node.late_tag is not None and isinstance(windows, Slices):
         raise DeclinedError("late elements leave one by one")
-    assert isinstance(windows, (Tiles, Sessions)), "the others have triggers that are asked at each element"
-    if isinstance(windows, Tiles) and windows.is_global:
+    assert isinstance(windows, (Slices, Sessions)), "the others have triggers that are asked at each element"
+    if isinstance(windows, Slices) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
     function = node.function.aggregate
     if not function.can_merge:
@@ -257,8 +259,8 @@ def fold_for(step: Step) -> Fold:
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
     fold = Fold(windows, function)
-    if fold.shares_tiles and not function.can_share:
-        raise DeclinedError("sliding windows share tiles, and the function is not commutative")
+    if fold.shares_slices and not function.can_share:
+        raise DeclinedError("sliding windows share slices, and the function is not commutative")
     if isinstance(windows, Sessions) and not function.can_share:
         raise DeclinedError("sessions merge in the order of their births, and the function is not commutative")
     return fold

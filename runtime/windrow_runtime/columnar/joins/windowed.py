@@ -19,7 +19,7 @@ from windrow_runtime.columnar.joins.ranges import Ranges
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.windows.column_operator import Times
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 
 _ROWS_AT_ONCE: Final = 1 << 18
 """Where windows overlap, so many end at a time that no more copies of rows are made than this, or one of each row."""
@@ -29,11 +29,11 @@ _ROWS_AT_ONCE: Final = 1 << 18
 class WindowJoinOperator(JoinOperator):
     """Pairs the elements of a window when it ends; those of overlapping windows in each of them."""
 
-    windows: Tiles
+    windows: Slices
     kind: JoinKind  # which elements without a partner come out
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
-        return self.windows.gone(self.windows.tiles_of(stamps), watermark)
+        return self.windows.gone(self.windows.slices_of(stamps), watermark)
 
     def describe(self) -> str:
         return "pairs as windows end"
@@ -42,25 +42,25 @@ class WindowJoinOperator(JoinOperator):
         return iter(())
 
     def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        return self.windows.gone(self._tiles(rows), watermark)
+        return self.windows.gone(self._slices(rows), watermark)
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
-        return int(self.windows.next_times(self._tiles(rows), times.watermark).min()), None
+        return int(self.windows.next_times(self._slices(rows), times.watermark).min()), None
 
-    def _tiles(self, rows: pa.RecordBatch) -> Ints:
-        return self.windows.tiles_of(rows.column(1).to_numpy())
+    def _slices(self, rows: pa.RecordBatch) -> Ints:
+        return self.windows.slices_of(rows.column(1).to_numpy())
 
     def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterator[Pairs]:
-        windows, tiles = self.windows, self._tiles(rows)
+        windows, slices = self.windows, self._slices(rows)
         keys = encode_keys(rows.column(0))
         while before < watermark:
-            first = int(windows.next_times(tiles, before).min())
+            first = int(windows.next_times(slices, before).min())
             if first > watermark or first == MAX_TIMESTAMP:
                 return
             until = watermark
             if windows.windows_each > 1:
-                until = min(watermark, first + (max(1, _ROWS_AT_ONCE // len(tiles)) - 1) * windows.slide)
-            places, starts = windows.windows(tiles, before, until)
+                until = min(watermark, first + (max(1, _ROWS_AT_ONCE // len(slices)) - 1) * windows.slide)
+            places, starts = windows.windows(slices, before, until)
             yield from self._ended(rows, keys, places, starts)
             before = until
 

@@ -1,4 +1,4 @@
-"""Groups rows by number, by key, and by key and tile; and hashes keys, in every process alike."""
+"""Groups rows by number, by key, and by key and slice; and hashes keys, in every process alike."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Windows over columns: tiles, sessions, and late elements."""
+"""Windows over columns: slices, sessions, and late elements."""

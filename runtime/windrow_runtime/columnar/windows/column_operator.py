@@ -17,12 +17,12 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.kernels.kernel import Kernel
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
 F = TypeVar("F")
-W = TypeVar("W", Tiles, Sessions, Counted, Timed, Paned)
+W = TypeVar("W", Slices, Sessions, Counted, Timed, Paned)
 
 
 class Folding(enum.Enum):

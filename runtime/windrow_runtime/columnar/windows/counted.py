@@ -54,10 +54,10 @@ class CountOperator(KeyedRowsOperator[Counted]):
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The rows of the windows that are not cleaned up; counts the elements that no firing has let out."""
-        tiles, time = self.windows.tiles, times.watermark
-        behind = cleaned(tiles, rows.column(1).to_numpy(), time)
-        if before < time or tiles.by_clock:
-            at_end = time == MAX_TIMESTAMP and not tiles.by_clock
+        slices, time = self.windows.slices, times.watermark
+        behind = cleaned(slices, rows.column(1).to_numpy(), time)
+        if before < time or slices.by_clock:
+            at_end = time == MAX_TIMESTAMP and not slices.by_clock
             self.count_unfired(rows if at_end else rows.filter(pa.array(behind)))
         return (), rows.filter(pa.array(~behind)) if behind.any() else rows
 
@@ -65,8 +65,8 @@ class CountOperator(KeyedRowsOperator[Counted]):
         """Counts the elements that came to lanes since these fired, by the numbers of their last elements."""
         if not rows.num_rows:
             return
-        tiles, starts = self.windows.tiles, rows.column(1).to_numpy()
-        lanes = lanes_of(tiles, rows.slice(0, 0), rows.column(0), starts)
+        slices, starts = self.windows.slices, rows.column(1).to_numpy()
+        lanes = lanes_of(slices, rows.slice(0, 0), rows.column(0), starts)
         last = np.zeros(len(lanes.keys), np.int64)
         np.maximum.at(last, lanes.of_rows, rows.column(2).to_numpy())
         self.unfired += int((last % self.windows.every).sum())
@@ -79,18 +79,18 @@ class CountOperator(KeyedRowsOperator[Counted]):
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         """The time at which the first window is cleaned up; the end of time if that is never."""
-        tiles = self.windows.tiles
-        if tiles.is_global or tiles.lateness >= FARTHEST:
+        slices = self.windows.slices
+        if slices.is_global or slices.lateness >= FARTHEST:
             return MAX_TIMESTAMP
-        return int(tiles.last_times(rows.column(1).to_numpy()).min()) + tiles.lateness
+        return int(slices.last_times(rows.column(1).to_numpy()).min()) + slices.lateness
 
     def add(
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
         """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
-        tiles, every = self.windows.tiles, self.windows.every
+        slices, every = self.windows.slices, self.windows.every
         pieces = self.windows.pieces_each
-        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // tiles.windows_each)
+        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // slices.windows_each)
         if self.kernel.is_large:
             at_once = min(at_once, _LARGE_AT_ONCE)
         for start in range(0, len(keys), at_once):
@@ -101,12 +101,12 @@ class CountOperator(KeyedRowsOperator[Counted]):
     def _add_some(
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> tuple[Fired | None, pa.RecordBatch]:
-        tiles, known = self.windows.tiles, rows.num_rows
-        places, starts = windows_for(tiles, stamps, time)
-        if tiles.windows_each > 1:
+        slices, known = self.windows.slices, rows.num_rows
+        places, starts = windows_for(slices, stamps, time)
+        if slices.windows_each > 1:
             taken = pa.array(places)
             keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
-        lanes = lanes_of(tiles, rows, keys, starts)
+        lanes = lanes_of(slices, rows, keys, starts)
         pieces = _Pieces(self.windows, lanes, rows.column(2).to_numpy(), known)
         fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_lanes)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
@@ -143,10 +143,10 @@ class CountOperator(KeyedRowsOperator[Counted]):
             rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
             taken = [column.take(pa.array(rows)) for column in states]
             found = self.kernel.merge(Groups(firings, len(last)), taken)
-        own, tiles = pieces.lanes[last], self.windows.tiles
+        own, slices = pieces.lanes[last], self.windows.slices
         starts = lanes.starts[own]
         keys = lanes.keys.take(pa.array(own))
-        return Fired(keys, starts, starts + tiles.size, tiles.last_times(starts), self.kernel.results(found))
+        return Fired(keys, starts, starts + slices.size, slices.last_times(starts), self.kernel.results(found))
 
     def _kept(self, pieces: _Pieces, lanes: Lanes, states: _States) -> pa.RecordBatch:
         kept = pa.array(np.flatnonzero(pieces.kept))

@@ -1,14 +1,14 @@
-"""Computes which windows tiles are in, for many tiles at once.
+"""Computes which windows slices are in, for many slices at once.
 
-A tile is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
-window is one tile. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
+A slice is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
+window is one slice. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
 sharing for streamed aggregation, 2006)::
 
-    size 70, slide 30   tiles   |0 |10   |30|40   |60|70   |90|
+    size 70, slide 30   slices   |0 |10   |30|40   |60|70   |90|
                         windows |---------0----------|
                                          |---------30---------|
 
-A step may hold millions of tiles, each in thousands of windows. So windows are computed, and only those that are asked
+A step may hold millions of slices, each in thousands of windows. So windows are computed, and only those that are asked
 for are made.
 """
 
@@ -38,7 +38,7 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class Slices:
     """The tumbling or sliding windows of a step, or the window of all time; in milliseconds."""
 
     size: int  # 0: there is one window, of all time
@@ -54,13 +54,13 @@ class Tiles:
         return not self.size
 
     @property
-    def held(self) -> Tiles:
+    def held(self) -> Slices:
         """The windows as the state holds what is in them: it need not keep what their end drops."""
         return replace(self, lateness=0) if self.purges else self
 
     @property
     def windows_each(self) -> int:
-        """In how many windows a tile is at most."""
+        """In how many windows a slice is at most."""
         return max(1, -(-self.size // self.slide))
 
     @property
@@ -69,31 +69,31 @@ class Tiles:
         return self.size % self.slide
 
     def numbers_of(self, stamps: Ints) -> Ints:
-        """The number of each timestamp's tile, in order of time."""
+        """The number of each timestamp's slice, in order of time."""
         if self.is_global:
             return np.zeros(len(stamps), np.int64)
         shifted = stamps - self.offset
         slides: Ints = shifted // self.slide
         return 2 * slides + (shifted - slides * self.slide >= self._cut) if self._cut else slides
 
-    def tiles_at(self, numbers: Ints) -> Ints:
-        """The starts of tiles, by their numbers."""
+    def slices_at(self, numbers: Ints) -> Ints:
+        """The starts of slices, by their numbers."""
         if not self._cut:
             return numbers * self.slide + self.offset
         return (numbers >> 1) * self.slide + (numbers & 1) * self._cut + self.offset
 
-    def tiles_of(self, stamps: Ints) -> Ints:
-        """The start of each timestamp's tile."""
-        return self.tiles_at(self.numbers_of(stamps))
+    def slices_of(self, stamps: Ints) -> Ints:
+        """The start of each timestamp's slice."""
+        return self.slices_at(self.numbers_of(stamps))
 
-    def last_windows(self, tiles: Ints) -> Ints:
-        """The start of the last window that each tile is in."""
-        return tiles - (tiles - self.offset) % self.slide
+    def last_windows(self, slices: Ints) -> Ints:
+        """The start of the last window that each slice is in."""
+        return slices - (slices - self.offset) % self.slide
 
-    def first_windows(self, tiles: Ints) -> Ints:
-        """The start of the first window that each tile is in."""
-        last = self.last_windows(tiles)
-        return last - (last - tiles + max(self.size - 1, 0)) // self.slide * self.slide
+    def first_windows(self, slices: Ints) -> Ints:
+        """The start of the first window that each slice is in."""
+        last = self.last_windows(slices)
+        return last - (last - slices + max(self.size - 1, 0)) // self.slide * self.slide
 
     def last_times(self, windows: Ints) -> Ints:
         """The last timestamp of windows, by their starts: they fire when the watermark has reached it."""
@@ -101,23 +101,23 @@ class Tiles:
             return np.full(len(windows), MAX_TIMESTAMP)
         return windows + (self.size - 1)
 
-    def gone(self, tiles: Ints, watermark: int) -> Mask:
-        """Marks the tiles that have no window left that the watermark has not cleaned up."""
+    def gone(self, slices: Ints, watermark: int) -> Mask:
+        """Marks the slices that have no window left that the watermark has not cleaned up."""
         if self.is_global:
-            return np.zeros(len(tiles), np.bool_)
-        return gone(self.last_times(self.last_windows(tiles)), self.lateness, watermark)
+            return np.zeros(len(slices), np.bool_)
+        return gone(self.last_times(self.last_windows(slices)), self.lateness, watermark)
 
-    def ahead_of(self, watermark: int, tiles: Ints) -> Mask:
-        """Marks the tiles whose elements are on time: none is late, nor fires a window that has fired, by then."""
-        first = self.first_windows(tiles) if self.lateness else self.last_windows(tiles)
+    def ahead_of(self, watermark: int, slices: Ints) -> Mask:
+        """Marks the slices whose elements are on time: none is late, nor fires a window that has fired, by then."""
+        first = self.first_windows(slices) if self.lateness else self.last_windows(slices)
         return self.last_times(first) > watermark
 
-    def next_times(self, tiles: Ints, watermark: int) -> Ints:
-        """The time at which each tile has a window that fires or goes next; the end of time if that is never."""
-        times = np.full(len(tiles), MAX_TIMESTAMP)
+    def next_times(self, slices: Ints, watermark: int) -> Ints:
+        """The time at which each slice has a window that fires or goes next; the end of time if that is never."""
+        times = np.full(len(slices), MAX_TIMESTAMP)
         if self.is_global:
             return times
-        first, last = self.first_windows(tiles), self.last_windows(tiles)
+        first, last = self.first_windows(slices), self.last_windows(slices)
         for delay in {0, self.lateness}:
             if delay < FARTHEST:
                 found = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
@@ -125,43 +125,43 @@ class Tiles:
                 np.minimum(times, found + (self.size - 1 + delay), out=times, where=ahead)
         return times
 
-    def ending(self, tiles: Ints, after: int, until: int) -> Iterator[Ints]:
-        """The starts, some at a time, of windows of ascending tiles that end behind ``after``, not behind ``until``."""
-        first, last = self._ranges(tiles, after, until)
-        # Both ends rise with tiles, so each begins new windows behind those of the one before.
+    def ending(self, slices: Ints, after: int, until: int) -> Iterator[Ints]:
+        """Yields, in portions, the starts of windows of ascending slices that end in ``(after, until]``."""
+        first, last = self._ranges(slices, after, until)
+        # Both ends rise with slices, so each begins new windows behind those of the one before.
         first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
         counts = np.maximum((last - first) // self.slide + 1, 0)
-        # The windows of each tile are a run; these are the numbers of the windows with which runs begin.
+        # The windows of each slice are a run; these are the numbers of the windows with which runs begin.
         bounds = np.concatenate([[0], np.cumsum(counts)])
         for low in range(0, int(bounds[-1]), _STARTS_AT_ONCE):
             numbers = np.arange(low, min(low + _STARTS_AT_ONCE, int(bounds[-1])))
             runs = np.searchsorted(bounds, numbers, side="right") - 1
             yield first[runs] + (numbers - bounds[runs]) * self.slide
 
-    def windows(self, tiles: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """Places of tiles, and starts of the windows that end behind ``after``, not ``until``: latest first."""
-        first, last = self._ranges(tiles, after, until)
+    def windows(self, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """Places of slices, and starts of the windows that end behind ``after``, not ``until``: latest first."""
+        first, last = self._ranges(slices, after, until)
         counts = np.maximum((last - first) // self.slide + 1, 0)
-        places = np.repeat(np.arange(len(tiles)), counts)
+        places = np.repeat(np.arange(len(slices)), counts)
         steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, last[places] - steps * self.slide
 
     def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
-        """Returns whether a window with a tile from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
+        """Returns whether a window with a slice from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
         firsts, lasts = self._ranges(np.array([first, last]), after, until)
         return bool(firsts[0] <= lasts[1])
 
-    def held_by(self, tiles: Ints, starts: Ints) -> tuple[Ints, Ints]:
-        """The tiles, of ascending ones, that windows hold: from one place up to another, which is not among them."""
-        return np.searchsorted(tiles, starts), np.searchsorted(tiles, starts + max(self.size, 1))
+    def held_by(self, slices: Ints, starts: Ints) -> tuple[Ints, Ints]:
+        """The slices, of ascending ones, that windows hold: from one place up to another, which is not among them."""
+        return np.searchsorted(slices, starts), np.searchsorted(slices, starts + max(self.size, 1))
 
-    def _ranges(self, tiles: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The first and last window of each tile that end between two watermarks; first is behind last if none does."""
+    def _ranges(self, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """The first and last window of each slice that end between two watermarks; first > last if none does."""
         if self.is_global:
             ends = after < MAX_TIMESTAMP <= until
-            return tiles.copy(), tiles - int(not ends)
+            return slices.copy(), slices - int(not ends)
         low, high = self._between(after, until)
-        first, last = self.first_windows(tiles), self.last_windows(tiles)
+        first, last = self.first_windows(slices), self.last_windows(slices)
         if low > high:
             return first, first - self.slide
         return np.maximum(first, low), np.minimum(last, high)
@@ -175,20 +175,20 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class TiledWindows:
-    """The base of windows that hold elements as tiles do, and do not fire at their end alone."""
+class SlicedWindows:
+    """The base of windows that hold elements as slices do, and do not fire at their end alone."""
 
-    tiles: Tiles  # the windows that the elements are in
+    slices: Slices  # the windows that the elements are in
 
     @property
     def lateness(self) -> int:
         """How long windows are kept behind their end."""
-        return self.tiles.lateness
+        return self.slices.lateness
 
     @property
     def by_clock(self) -> bool:
         """Returns whether they go by processing time."""
-        return self.tiles.by_clock
+        return self.slices.by_clock
 
     @property
     def accumulates(self) -> bool:

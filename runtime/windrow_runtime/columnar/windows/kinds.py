@@ -19,7 +19,7 @@ from windrow.triggers import (
     PurgingTrigger,
     Trigger,
 )
-from windrow_runtime.columnar.windows.geometry import FARTHEST, TiledWindows, Tiles
+from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
 from windrow_runtime.columnar.windows.pane_rules import Paned, paned
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.shape import (
@@ -47,7 +47,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(TiledWindows):
+class Counted(SlicedWindows):
     """Windows that fire whenever a fixed number of elements has come to them; those of all time make count windows."""
 
     every: int  # how many elements come to a window between two firings
@@ -69,41 +69,41 @@ class Counted(TiledWindows):
 
 
 @dataclass(frozen=True, slots=True)
-class Timed(TiledWindows):
+class Timed(SlicedWindows):
     """Windows that fire at their end, and at every interval before it."""
 
     interval: int | None  # in milliseconds; None: they fire at their end alone
     purges: bool  # whether a firing drops the contents
 
 
-Windows: TypeAlias = Tiles | Sessions | Counted | Timed | Paned
+Windows: TypeAlias = Slices | Sessions | Counted | Timed | Paned
 
 
-def assigned_tiles(windows: Windows) -> Tiles | None:
+def assigned_slices(windows: Windows) -> Slices | None:
     """The windows that elements are assigned to; None: sessions."""
     if isinstance(windows, Sessions):
         return None
-    return windows if isinstance(windows, Tiles) else windows.tiles
+    return windows if isinstance(windows, Slices) else windows.slices
 
 
 def may_be_late(windows: Windows) -> bool:
     """Returns whether elements are late by their timestamps."""
-    tiles = assigned_tiles(windows)
-    return not (windows.by_clock or (tiles is not None and tiles.is_global))
+    slices = assigned_slices(windows)
+    return not (windows.by_clock or (slices is not None and slices.is_global))
 
 
 def needs_timestamps(windows: Windows) -> bool:
     """Returns whether the timestamps of elements decide which windows they are in, or when these fire."""
-    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.tiles.by_clock)
+    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.slices.by_clock)
 
 
 def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
     if lets_panes_out(node) and not takes_changes(node):
-        tiles = _assigned(node, shape_assigned(node))
-        if isinstance(tiles, Sessions):
+        slices = _assigned(node, shape_assigned(node))
+        if isinstance(slices, Sessions):
             raise DeclinedError("sessions let panes out, and may merge at each element")
-        return paned(node, tiles)
+        return paned(node, slices)
     decline_panes(node)
     trigger = trigger_of(node)
     purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
@@ -115,7 +115,7 @@ def windows_of(node: WindowNode) -> Windows:
         return _timed(node, inner, purges=purges)
     if node.evictor is None and type(inner) is EventTimeTrigger and purges and node.allowed_lateness:
         windows = _assigned(node, shape_assigned(node))
-        if isinstance(windows, Tiles) and not (windows.is_global or windows.by_clock):
+        if isinstance(windows, Slices) and not (windows.is_global or windows.by_clock):
             return replace(windows, purges=True)
     return _assigned(node, shape_of(node))
 
@@ -124,8 +124,8 @@ _TIMED = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger, Processin
 
 
 def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
-    tiles = _assigned(node, shape_assigned(node))
-    if isinstance(tiles, Sessions):
+    slices = _assigned(node, shape_assigned(node))
+    if isinstance(slices, Sessions):
         raise DeclinedError("sessions that count their elements may merge at each of them")
     size = every if purges else None
     if node.evictor is not None:
@@ -137,37 +137,37 @@ def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
         size = min(size, every) if purges else size
         if not size:
             raise DeclinedError("the evictor leaves no element")
-    return Counted(tiles, every, size)
+    return Counted(slices, every, size)
 
 
 def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed | Sessions:
-    tiles = _assigned(node, shape_assigned(node))
-    if isinstance(tiles, Sessions):
-        if tiles.by_clock and isinstance(trigger, ProcessingTimeTrigger):
+    slices = _assigned(node, shape_assigned(node))
+    if isinstance(slices, Sessions):
+        if slices.by_clock and isinstance(trigger, ProcessingTimeTrigger):
             # They are cleaned up when their end fires them.
-            return tiles
+            return slices
         raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
     continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
     interval = trigger.interval if isinstance(trigger, continuous) else None
     by_clock = trigger.uses_processing_time
-    if tiles.is_global and interval is not None:
-        return Timed(replace(tiles, by_clock=by_clock), interval, purges)
-    if tiles.is_global or tiles.by_clock != by_clock:
+    if slices.is_global and interval is not None:
+        return Timed(replace(slices, by_clock=by_clock), interval, purges)
+    if slices.is_global or slices.by_clock != by_clock:
         raise DeclinedError(f"{trigger.describe()} goes by another time than the windows")
-    if interval is not None and tiles.windows_each > 1:
-        if tiles.lateness:
+    if interval is not None and slices.windows_each > 1:
+        if slices.lateness:
             raise DeclinedError("a late element fires some of its windows at once, and others at intervals")
         # The timer for the end is set with the first element, and that of an interval at the firing before.
-        if (tiles.offset + tiles.size - 1) % gcd(tiles.slide, interval) == 0:
+        if (slices.offset + slices.size - 1) % gcd(slices.slide, interval) == 0:
             raise DeclinedError("windows that slide may end when others fire at intervals")
-    return Timed(tiles, interval, purges)
+    return Timed(slices, interval, purges)
 
 
-def _assigned(node: WindowNode, shape: WindowShape | None) -> Tiles | Sessions:
+def _assigned(node: WindowNode, shape: WindowShape | None) -> Slices | Sessions:
     """The windows that elements are assigned to."""
     lateness = node.allowed_lateness or 0
     if isinstance(shape, WindowOfAllTime):
-        return Tiles(0, 1, 0, 0)
+        return Slices(0, 1, 0, 0)
     if isinstance(shape, GapWindows) and shape.gap is not None:
         if shape.gap > FARTHEST:
             raise DeclinedError("the gap is too long for columns")
@@ -179,4 +179,4 @@ def _assigned(node: WindowNode, shape: WindowShape | None) -> Tiles | Sessions:
         raise DeclinedError("there are gaps between windows")
     if shape.size > FARTHEST:
         raise DeclinedError("windows are too large for columns")
-    return Tiles(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)
+    return Slices(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)

@@ -13,7 +13,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.windows.column_operator import KeyedRowsOperator, W
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Tiles, gone
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices, gone
 
 
 class Lanes(NamedTuple):
@@ -24,43 +24,43 @@ class Lanes(NamedTuple):
     starts: Ints  # of their windows; of no meaning for the window of all time
 
 
-def lanes_of(tiles: Tiles, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> Lanes:
+def lanes_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> Lanes:
     """The lanes of rows of state, whose second column is the start of their window, and of elements."""
     encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
-    if tiles.is_global:
+    if slices.is_global:
         return Lanes(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
     both = np.concatenate([rows.column(1).to_numpy(), starts])
-    cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - tiles.offset) // tiles.slide)
+    cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - slices.offset) // slices.slide)
     own = encoded.distinct.take(pa.array(cells.codes))
-    return Lanes(cells.groups.ids, own, cells.places * tiles.slide + tiles.offset)
+    return Lanes(cells.groups.ids, own, cells.places * slices.slide + slices.offset)
 
 
-def windows_for(tiles: Tiles, stamps: Ints, time: int) -> tuple[Ints, Ints]:
+def windows_for(slices: Slices, stamps: Ints, time: int) -> tuple[Ints, Ints]:
     """Places of elements, and the starts of the windows that they are in and that are kept: latest first.
 
     The time is that of the batch: the watermark, or the clock for windows of processing time.
     """
-    if tiles.is_global:
+    if slices.is_global:
         return np.arange(len(stamps)), np.zeros(len(stamps), np.int64)
-    if tiles.by_clock:
+    if slices.by_clock:
         # Windows whose last millisecond it is have fired in this batch; elements make new ones.
-        return tiles.windows(tiles.tiles_of(np.full(len(stamps), time)), time - 1, MAX_TIMESTAMP)
-    kept = MIN_TIMESTAMP if tiles.lateness >= FARTHEST else max(time - tiles.lateness, MIN_TIMESTAMP)
-    return tiles.windows(tiles.tiles_of(stamps), kept, MAX_TIMESTAMP)
+        return slices.windows(slices.slices_of(np.full(len(stamps), time)), time - 1, MAX_TIMESTAMP)
+    kept = MIN_TIMESTAMP if slices.lateness >= FARTHEST else max(time - slices.lateness, MIN_TIMESTAMP)
+    return slices.windows(slices.slices_of(stamps), kept, MAX_TIMESTAMP)
 
 
-def late(tiles: Tiles, stamps: Ints, time: int) -> Mask:
+def late(slices: Slices, stamps: Ints, time: int) -> Mask:
     """Marks the elements that are in no window that is kept."""
-    if tiles.by_clock:
+    if slices.by_clock:
         return np.zeros(len(stamps), np.bool_)
-    return tiles.gone(tiles.tiles_of(stamps), time)
+    return slices.gone(slices.slices_of(stamps), time)
 
 
-def cleaned(tiles: Tiles, starts: Ints, time: int) -> Mask:
+def cleaned(slices: Slices, starts: Ints, time: int) -> Mask:
     """Marks the windows that are cleaned up, by their starts."""
-    if tiles.is_global:
+    if slices.is_global:
         return np.zeros(len(starts), np.bool_)
-    return gone(tiles.last_times(starts), tiles.lateness, time)
+    return gone(slices.last_times(starts), slices.lateness, time)
 
 
 class LaneOperator(KeyedRowsOperator[W]):

@@ -22,13 +22,13 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.tiles import Held, TileOperator, TileRows, tiles_in
+from windrow_runtime.columnar.windows.slices import Held, SliceOperator, SliceRows, slices_in
 
 _FIRINGS_AT_ONCE: Final = 1 << 17
 
 
 def fire_late(
-    operator: TileOperator, chunks: Chunks, keys: pa.Array, tiles: Ints, inputs: Sequence[pa.Array], watermark: int
+    operator: SliceOperator, chunks: Chunks, keys: pa.Array, slices: Ints, inputs: Sequence[pa.Array], watermark: int
 ) -> Iterator[Fired]:
     """The windows that fire for elements, in order of the elements, which are not yet in the state.
 
@@ -36,7 +36,7 @@ def fire_late(
     """
     windows, kernel = operator.windows, operator.kernel
     cleaned = max(watermark - windows.lateness, MIN_TIMESTAMP)
-    places, starts = windows.windows(tiles, cleaned, watermark)
+    places, starts = windows.windows(slices, cleaned, watermark)
     if not len(places):
         return
     late, of_late = np.unique(places, return_inverse=True)
@@ -58,7 +58,7 @@ def fire_late(
         yield fired
 
 
-def _fired(operator: TileOperator, held: Held, late: Held) -> tuple[Fired, Held]:
+def _fired(operator: SliceOperator, held: Held, late: Held) -> tuple[Fired, Held]:
     """What fires for late elements, of which each has a row for each of its windows; and what lanes hold then."""
     windows, kernel, known = operator.windows, operator.kernel, len(held[1])
     encoded = encode_keys(pa.concat_arrays([held[0], late[0]]))
@@ -80,21 +80,21 @@ def _fired(operator: TileOperator, held: Held, late: Held) -> tuple[Fired, Held]
     return fired, (own, places, [column.take(newest) for column in merged])
 
 
-def held_by_windows(operator: TileOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
+def held_by_windows(operator: SliceOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
     """What the state has of the windows that fire."""
     windows, distinct = operator.windows, np.unique(starts)
     low, high = int(distinct[0]), int(distinct[-1]) + windows.size
     parts: list[pa.RecordBatch] = []
     in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
     for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
-        tiles = tiles_in(rows)
-        near = (tiles >= low) & (tiles < high)
+        slices = slices_in(rows)
+        near = (slices >= low) & (slices < high)
         if windows.windows_each == 1:
-            near &= np.isin(tiles, distinct)
+            near &= np.isin(slices, distinct)
         in_time = rows.filter(pa.array(near))
         parts.append(in_time.filter(pa.array(is_among(in_time.column(0), keys))))
     rows = concatenated([no_rows(operator.schema), *parts])
-    found = list(TileRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
+    found = list(SliceRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
     if not found:
         # There may be rows between windows that are far apart.
         none = no_rows(operator.schema)

@@ -21,7 +21,7 @@ from windrow.triggers.composable import (
     Never,
     Repeatedly,
 )
-from windrow_runtime.columnar.windows.geometry import TiledWindows, Tiles
+from windrow_runtime.columnar.windows.geometry import SlicedWindows, Slices
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: triggers of elements and windows of every type.
@@ -31,7 +31,7 @@ Condition: TypeAlias = AfterCount | AfterProcessingTime
 
 
 @dataclass(frozen=True, slots=True)
-class Paned(TiledWindows):
+class Paned(SlicedWindows):
     """Windows that let panes out."""
 
     early: (
@@ -76,18 +76,18 @@ _REPEATED: Final = (Repeatedly, MergingRepeatedly)
 _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 
 
-def paned(node: WindowNode, tiles: Tiles) -> Paned:
+def paned(node: WindowNode, slices: Slices) -> Paned:
     """When the windows of a step let panes out; declined where the trigger has to be asked at each element."""
     settings, trigger = node.panes, node.effective_trigger
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
     if settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         raise DeclinedError("the timestamps of results are those of elements")
-    if tiles.by_clock:
+    if slices.by_clock:
         raise DeclinedError("panes of windows in processing time are let out element by element")
     early, late, at_end, finishes = _parts(trigger)
     return Paned(
-        tiles,
+        slices,
         early,
         late,
         at_end,

@@ -91,7 +91,7 @@ class PanedOperator(LaneOperator[Paned]):
             return Folding.NONE, "each element may let a pane out"
         if self.needs_arrival:
             return BY_ARRIVAL
-        if windows.lateness and windows.tiles.windows_each > 1:
+        if windows.lateness and windows.slices.windows_each > 1:
             return Folding.NONE, "elements may be late for some of their windows, and on time for others"
         if windows.may_close_filled:
             # Folded elements are added before late ones, so windows would be numbered in another order.
@@ -116,7 +116,7 @@ class PanedOperator(LaneOperator[Paned]):
         if watermark <= before:
             return (), rows
         rules, held = self.windows, PaneRows.of(rows, self.windows)
-        ends = rules.tiles.last_times(held.starts)
+        ends = rules.slices.last_times(held.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
         ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
@@ -180,7 +180,7 @@ class PanedOperator(LaneOperator[Paned]):
         held.asked = np.where(fires_in_vain, held.due, held.asked)
         if not len(due):
             return (), self._stored(held)
-        over = self.windows.tiles.last_times(held.starts) <= times.watermark
+        over = self.windows.slices.last_times(held.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
         fired = self._let_out(held, due, over=over, at_end=none, are_last=none)
         is_behind = (held.phases == ENDED) if rules.at_end else over
@@ -191,7 +191,7 @@ class PanedOperator(LaneOperator[Paned]):
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         held = PaneRows.of(rows, self.windows)
-        ends = self.windows.tiles.last_times(held.starts)
+        ends = self.windows.slices.last_times(held.starts)
         following = np.where((held.phases == EARLY) & (ends > time), ends, self._closing(ends))
         return int(following.min())
 
@@ -200,18 +200,18 @@ class PanedOperator(LaneOperator[Paned]):
 
     def _closing(self, ends: Ints) -> Ints:
         """The times at which windows are cleaned up, by their last timestamps: at the latest, the end of the stream."""
-        tiles = self.windows.tiles
-        if tiles.is_global:
+        slices = self.windows.slices
+        if slices.is_global:
             return np.full(len(ends), MAX_TIMESTAMP)
         # The lateness may be for ever: then windows that end before 1970 close at the end of the stream one by one.
-        return np.minimum(ends, MAX_TIMESTAMP - tiles.lateness) + tiles.lateness
+        return np.minimum(ends, MAX_TIMESTAMP - slices.lateness) + slices.lateness
 
     # Elements
 
     def fold(self, keys: pa.Array, stamps: Ints, inputs: _States) -> tuple[pa.RecordBatch, Ints]:
-        """One row for all elements of a key and a tile, in the order of the first ones, and the places of these."""
+        """One row for all elements of a key and a slice, in the order of the first ones, and the places of these."""
         encoded = encode_keys(keys)
-        cells = cells_of(encoded, self.windows.tiles.numbers_of(stamps))
+        cells = cells_of(encoded, self.windows.slices.numbers_of(stamps))
         folded = self.folded(encoded, cells, stamps, inputs, by_arrival=True)
         return folded, np.sort(cells.groups.first_rows)
 
@@ -232,7 +232,7 @@ class PanedOperator(LaneOperator[Paned]):
         def states_of(pieces: Groups, taken: Ints | None) -> _States:
             return self.kernel.partial(pieces, _taken(some, taken))
 
-        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
+        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.slices.windows_each)
         if self.kernel.is_large:
             at_once = _LARGE_AT_ONCE
         for start in range(0, len(keys), at_once):
@@ -247,7 +247,7 @@ class PanedOperator(LaneOperator[Paned]):
         def states_of(pieces: Groups, taken: Ints | None) -> _States:
             return self.kernel.merge(pieces, _taken(some.columns[2:-1], taken))
 
-        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
+        at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.slices.windows_each)
         for start in range(0, folded.num_rows, at_once):
             some = folded.slice(start, at_once)
             stamps = some.column(1).to_numpy()
@@ -266,15 +266,15 @@ class PanedOperator(LaneOperator[Paned]):
     ) -> tuple[Fired | None, pa.RecordBatch]:
         rules = self.windows
         number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
-        places, starts = windows_for(rules.tiles, stamps, times.watermark)
+        places, starts = windows_for(rules.slices, stamps, times.watermark)
         rest, rows = self._set_aside(rows, keys, starts, times.watermark)
         known = rows.num_rows
         # A window each, and the elements are in order.
-        taken = None if len(places) == len(keys) and rules.tiles.windows_each == 1 else places
-        lanes = lanes_of(rules.tiles, rows, _taken([keys], taken)[0], starts)
+        taken = None if len(places) == len(keys) and rules.slices.windows_each == 1 else places
+        lanes = lanes_of(rules.slices, rows, _taken([keys], taken)[0], starts)
         held = PaneRows.of(rows, rules).by_lane(lanes)
         arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
-        is_over = rules.tiles.last_times(lanes.starts) <= times.watermark
+        is_over = rules.slices.last_times(lanes.starts) <= times.watermark
         ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = _ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
         # The place of each element among those for which its lane lets panes out.
@@ -322,7 +322,7 @@ class PanedOperator(LaneOperator[Paned]):
         self, rows: pa.RecordBatch, keys: pa.Array, starts: Ints, watermark: int
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows that elements of some keys, for windows with these starts, leave as they are; and the others."""
-        last_times = self.windows.tiles.last_times
+        last_times = self.windows.slices.last_times
         over = last_times(starts) <= watermark
         if over.any() and not over.all():
             return no_rows(self.schema), rows
@@ -416,11 +416,11 @@ class PanedOperator(LaneOperator[Paned]):
         self, held: PaneRows, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> Fired:
         """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
-        tiles = self.windows.tiles
+        slices = self.windows.slices
         found = held.let_out(self.windows, own, results, over=over, at_end=at_end, are_last=are_last)
         starts = held.starts[found.lanes]
         keys = held.keys.take(pa.array(found.lanes))
-        ends, stamps = starts + tiles.size, tiles.last_times(starts)
+        ends, stamps = starts + slices.size, slices.last_times(starts)
         return Fired(keys, starts, ends, stamps, found.results, found.kinds, found.panes)
 
 

@@ -42,27 +42,27 @@ class TimedOperator(LaneOperator[Timed]):
     @property
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
-        return self.windows.tiles.windows_each > 1 and self.windows.interval is not None
+        return self.windows.slices.windows_each > 1 and self.windows.interval is not None
 
     def describe(self) -> str:
         return "" if self.windows.interval is None else ", firings at intervals"
 
     def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
-        tiles = self.windows.tiles
+        slices = self.windows.slices
         if self.kernel.is_numbered:
             return BY_ARRIVAL
         if late:
             return Folding.NONE, late
-        if tiles.is_global and not tiles.by_clock:
+        if slices.is_global and not slices.by_clock:
             return Folding.NONE, "each element fires at the end of the stream"
-        if self.kernel.ordered and tiles.windows_each > 1 and not tiles.by_clock:
-            return Folding.NONE, "the tiles of a window would not keep the order of arrival"
+        if self.kernel.ordered and slices.windows_each > 1 and not slices.by_clock:
+            return Folding.NONE, "the slices of a window would not keep the order of arrival"
         return Folding.ALL, ""
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
         starts, following, filled = (rows.column(place).to_numpy() for place in (1, 2, 3))
-        ends = self.windows.tiles.last_times(starts)
+        ends = self.windows.slices.last_times(starts)
         far = (starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (following < -FARTHEST)
         if (far | (following > ends)).any():
             raise damaged_state("a window that fires next behind its end, or too far away")
@@ -70,13 +70,13 @@ class TimedOperator(LaneOperator[Timed]):
             raise damaged_state("a window that is neither filled nor empty")
 
     def fold(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
-        """One row for all elements of a key and a tile, before anybody has looked whether they are late.
+        """One row for all elements of a key and a slice, before anybody has looked whether they are late.
 
-        Windows that hold several tiles have a row for each element where results depend on the order of these.
+        Windows that hold several slices have a row for each element where results depend on the order of these.
         """
-        tiles, encoded = self.windows.tiles, encode_keys(keys)
-        numbers = np.zeros(len(keys), np.int64) if tiles.by_clock else tiles.numbers_of(stamps)
-        if self._is_numbered and self.kernel.ordered and not tiles.by_clock:
+        slices, encoded = self.windows.slices, encode_keys(keys)
+        numbers = np.zeros(len(keys), np.int64) if slices.by_clock else slices.numbers_of(stamps)
+        if self._is_numbered and self.kernel.ordered and not slices.by_clock:
             cells = Cells(Groups(np.arange(len(keys)), len(keys)), encoded.codes, numbers)
         else:
             cells = cells_of(encoded, numbers)
@@ -88,15 +88,15 @@ class TimedOperator(LaneOperator[Timed]):
 
         A clock that stands still makes windows fire that elements of the batch before have set.
         """
-        windows, tiles, time = self.windows, self.windows.tiles, times.watermark
-        if time <= before and not tiles.by_clock:
+        windows, slices, time = self.windows, self.windows.slices, times.watermark
+        if time <= before and not slices.by_clock:
             return (), rows
         starts, following, filled, numbers = (rows.column(place).to_numpy() for place in (1, 2, 3, 4))
-        ends = tiles.last_times(starts)
+        ends = slices.last_times(starts)
         due, ended = following <= time, ends <= time
-        if not tiles.by_clock:
+        if not slices.by_clock:
             due &= ends > before
-        behind = cleaned(tiles, starts, time)
+        behind = cleaned(slices, starts, time)
         if not due.any() and not behind.any():
             return (), rows
         fired = self._firings(rows.filter(pa.array(due & (filled > 0))), time)
@@ -115,7 +115,7 @@ class TimedOperator(LaneOperator[Timed]):
             filled[due] = 0
         kept = ~behind & ~(ended & (filled == 0))
         columns = [*rows.columns[:2], *map(pa.array, (following, filled, numbers)), *rows.columns[5:]]
-        if tiles.by_clock:
+        if slices.by_clock:
             columns[-1] = pa.array(np.where(due, 0, rows.column(-1).to_numpy()))
         return fired, self.rows(columns).filter(pa.array(kept))
 
@@ -124,13 +124,13 @@ class TimedOperator(LaneOperator[Timed]):
 
     def _firings(self, rows: pa.RecordBatch, time: int) -> Iterator[Fired]:
         """The firings of windows up to a time."""
-        windows, tiles = self.windows, self.windows.tiles
+        windows, slices = self.windows, self.windows.slices
         keys, starts, at = rows.column(0), rows.column(1).to_numpy(), rows.column(2).to_numpy()
         # The place of each row among those that fire at one time: the later its first firing here, the sooner.
         ranks = np.empty(len(at), np.int64)
         ranks[np.lexsort((rows.column(4).to_numpy(), -at))] = np.arange(len(at))
-        ends = tiles.last_times(starts)
-        if tiles.is_global and not tiles.by_clock and time == MAX_TIMESTAMP:
+        ends = slices.last_times(starts)
+        if slices.is_global and not slices.by_clock and time == MAX_TIMESTAMP:
             at = ends  # the stream is at its end, and no interval is left
         results = self.kernel.results(rows.columns[5:])
         # Windows that purge have something to show at the first firing alone.
@@ -145,7 +145,7 @@ class TimedOperator(LaneOperator[Timed]):
             steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
             chosen = places[np.lexsort((ranks[places], np.minimum(at[places] + steps * interval, ends[places])))]
             taken, own = pa.array(chosen), starts[chosen]
-            yield Fired(keys.take(taken), own, own + tiles.size, tiles.last_times(own), results.take(taken))
+            yield Fired(keys.take(taken), own, own + slices.size, slices.last_times(own), results.take(taken))
             if until == time:
                 return
             goes_on = ~ended
@@ -157,34 +157,34 @@ class TimedOperator(LaneOperator[Timed]):
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], time: int
     ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
         """Takes elements of windows that have ended, each of which fires: yields what fires, and the rows then."""
-        ended = self.windows.tiles.last_times(rows.column(1).to_numpy()) <= time
+        ended = self.windows.slices.last_times(rows.column(1).to_numpy()) <= time
         others, held = rows.filter(pa.array(~ended)), rows.filter(pa.array(ended))
-        counted = Counted(self.windows.tiles, 1, 1 if self.windows.purges else None)
+        counted = Counted(self.windows.slices, 1, 1 if self.windows.purges else None)
         operator = CountOperator(counted, self.kernel, self.key_type)
         ones = pa.array(np.ones(held.num_rows, np.int64))
         known = operator.rows([*held.columns[:2], ones, *held.columns[5:]])
         for fired, left in operator.add(known, keys, stamps, inputs, time):
-            ends = self.windows.tiles.last_times(left.column(1).to_numpy())
+            ends = self.windows.slices.last_times(left.column(1).to_numpy())
             filled = [ends, np.ones(len(ends), np.int64), np.zeros(len(ends), np.int64)]
             columns = [*left.columns[:2], *map(pa.array, filled), *left.columns[3:]]
             yield fired, concatenated([others, self.rows(columns)])
 
     def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows with folded elements, of windows that have not ended."""
-        most = max(1, _ROWS_AT_ONCE // self.windows.tiles.windows_each)
+        most = max(1, _ROWS_AT_ONCE // self.windows.slices.windows_each)
         for start in range(0, folded.num_rows, most):
             rows = self._add_some(rows, folded.slice(start, most), time)
         return rows
 
     def _add_some(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """Adds some folded elements; each has a row for every window that it is in."""
-        windows, tiles, known = self.windows, self.windows.tiles, rows.num_rows
+        windows, slices, known = self.windows, self.windows.slices, rows.num_rows
         keys, stamps, *states = folded.columns[:-1]
-        places, starts = windows_for(tiles, stamps.to_numpy(), time)
-        if tiles.windows_each > 1:
+        places, starts = windows_for(slices, stamps.to_numpy(), time)
+        if slices.windows_each > 1:
             taken = pa.array(places)
             keys, stamps, states = keys.take(taken), stamps.take(taken), [column.take(taken) for column in states]
-        lanes = lanes_of(tiles, rows, keys, starts)
+        lanes = lanes_of(slices, rows, keys, starts)
         count = len(lanes.keys)
         was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
         groups = Groups(lanes.of_rows, count)
@@ -196,12 +196,12 @@ class TimedOperator(LaneOperator[Timed]):
             both = [column.filter(pa.array(counts)) for column in both]
         merged = self.kernel.merge(groups.where(counts), both)
         first = groups.first_rows
-        ends = tiles.last_times(lanes.starts)
+        ends = slices.last_times(lanes.starts)
         following = ends.copy()
         is_held = first < known
         following[is_held] = rows.column(2).to_numpy()[first[is_held]]
         if windows.interval is not None:
-            begun = np.full(len(stamps), time) if tiles.by_clock else stamps.to_numpy()
+            begun = np.full(len(stamps), time) if slices.by_clock else stamps.to_numpy()
             at = begun[first[~is_held] - known]
             following[~is_held] = np.minimum(at - at % windows.interval + windows.interval, ends[~is_held])
         filled = (was_filled[first] | has_new).astype(np.int64)
@@ -215,10 +215,10 @@ class TimedOperator(LaneOperator[Timed]):
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         """The time at which the first window fires or is cleaned up next; the end of time if that is never."""
-        windows, tiles = self.windows, self.windows.tiles
-        ends = tiles.last_times(rows.column(1).to_numpy())
+        windows, slices = self.windows, self.windows.slices
+        ends = slices.last_times(rows.column(1).to_numpy())
         following = rows.column(2).to_numpy()
-        if tiles.by_clock or tiles.is_global:
+        if slices.by_clock or slices.is_global:
             return int(following.min())
         gone_at = np.full(len(ends), MAX_TIMESTAMP) if windows.lateness >= FARTHEST else ends + windows.lateness
         return int(np.where(ends > time, following, gone_at).min())

@@ -18,15 +18,15 @@ from windrow_runtime.operators.windows.general import WindowOperator
 class Partials(NamedTuple):
     """Accumulators, each of elements of one key, in order.
 
-    Those of tumbling and sliding windows are each of a tile, all of whose elements are in the same windows; a tumbling
-    window is one tile. Those of one tile come together. Those of sessions are each of the elements that one task has of
-    one session. Nobody else holds the accumulators.
+    Those of tumbling and sliding windows are each of a slice, all of whose elements are in the same windows; a tumbling
+    window is one slice. Those of one slice come together. Those of sessions are each of the elements that one task has
+    of one session. Nobody else holds the accumulators.
     """
 
     keys: Sequence[Any]
     values: Sequence[Any]
-    starts: Sequence[int]  # of tiles or sessions, in milliseconds
-    ends: Sequence[int]  # of sessions; none of tiles
+    starts: Sequence[int]  # of slices or sessions, in milliseconds
+    ends: Sequence[int]  # of sessions; none of slices
     counts: Sequence[int]  # how many elements each accumulator stands for
 
     def pick(self, places: Sequence[int]) -> Partials:

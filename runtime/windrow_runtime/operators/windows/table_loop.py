@@ -136,18 +136,18 @@ class TableOperator(PartialsOperator):
         assert not self.lateness, "a late element might have to be seen by itself"
         keys, contents, starts, _, counts = partials
         done = 0
-        for tile, places in groupby(starts):
+        for slice_start, places in groupby(starts):
             begin, done = done, done + len(list(places))
-            windows = self._open_windows(tile)
+            windows = self._open_windows(slice_start)
             if not windows:
                 late = sum(counts[begin:done])
                 self.metrics.late += late
                 self.metrics.count("late_records_dropped", late)
                 continue
-            self._merge_tile(windows, keys[begin:done], contents[begin:done])
+            self._merge_slice(windows, keys[begin:done], contents[begin:done])
 
-    def _merge_tile(self, windows: list[int], keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
-        """Merge the accumulators of a tile into each of the windows that share it."""
+    def _merge_slice(self, windows: list[int], keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
+        """Merge the accumulators of a slice into each of the windows that share it."""
         try:
             for start, accumulators in zip(windows, for_each_window(contents, len(windows)), strict=True):
                 self._merge_into(start, keys, accumulators)
@@ -158,10 +158,10 @@ class TableOperator(PartialsOperator):
             window = TimeWindow(windows[0], windows[0] + self._size)
             raise_call_error(self.step, error, call_description(key, window=window))
 
-    def _open_windows(self, tile: int) -> list[int]:
-        """The starts of the windows that hold a tile and have not fired, the latest first."""
-        before = max(tile, self.current_watermark + 1) - self._size
-        return list(range(self._shape.last_start(tile), before, -self._shape.slide))
+    def _open_windows(self, slice_start: int) -> list[int]:
+        """The starts of the windows that hold a slice and have not fired, the latest first."""
+        before = max(slice_start, self.current_watermark + 1) - self._size
+        return list(range(self._shape.last_start(slice_start), before, -self._shape.slide))
 
     def _merge_into(self, start: int, keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
         """Merge accumulators into one window of each of their keys."""

@@ -53,12 +53,12 @@ from windrow_runtime.storage.object_pages import ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
 
 if TYPE_CHECKING:
-    from windrow_runtime.columnar.forms.row_form import RowSlice
+    from windrow_runtime.columnar.forms.row_form import RowPortion
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
 # Any: elements, keys and states are of the user's types.
 
-_Elements: TypeAlias = "KeyedElements | RowSlice | Partials"
+_Elements: TypeAlias = "KeyedElements | RowPortion | Partials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class ObjectRunner(StepRunner):
                 # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.state import load_rows
 
-                found += form.slices(load_rows(part.stream, form.raw_schema))
+                found += form.portions(load_rows(part.stream, form.raw_schema))
         return found
 
     def _run_rules(

@@ -17,12 +17,12 @@ from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state import Chunks, concatenated
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired, Times
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.late import fire_late
 from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
-from windrow_runtime.columnar.windows.tiles import TileOperator, tiles_in
+from windrow_runtime.columnar.windows.slices import SliceOperator, slices_in
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.changes import as_change
 from windrow_runtime.operators.errors import folded_behind
@@ -54,12 +54,12 @@ class WindowRunner(ColumnRunner[Fired]):
         self, record: StepRecord, store: PageStore, phases: Sequence[Phase], now: int, fires: Packer
     ) -> Iterator[PackedRow]:
         operator = self._operator
-        if not isinstance(operator, TileOperator):
+        if not isinstance(operator, SliceOperator):
             return self._run_pages(operator, record, store, phases, now, fires)
-        return self._run_tiles(operator, record, store, phases, fires)
+        return self._run_slices(operator, record, store, phases, fires)
 
-    def _run_tiles(
-        self, operator: TileOperator, record: StepRecord, store: PageStore, phases: Sequence[Phase], fires: Packer
+    def _run_slices(
+        self, operator: SliceOperator, record: StepRecord, store: PageStore, phases: Sequence[Phase], fires: Packer
     ) -> Iterator[PackedRow]:
         measure = partial(operator.measure, record.watermark)
         chunks = Chunks(record, operator.schema, store, measure, operator.merged, self._tuning.row_chunks)
@@ -98,13 +98,13 @@ class WindowRunner(ColumnRunner[Fired]):
         self, operator: PanedOperator, rows: Any, arrived: Phase, times: Times
     ) -> Generator[PackedRow, None, Any]:
         """Adds elements to windows that let panes out; returns the rows of state."""
-        tiles, folded, elements = operator.windows.tiles, arrived.folded, arrived.elements
+        slices, folded, elements = operator.windows.slices, arrived.folded, arrived.elements
         if folded.num_rows:
-            ahead = tiles.ahead_of(times.watermark, tiles.tiles_of(folded.column(1).to_numpy()))
+            ahead = slices.ahead_of(times.watermark, slices.slices_of(folded.column(1).to_numpy()))
             self._check_ahead(ahead, times.watermark)
             folded, elements = self._folded_in_order(operator, arrived, times.watermark)
             rows = operator.add_folded(rows, folded, times)
-        elements = yield from self._without_late(tiles, elements, times.watermark, arrived.packer)
+        elements = yield from self._without_late(slices, elements, times.watermark, arrived.packer)
         dropped = partial(self._metrics.count, CLOSED)
         return (
             yield from self._emit_each(
@@ -114,8 +114,8 @@ class WindowRunner(ColumnRunner[Fired]):
 
     def _folded_in_order(self, operator: PanedOperator, arrived: Phase, watermark: int) -> tuple[Any, Any]:
         """All elements that are on time, folded, in the order in which the first ones came; and the other elements."""
-        tiles, folded, elements = operator.windows.tiles, arrived.folded, arrived.elements
-        ahead = tiles.ahead_of(watermark, tiles.tiles_of(elements.column(1).to_numpy()))
+        slices, folded, elements = operator.windows.slices, arrived.folded, arrived.elements
+        ahead = slices.ahead_of(watermark, slices.slices_of(elements.column(1).to_numpy()))
         if not ahead.any():
             return folded, elements
         arrival = arrived.arrival[folded.num_rows :][ahead]
@@ -127,27 +127,27 @@ class WindowRunner(ColumnRunner[Fired]):
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Counts the elements that arrived in their windows; returns the rows of state."""
-        arrived = yield from self._without_late(operator.windows.tiles, arrived, time, packer)
+        arrived = yield from self._without_late(operator.windows.slices, arrived, time, packer)
         return (yield from self._emit_each(operator.add(rows, *self._inputs_of(arrived), time), rows, packer))
 
     def _add_timed(
         self, operator: TimedOperator, rows: Any, arrived: Any, time: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Adds elements to windows that fire by time; returns the rows of state."""
-        tiles = operator.windows.tiles
-        arrived = yield from self._without_late(tiles, arrived, time, packer)
+        slices = operator.windows.slices
+        arrived = yield from self._without_late(slices, arrived, time, packer)
         if self._form.folds_first:
             return operator.add(rows, arrived, time)
-        ended = tiles.last_times(tiles.last_windows(tiles.tiles_of(arrived.column(1).to_numpy()))) <= time
+        ended = slices.last_times(slices.last_windows(slices.slices_of(arrived.column(1).to_numpy()))) <= time
         if ended.any():
             fired = operator.each(rows, *self._inputs_of(arrived.filter(mask_array(ended))), time)
             rows = yield from self._emit_each(fired, rows, packer)
             arrived = arrived.filter(mask_array(~ended))
         return operator.add(rows, operator.fold(*self._inputs_of(arrived)), time)
 
-    def _without_late(self, tiles: Tiles, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
+    def _without_late(self, slices: Slices, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
         """Takes away the elements that are late; returns the others."""
-        behind = late(tiles, arrived.column(1).to_numpy(), time)
+        behind = late(slices, arrived.column(1).to_numpy(), time)
         if not behind.any():
             return arrived
         yield from self._take_late(arrived.filter(mask_array(behind)), time, packer)
@@ -194,41 +194,41 @@ class WindowRunner(ColumnRunner[Fired]):
             raise folded_behind(self._form.step, watermark)
 
     def _folded_now(
-        self, operator: TileOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
+        self, operator: SliceOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Fires windows for elements that are late for them; returns the rows of state of those that are kept."""
         windows = operator.windows
-        tiles = windows.tiles_of(rows.column(1).to_numpy())
-        gone = windows.gone(tiles, watermark)
+        slices = windows.slices_of(rows.column(1).to_numpy())
+        gone = windows.gone(slices, watermark)
         if gone.any():
             yield from self._take_late(rows.filter(mask_array(gone)), watermark, packer)
-            rows, tiles = rows.filter(mask_array(~gone)), tiles[~gone]
+            rows, slices = rows.filter(mask_array(~gone)), slices[~gone]
         keys, stamps, inputs = self._inputs_of(rows)
         if windows.lateness:
             if self._on_rows is None:
-                for fired in fire_late(operator, chunks, keys, tiles, inputs, watermark):
+                for fired in fire_late(operator, chunks, keys, slices, inputs, watermark):
                     yield from self._emit(fired, packer)
             else:
-                results = fire_late_rows(operator, self._on_rows, chunks, keys, tiles, inputs, watermark)
+                results = fire_late_rows(operator, self._on_rows, chunks, keys, slices, inputs, watermark)
                 for number, result in enumerate(results, 1):
                     self._collector.collect(*result)
                     if number % FIRINGS_AT_ONCE == 0:
                         yield from self._drain(packer)
                 yield from self._drain(packer)
-            dropped = windows.held.gone(tiles, watermark)
+            dropped = windows.held.gone(slices, watermark)
             if windows.purges and dropped.any():
                 keys, stamps, inputs = self._inputs_of(rows.filter(mask_array(~dropped)))
         return operator.fold_arrived(chunks, keys, stamps, inputs)
 
     def _folded_before(
-        self, operator: TileOperator, rows: Any, watermark: int, packer: Packer
+        self, operator: SliceOperator, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
-        tiles = tiles_in(rows)
+        slices = slices_in(rows)
         if not self._form.folds_first:
-            self._check_ahead(operator.windows.ahead_of(watermark, tiles), watermark)
+            self._check_ahead(operator.windows.ahead_of(watermark, slices), watermark)
             return rows.select(operator.schema.names)
-        gone = operator.windows.gone(tiles, watermark)
+        gone = operator.windows.gone(slices, watermark)
         if gone.any():
             yield from self._take_late(rows.filter(mask_array(gone)), watermark, packer)
             rows = rows.filter(mask_array(~gone))

@@ -1,13 +1,13 @@
 """Runs tumbling and sliding windows, and the window of all time, over columns.
 
-State is a row for each key and tile, with what the aggregate holds of the tile's elements. When the watermark reaches
-the end of windows, the rows of their tiles are merged by key, and leave as columns. Rows of one key and tile may lie in
-several chunks; they are merged where they are needed. Neither what is read nor what is merged at a time grows with the
-state.
+State is a row for each key and slice, with what the aggregate holds of the slice's elements. When the watermark reaches
+the end of windows, the rows of their slices are merged by key, and leave as columns. Rows of one key and slice may lie
+in several chunks; they are merged where they are needed. Neither what is read nor what is merged at a time grows with
+the state.
 
-Windows that follow each other have most of their tiles in common. Where windows are made of many tiles, those that some
-have in common are merged once, and each adds what it has besides. With as many windows at a time as the square root of
-their tiles, each window takes about twice that number of tiles instead of all::
+Windows that follow each other have most of their slices in common. Where windows are made of many slices, those that
+some have in common are merged once, and each adds what it has besides. With as many windows at a time as the square
+root of their slices, each window takes about twice that number of slices instead of all::
 
     windows   |------------------|
                  |------------------|
@@ -29,7 +29,7 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
 from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, ColumnOperator, Fired, Folding
-from windrow_runtime.columnar.windows.geometry import Tiles
+from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.storage.tuning import ChunkTuning
 
 Held: TypeAlias = tuple[pa.Array, Ints, Sequence[pa.Array]]
@@ -39,10 +39,10 @@ _Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
 """States by number of window and code of key, in this order."""
 
 
-class TileOperator(ColumnOperator[Tiles]):
+class SliceOperator(ColumnOperator[Slices]):
     """Runs a step on one key group at a time."""
 
-    window_columns: ClassVar[Sequence[str]] = ("tile",)
+    window_columns: ClassVar[Sequence[str]] = ("slice",)
 
     @property
     def counts_windows(self) -> bool:
@@ -53,7 +53,7 @@ class TileOperator(ColumnOperator[Tiles]):
         return self.kernel.is_large
 
     def describe(self) -> str:
-        return ", tiles shared by windows" if self.windows.windows_each > 1 else ""
+        return ", slices shared by windows" if self.windows.windows_each > 1 else ""
 
     def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
         # All elements are folded in their order, unless late ones cross beside them.
@@ -64,7 +64,7 @@ class TileOperator(ColumnOperator[Tiles]):
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
     ) -> tuple[pa.RecordBatch, Ints]:
-        """One row of state for each key and tile of elements behind ``arrived`` others; how many elements each has."""
+        """One row of state for each key and slice of elements behind ``arrived`` others; how many elements each has."""
         if self.kernel.is_numbered:
             inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
@@ -73,21 +73,21 @@ class TileOperator(ColumnOperator[Tiles]):
         return self._rows(encoded, cells, states), cells.groups.sizes
 
     def _rows(self, keys: Keys, cells: Cells, states: Sequence[pa.Array]) -> pa.RecordBatch:
-        tiles = self.windows.tiles_at(cells.places)
-        return self.rows([keys.distinct.take(pa.array(cells.codes)), pa.array(tiles), *states])
+        slices = self.windows.slices_at(cells.places)
+        return self.rows([keys.distinct.take(pa.array(cells.codes)), pa.array(slices), *states])
 
     def merged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The same state with one row for each key and tile."""
+        """The same state with one row for each key and slice."""
         encoded = encode_keys(rows.column(0))
-        cells = cells_of(encoded, self.windows.numbers_of(tiles_in(rows)))
+        cells = cells_of(encoded, self.windows.numbers_of(slices_in(rows)))
         if cells.groups.count == rows.num_rows:
             return rows
         return self._rows(encoded, cells, self.kernel.merge(cells.groups, rows.columns[2:]))
 
     def measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
-        """Measures rows for the entry of their chunk: when they are due, their first and their last tile."""
-        tiles = np.unique(tiles_in(rows))
-        return int(self.windows.held.next_times(tiles, watermark).min()), int(tiles[0]), int(tiles[-1])
+        """Measures rows for the entry of their chunk: when they are due, their first and their last slice."""
+        slices = np.unique(slices_in(rows))
+        return int(self.windows.held.next_times(slices, watermark).min()), int(slices[0]), int(slices[-1])
 
     def advance(self, chunks: Chunks, previous: int, watermark: int) -> Iterator[Fired]:
         """Fires the windows whose end lies behind the previous watermark and not behind this one."""
@@ -96,7 +96,7 @@ class TileOperator(ColumnOperator[Tiles]):
             chunks,
             watermark,
             fires=lambda entry: windows.any_ends(entry.first, entry.last, previous, watermark),
-            gone=lambda rows: windows.held.gone(tiles_in(rows), watermark),
+            gone=lambda rows: windows.held.gone(slices_in(rows), watermark),
         )
         for rows in due.parts():
             yield from self._fire(rows, previous, watermark, chunks.tuning)
@@ -104,8 +104,8 @@ class TileOperator(ColumnOperator[Tiles]):
 
     def _fire(self, rows: pa.RecordBatch, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
         """The results of the windows with an end behind one watermark and not behind the other."""
-        windows, held = self.windows, TileRows(self, rows, tuning)
-        for keys, starts, states in held.held_by(windows.ending(held.tiles, previous, watermark)):
+        windows, held = self.windows, SliceRows(self, rows, tuning)
+        for keys, starts, states in held.held_by(windows.ending(held.slices, previous, watermark)):
             yield Fired(keys, starts, starts + windows.size, windows.last_times(starts), self.kernel.results(states))
 
     def fold_arrived(self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -120,19 +120,19 @@ class TileOperator(ColumnOperator[Tiles]):
         chunks.put_tail(self.merged(concatenated([chunks.read_tail(), *batches])))
 
 
-def tiles_in(rows: pa.RecordBatch) -> Ints:
-    """The tiles of rows of state."""
+def slices_in(rows: pa.RecordBatch) -> Ints:
+    """The slices of rows of state."""
     return np.asarray(rows.column(1))
 
 
-class TileRows:
-    """Merges rows of state by window and key; several of the rows may be of one key and tile."""
+class SliceRows:
+    """Merges rows of state by window and key; several of the rows may be of one key and slice."""
 
-    def __init__(self, operator: TileOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
-        self.tiles, ranks = np.unique(tiles_in(rows), return_inverse=True)
-        self._by_tile = Groups(ranks, len(self.tiles))
-        # The places at which the rows of each tile begin, and at which the last ones end.
-        self._bounds = np.concatenate([self._by_tile.starts, [len(ranks)]])
+    def __init__(self, operator: SliceOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
+        self.slices, ranks = np.unique(slices_in(rows), return_inverse=True)
+        self._by_slice = Groups(ranks, len(self.slices))
+        # The places at which the rows of each slice begin, and at which the last ones end.
+        self._bounds = np.concatenate([self._by_slice.starts, [len(ranks)]])
         self._operator = operator
         self._rows = rows
         self._columns = rows.columns[2:]
@@ -146,19 +146,19 @@ class TileRows:
     def held_by(self, starts: Iterable[Ints]) -> Iterator[Held]:
         """Merges the rows of each window that has any; the starts of windows ascend, and are given some at a time."""
         for some in starts:
-            begins, ends = self._operator.windows.held_by(self.tiles, some)
+            begins, ends = self._operator.windows.held_by(self.slices, some)
             filled = begins < ends
             if filled.any():
                 yield from self._some(some[filled], begins[filled], ends[filled])
 
     def _some(self, starts: Ints, begins: Ints, ends: Ints) -> Iterator[Held]:
-        tiles_each = int((ends - begins).max())
-        shares = tiles_each >= self._tuning.least_shared_tiles
+        slices_each = int((ends - begins).max())
+        shares = slices_each >= self._tuning.least_shared_slices
         totals = np.concatenate([[0], np.cumsum(self._bounds[ends] - self._bounds[begins])])
         low = 0
         while low < len(starts):
             if shares:
-                high = min(low + isqrt(tiles_each), len(starts))
+                high = min(low + isqrt(slices_each), len(starts))
                 while high - low > 1 and self._worked_on(begins[low:high], ends[low:high]) > self._most:
                     high = (low + high) // 2
             else:
@@ -168,14 +168,14 @@ class TileRows:
             low = high
 
     def _worked_on(self, begins: Ints, ends: Ints) -> int:
-        """The number of rows that are merged for windows if the tiles that they share are merged first."""
+        """The number of rows that are merged for windows if the slices that they share are merged first."""
         common = len(begins) * len(self._keys.distinct)
         before = self._bounds[begins[-1]] - self._bounds[begins]
         behind = self._bounds[ends] - self._bounds[ends[0]]
         return common + int(before.sum() + behind.sum())
 
     def _merged(self, begins: Ints, ends: Ints, *, shares: bool) -> _Merged:
-        """Merges the rows of some windows, given by the places of their first and last tiles."""
+        """Merges the rows of some windows, given by the places of their first and last slices."""
         low, high = begins[-1], ends[0]
         if len(begins) == 1 or not shares or low >= high:
             return self._by_key(*self._rows_of(begins, ends))
@@ -194,9 +194,9 @@ class TileRows:
         return cells, self._operator.kernel.merge(cells.groups, columns)
 
     def _rows_of(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """The numbers of the rows of tiles, from one place up to another for each window, and the window of each."""
+        """The numbers of the rows of slices, from one place up to another for each window, and the window of each."""
         bounds = zip(self._bounds[begins].tolist(), self._bounds[ends].tolist(), strict=True)
-        pieces = [self._by_tile.order[low:high] for low, high in bounds]
+        pieces = [self._by_slice.order[low:high] for low, high in bounds]
         return np.concatenate(pieces), np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
 
     def _by_key(self, rows: Ints, windows: Ints) -> _Merged:
@@ -208,6 +208,6 @@ class TileRows:
             place = np.empty(len(rows), np.int64)
             place[cells.groups.ids] = rows
             return cells, [column.take(pa.array(place)) for column in columns]
-        if len(rows) != len(self._by_tile) or not np.array_equal(rows, np.arange(len(rows))):
+        if len(rows) != len(self._by_slice) or not np.array_equal(rows, np.arange(len(rows))):
             columns = [column.take(pa.array(rows)) for column in columns]
         return cells, self._operator.kernel.merge(cells.groups, columns)
