@@ -205,7 +205,7 @@ class ColumnarForm(ScanTarget):
         self, operator: SliceOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for windows of slices; where there is a bound, elements that may be behind it cross one by one."""
-        # Slices are folded again where they arrive, and lanes are not.
+        # Slices are folded again where they arrive, and keyed windows are not.
         may_cross = self.late_tag is None or isinstance(operator, PanedOperator)
         may_cross = may_cross and not (self.kernel.ordered or self.kernel.is_numbered)
         if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):

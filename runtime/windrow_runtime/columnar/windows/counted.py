@@ -1,15 +1,15 @@
 """Windows that fire whenever a fixed number of elements has come to them, over columns.
 
-A lane is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into pieces: as
-firings begin and end where pieces do, each takes whole ones. State is a row for each piece that a later firing takes,
-with the number of its last element, and for the newest piece, which is continued::
+A keyed window is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into
+pieces: as firings begin and end where pieces do, each takes whole ones. State is a row for each piece that a later
+firing takes, with the number of its last element, and for the newest piece, which is continued::
 
     every 4, size 6   elements  |1 2|3 4|5 6|7 8|9 10|11
     pieces of 2       firings         4
                                   |-----------8|       takes 3 to 8
                       state                 |7 8|9 10|11|
 
-A firing that takes all elements of its lane makes one row of them.
+A firing that takes all elements of its keyed window makes one row of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.windows.column_operator import Fired, Folding, KeyedRowsOperator, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.keyed_windows import KeyedWindows, cleaned, keyed_windows_of, windows_for
 from windrow_runtime.columnar.windows.kinds import Counted
-from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, windows_for
 
 _States = Sequence[pa.Array]
 
@@ -62,13 +62,13 @@ class CountOperator(KeyedRowsOperator[Counted]):
         return (), rows.filter(pa.array(~behind)) if behind.any() else rows
 
     def count_unfired(self, rows: pa.RecordBatch) -> None:
-        """Counts the elements that came to lanes since these fired, by the numbers of their last elements."""
+        """Counts the elements that came to keyed windows since these fired, by the numbers of their last elements."""
         if not rows.num_rows:
             return
         slices, starts = self.windows.slices, rows.column(1).to_numpy()
-        lanes = lanes_of(slices, rows.slice(0, 0), rows.column(0), starts)
-        last = np.zeros(len(lanes.keys), np.int64)
-        np.maximum.at(last, lanes.of_rows, rows.column(2).to_numpy())
+        keyed_windows = keyed_windows_of(slices, rows.slice(0, 0), rows.column(0), starts)
+        last = np.zeros(len(keyed_windows.keys), np.int64)
+        np.maximum.at(last, keyed_windows.of_rows, rows.column(2).to_numpy())
         self.unfired += int((last % self.windows.every).sum())
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -106,17 +106,17 @@ class CountOperator(KeyedRowsOperator[Counted]):
         if slices.windows_each > 1:
             taken = pa.array(places)
             keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
-        lanes = lanes_of(slices, rows, keys, starts)
-        pieces = _Pieces(self.windows, lanes, rows.column(2).to_numpy(), known)
-        fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_lanes)), inputs)
+        keyed_windows = keyed_windows_of(slices, rows, keys, starts)
+        pieces = _Pieces(self.windows, keyed_windows, rows.column(2).to_numpy(), known)
+        fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_windows)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
         states = self._continued(pieces, both)
         if self.windows.size is None:
-            states = self.kernel.running(states, pieces.first_of_lane)
-        return self._fired(pieces, lanes, states), self._kept(pieces, lanes, states)
+            states = self.kernel.running(states, pieces.first_of_window)
+        return self._fired(pieces, keyed_windows, states), self._kept(pieces, keyed_windows, states)
 
     def _continued(self, pieces: _Pieces, states: _States) -> _States:
-        """The states of all pieces in order, where elements have continued the newest piece of a lane."""
+        """The states of all pieces in order, where elements have continued the newest piece of a keyed window."""
         source = pieces.order
         if len(pieces.open_rows):
             pairs = pa.array(np.concatenate([pieces.open_rows, pieces.continued]))
@@ -128,7 +128,7 @@ class CountOperator(KeyedRowsOperator[Counted]):
             source = behind[source]
         return [column.take(pa.array(source)) for column in states]
 
-    def _fired(self, pieces: _Pieces, lanes: Lanes, states: _States) -> Fired | None:
+    def _fired(self, pieces: _Pieces, keyed_windows: KeyedWindows, states: _States) -> Fired | None:
         """The results of the firings, in the order of the elements that made them."""
         last = pieces.firing
         if not len(last):
@@ -137,69 +137,70 @@ class CountOperator(KeyedRowsOperator[Counted]):
         if pieces_each == 1:
             found = [column.take(pa.array(last)) for column in states]
         else:
-            first = np.maximum(pieces.first_of_lane[last], last - (pieces_each - 1))
+            first = np.maximum(pieces.first_of_window[last], last - (pieces_each - 1))
             counts = last - first + 1
             firings = np.repeat(np.arange(len(last)), counts)
             rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
             taken = [column.take(pa.array(rows)) for column in states]
             found = self.kernel.merge(Groups(firings, len(last)), taken)
-        own, slices = pieces.lanes[last], self.windows.slices
-        starts = lanes.starts[own]
-        keys = lanes.keys.take(pa.array(own))
+        own, slices = pieces.keyed_windows[last], self.windows.slices
+        starts = keyed_windows.starts[own]
+        keys = keyed_windows.keys.take(pa.array(own))
         return Fired(keys, starts, starts + slices.size, slices.last_times(starts), self.kernel.results(found))
 
-    def _kept(self, pieces: _Pieces, lanes: Lanes, states: _States) -> pa.RecordBatch:
+    def _kept(self, pieces: _Pieces, keyed_windows: KeyedWindows, states: _States) -> pa.RecordBatch:
         kept = pa.array(np.flatnonzero(pieces.kept))
-        own = pieces.lanes[pieces.kept]
+        own = pieces.keyed_windows[pieces.kept]
         columns = [column.take(kept) for column in states]
         until = pa.array(pieces.until[pieces.kept])
-        return self.rows([lanes.keys.take(pa.array(own)), pa.array(lanes.starts[own]), until, *columns])
+        return self.rows([keyed_windows.keys.take(pa.array(own)), pa.array(keyed_windows.starts[own]), until, *columns])
 
 
 class _Pieces:
-    """The pieces of lanes, in order: those of the state, which come first in their lanes, and those of elements."""
+    """The pieces of keyed windows, in order: those of the state first in each window, then those of elements."""
 
-    def __init__(self, windows: Counted, lanes: Lanes, ends: Ints, known: int) -> None:
-        count, piece = len(lanes.keys), windows.piece
-        held, arrived = lanes.of_rows[:known], Groups(lanes.of_rows[known:], len(lanes.keys))
-        before = np.zeros(count, np.int64)  # how many elements each lane had
+    def __init__(self, windows: Counted, keyed_windows: KeyedWindows, ends: Ints, known: int) -> None:
+        count, piece = len(keyed_windows.keys), windows.piece
+        held, arrived = keyed_windows.of_rows[:known], Groups(keyed_windows.of_rows[known:], len(keyed_windows.keys))
+        before = np.zeros(count, np.int64)  # how many elements each keyed window had
         np.maximum.at(before, held, ends)
         total = before + arrived.sizes
         has_new = arrived.sizes > 0
-        # The pieces of elements, by lane.
+        # The pieces of elements, by keyed window.
         counts = np.where(has_new, (total - 1) // piece - before // piece + 1, 0)
         begins = np.cumsum(counts) - counts
-        self.fresh_lanes = np.repeat(np.arange(count), counts)
-        ordinals = (before // piece - begins)[self.fresh_lanes] + np.arange(len(self.fresh_lanes)) + 1
-        fresh_until = np.minimum(ordinals * piece, total[self.fresh_lanes])
-        in_order = lanes.of_rows[known:][arrived.order]
+        self.fresh_windows = np.repeat(np.arange(count), counts)
+        ordinals = (before // piece - begins)[self.fresh_windows] + np.arange(len(self.fresh_windows)) + 1
+        fresh_until = np.minimum(ordinals * piece, total[self.fresh_windows])
+        in_order = keyed_windows.of_rows[known:][arrived.order]
         numbers = np.arange(len(in_order)) + (before - arrived.starts)[in_order]  # from 0
         self.of_elements = np.empty(len(in_order), np.int64)
         self.of_elements[arrived.order] = numbers // piece + (begins - before // piece)[in_order]
-        # Rows are those of the state, then fresh pieces; an open row goes on in the first fresh piece of its lane.
+        # Rows are those of the state, then fresh pieces; an open row goes on in the first fresh piece of its keyed
+        # window.
         is_open = (ends % piece > 0) & has_new[held]
         self.open_rows = np.flatnonzero(is_open)
         self.continued = known + begins[held[self.open_rows]]
-        both, until = np.concatenate([held, self.fresh_lanes]), np.concatenate([ends, fresh_until])
+        both, until = np.concatenate([held, self.fresh_windows]), np.concatenate([ends, fresh_until])
         rows = np.flatnonzero(~np.concatenate([is_open, np.zeros(len(fresh_until), np.bool_)]))
         self.order = rows[np.lexsort((until[rows], both[rows]))]
-        self.lanes, self.until = both[self.order], until[self.order]
-        is_first = np.concatenate([[True], self.lanes[1:] != self.lanes[:-1]])[: len(self.order)]
-        self.first_of_lane = np.maximum.accumulate(np.where(is_first, np.arange(len(self.order)), 0))
+        self.keyed_windows, self.until = both[self.order], until[self.order]
+        is_first = np.concatenate([[True], self.keyed_windows[1:] != self.keyed_windows[:-1]])[: len(self.order)]
+        self.first_of_window = np.maximum.accumulate(np.where(is_first, np.arange(len(self.order)), 0))
         # Firings, in the order of the elements that close their last pieces.
-        firing = np.flatnonzero((self.until % windows.every == 0) & (self.until > before[self.lanes]))
-        own = self.lanes[firing]
+        firing = np.flatnonzero((self.until % windows.every == 0) & (self.until > before[self.keyed_windows]))
+        own = self.keyed_windows[firing]
         closing = arrived.order[arrived.starts[own] + self.until[firing] - 1 - before[own]]
         self.firing = firing[np.argsort(closing)]
         self.kept = self._kept(windows, total)
 
     def _kept(self, windows: Counted, total: Ints) -> Mask:
-        """Marks the pieces that later firings take, and the newest of each lane, unless the lane may begin anew."""
+        """Marks the pieces that later firings take, and the newest of each keyed window that cannot begin anew."""
         every, size = windows.every, windows.size
-        is_last = np.concatenate([self.lanes[1:] != self.lanes[:-1], [True]])[: len(self.lanes)]
+        is_last = np.concatenate([self.keyed_windows[1:] != self.keyed_windows[:-1], [True]])[: len(self.keyed_windows)]
         if size is None:
             return is_last
-        reached = total[self.lanes]
+        reached = total[self.keyed_windows]
         taken = self.until > (reached // every + 1) * every - size
         kept: Mask = taken | (is_last & (reached % every > 0))
         return kept

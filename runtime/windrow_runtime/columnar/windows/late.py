@@ -1,12 +1,12 @@
 """Fires windows again for elements that come behind the watermark, over columns.
 
-A lane is a key and a window that has ended and is kept. Each of its late elements fires it, with all that it holds by
-then: what the state has, and the late elements up to this one. So the states of a lane's elements are merged with all
-before them, for all lanes at once::
+A keyed window is a key and a window that has ended and is kept. Each of its late elements fires it, with all that it
+holds by then: what the state has, and the late elements up to this one. So the states of a keyed window's elements are
+merged with all before them, for all keyed windows at once::
 
-    lane     held  late elements of a batch
-    a        {9}   1      4      2
-    merged         {9 1}  {9 1 4}  {9 1 4 2}    each is the result of one firing
+    keyed window   held  late elements of a batch
+    a              {9}   1      4        2
+    merged               {9 1}  {9 1 4}  {9 1 4 2}    each is the result of one firing
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ def fire_late(
 
 
 def _fired(operator: SliceOperator, held: Held, late: Held) -> tuple[Fired, Held]:
-    """What fires for late elements, of which each has a row for each of its windows; and what lanes hold then."""
+    """Returns what fires for late elements, a row for each element and window, and what keyed windows hold then."""
     windows, kernel, known = operator.windows, operator.kernel, len(held[1])
     encoded = encode_keys(pa.concat_arrays([held[0], late[0]]))
     starts = np.concatenate([held[1], late[1]])
     cells = cells_of(Keys(encoded.codes, encoded.distinct), (starts - windows.offset) // windows.slide)
-    lanes = cells.groups
-    # In each lane the row of what it holds comes first.
-    order = lanes.order
+    keyed_windows = cells.groups
+    # In each keyed window the row of what it holds comes first.
+    order = keyed_windows.order
     both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(held[2], late[2], strict=True)]
-    merged = kernel.running(both, lanes.starts[lanes.ids[order]])
+    merged = kernel.running(both, keyed_windows.starts[keyed_windows.ids[order]])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     firing = pa.array(place[known:])
     results = kernel.results([column.take(firing) for column in merged])
     fired = Fired(late[0], late[1], late[1] + windows.size, windows.last_times(late[1]), results)
-    newest = pa.array(lanes.starts + lanes.sizes - 1)
+    newest = pa.array(keyed_windows.starts + keyed_windows.sizes - 1)
     own = encoded.distinct.take(pa.array(cells.codes))
     places = cells.places * windows.slide + windows.offset
     return fired, (own, places, [column.take(newest) for column in merged])

@@ -1,4 +1,4 @@
-"""The rows of lanes that let panes out, as columns side by side, and what the lanes have let out so far."""
+"""The rows of keyed windows that let panes out, as columns side by side, and what they have let out so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.windows.column_operator import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from windrow_runtime.columnar.windows.geometry import FARTHEST
-from windrow_runtime.columnar.windows.lanes import Lanes
+from windrow_runtime.columnar.windows.keyed_windows import KeyedWindows
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
 WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
@@ -26,7 +26,7 @@ LATE: Final = 2  # another pane has come behind that one; where the end lets non
 FINISHED: Final = 3  # no other one will
 
 UNSET: Final = np.iinfo(np.int64).max
-"""The time for which a lane waits that waits for none."""
+"""The time for which a keyed window waits that waits for none."""
 
 ON_TIME: Final = 1
 """The place of panes on time among timings, between early and late ones."""
@@ -47,14 +47,14 @@ _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 class LetOut(NamedTuple):
     """Panes in order, and the withdrawals of those that they replace."""
 
-    lanes: Ints
+    keyed_windows: Ints
     results: pa.Array
     panes: pa.Array | None  # where they stand among the panes of their windows; None: nobody asks
     kinds: Ints | None  # the places of the kinds of changes among KINDS; None: these are no changes
 
 
 def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
-    """The columns of state, from those that all operators on lanes have, and the type of results."""
+    """The columns of state, from those that all operators on keyed windows have, and the type of results."""
     found = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
     if rules.with_panes:
         found += [pa.field(name, pa.int64()) for name in ("index", "nonspeculative")]
@@ -100,18 +100,18 @@ def _shown_type(rules: Paned, result: pa.DataType) -> pa.DataType:
 
 @dataclass(slots=True)
 class PaneRows:
-    """The rows of lanes, as columns side by side."""
+    """The rows of keyed_windows, as columns side by side."""
 
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
-    numbers: Ints  # ascend in the order in which the lanes of a key began; 0 where no cleanup may let a pane out
+    numbers: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups let no pane out
     phases: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
     counts: Ints  # how many have come since the condition at work began, where it counts them
     due: Ints  # the time at which the clock lets a pane out
     asked: Ints  # the time of the earliest timer of the clock: that of the other condition may be before ``due``
     since: Ints  # ascend in the order in which ``due`` was set
-    states: list[pa.Array]  # of no meaning where the lane has finished, or discards and has nothing new
+    states: list[pa.Array]  # of no meaning where the keyed window has finished, or discards and has nothing new
     index: Ints  # how many panes there were; this and the next two where somebody asks for panes
     nonspeculative: Ints  # how many of them were not early
     in_time: Mask  # whether one of those since the last pane came before the time of the window was over
@@ -164,9 +164,9 @@ class PaneRows:
             found += [self.shown, pa.array(self.has_shown.astype(np.int8))]
         return found
 
-    def by_lane(self, lanes: Lanes) -> PaneRows:
-        """The rows by the lanes of a batch, of which some are new; the states stay as they are, by row."""
-        own, count = lanes.of_rows[: len(self.starts)], len(lanes.keys)
+    def by_keyed_window(self, keyed_windows: KeyedWindows) -> PaneRows:
+        """The rows by the keyed windows of a batch, of which some are new; the states stay as they are, by row."""
+        own, count = keyed_windows.of_rows[: len(self.starts)], len(keyed_windows.keys)
 
         def spread(column: NDArray[_T], of_new: int) -> NDArray[_T]:
             found = np.full(count, of_new, column.dtype)
@@ -176,8 +176,8 @@ class PaneRows:
         places = spread(self.rows, -1)
         return replace(
             self,
-            keys=lanes.keys,
-            starts=lanes.starts,
+            keys=keyed_windows.keys,
+            starts=keyed_windows.starts,
             numbers=spread(self.numbers, 0),
             phases=spread(self.phases, EARLY),
             fresh=spread(self.fresh, 0),
@@ -193,11 +193,11 @@ class PaneRows:
             rows=places,
         )
 
-    def wait_for_none(self, lanes: Mask) -> None:
-        """Lets lanes wait for no time of the clock."""
-        self.due = np.where(lanes, UNSET, self.due)
-        self.asked = np.where(lanes, UNSET, self.asked)
-        self.since = np.where(lanes, 0, self.since)
+    def wait_for_none(self, keyed_windows: Mask) -> None:
+        """Lets keyed windows wait for no time of the clock."""
+        self.due = np.where(keyed_windows, UNSET, self.due)
+        self.asked = np.where(keyed_windows, UNSET, self.asked)
+        self.since = np.where(keyed_windows, 0, self.since)
 
     def let_out(
         self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
@@ -206,45 +206,45 @@ class PaneRows:
 
         Args:
             rules: The rules of the step.
-            own: The lane of each.
+            own: The keyed window of each.
             results: What each holds.
-            over: Marks the lanes whose time is over.
+            over: Marks the keyed windows whose time is over.
             at_end: Marks the panes that come at the end of their window.
             are_last: Marks the panes that no other one of their window follows.
         """
-        lanes, panes, kinds = Groups(own, len(self.starts)), None, None
+        keyed_windows, panes, kinds = Groups(own, len(self.starts)), None, None
         if rules.with_panes:
-            panes = self._placed(lanes, over, at_end, are_last)
+            panes = self._placed(keyed_windows, over, at_end, are_last)
         if self.shown is not None:
             if panes is not None:
                 results = pa.StructArray.from_arrays([results, panes], fields=list(self.shown.type))
-            own, results, kinds = self._with_withdrawals(lanes, results)
+            own, results, kinds = self._with_withdrawals(keyed_windows, results)
             if panes is not None:
                 results, panes = results.flatten()
         return LetOut(own, results, panes, kinds)
 
-    def _placed(self, lanes: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
+    def _placed(self, keyed_windows: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
         """Where panes stand among those of their windows."""
-        own = lanes.ids
+        own = keyed_windows.ids
         ranks = np.empty(len(own), np.int64)
-        ranks[lanes.order] = np.arange(len(own)) - lanes.starts[own[lanes.order]]
+        ranks[keyed_windows.order] = np.arange(len(own)) - keyed_windows.starts[own[keyed_windows.order]]
         index, nonspeculative = self.index[own] + ranks, self.nonspeculative[own] + ranks
         is_on_time = (nonspeculative == 0) & (at_end | self.in_time[own])
         timing = np.where(over[own], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)
         nonspeculative = np.where(over[own], nonspeculative, -1)
-        self.index = self.index + lanes.sizes
-        self.nonspeculative = self.nonspeculative + lanes.sizes * over
-        self.in_time = self.in_time & (lanes.sizes == 0)
+        self.index = self.index + keyed_windows.sizes
+        self.nonspeculative = self.nonspeculative + keyed_windows.sizes * over
+        self.in_time = self.in_time & (keyed_windows.sizes == 0)
         return pa.StructArray.from_arrays(
             [pa.array(column) for column in (timing, index, nonspeculative, index == 0, are_last)], fields=list(_PANE)
         )
 
-    def _with_withdrawals(self, lanes: Groups, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
+    def _with_withdrawals(self, keyed_windows: Groups, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
         """The windows of results and withdrawals, these, and their kinds; notes what is shown then."""
-        own, count = lanes.ids, lanes.count
+        own, count = keyed_windows.ids, keyed_windows.count
         replaced = np.where(self.has_shown, np.arange(count), -1)[own]
-        # Behind another pane of its lane, a pane replaces that one.
-        order = lanes.order
+        # Behind another pane of its keyed window, a pane replaces that one.
+        order = keyed_windows.order
         same = np.flatnonzero(own[order][1:] == own[order][:-1])
         replaced[order[same + 1]] = count + order[same]
         withdraws = replaced >= 0
@@ -256,7 +256,7 @@ class PaneRows:
         ahead = places[withdraws] - 1
         source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], UPDATE_BEFORE
         both = pa.concat_arrays([self.shown, results])
-        has_new = lanes.sizes > 0
-        newest = np.where(has_new, count + lanes.last_rows, np.arange(count))
+        has_new = keyed_windows.sizes > 0
+        newest = np.where(has_new, count + keyed_windows.last_rows, np.arange(count))
         self.shown, self.has_shown = both.take(pa.array(newest)), self.has_shown | has_new
         return windows, both.take(pa.array(source)), kinds

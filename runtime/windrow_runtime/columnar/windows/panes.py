@@ -1,21 +1,22 @@
 """Windows that let panes out early, on time and late, over columns.
 
-State is a row for each lane, which is a key and a window: what the aggregate holds, how far the lane has got, and what
-its next pane waits for. Elements of a batch are folded into pieces, each of which ends with an element that lets a pane
-out, or with the last one of its lane::
+State is a row for each keyed window, which is a key and a window: what the aggregate holds, how far the keyed window
+has got, and what its next pane waits for. Elements of a batch are folded into pieces, each of which ends with an
+element that lets a pane out, or with the last one of its keyed window::
 
     early=after_count(3)   elements  1 2 3 4 5 6 7
                            pieces   |-----|-----|-|
                            panes          3     6      the third piece waits for two more elements
 
-The panes of windows that accumulate have all pieces up to theirs, and what the lane held before; others have one piece.
+The panes of windows that accumulate have all pieces up to theirs, and what the keyed window held before; others have
+one piece.
 
 The order of panes is that in which the general operator lets them out, timer by timer: by time, and at one time in
-the order in which the timers were set. By the watermark a lane has two timers, its end and its cleanup. The end of
-one lane meets the cleanup of another with lateness alone, so ``number`` orders lanes only where a cleanup may let a
-pane out. All timers of the clock up to now fire when the clock reads now, so a lane that is due lets its pane out at
-its earliest timer, ``asked``, which may be that of the other condition; where that one fires before the lane is due,
-``asked`` becomes ``due``. ``since`` orders timers of one time.
+the order in which the timers were set. By the watermark a keyed window has two timers, its end and its cleanup. The
+end of one keyed window meets the cleanup of another with lateness alone, so ``number`` orders keyed windows only where
+a cleanup may let a pane out. All timers of the clock up to now fire when the clock reads now, so a keyed window that
+is due lets its pane out at its earliest timer, ``asked``, which may be that of the other condition; where that one
+fires before the keyed window is due, ``asked`` becomes ``due``. ``since`` orders timers of one time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import concatenated, no_rows
 from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
-from windrow_runtime.columnar.windows.lanes import LaneOperator, lanes_of, windows_for
+from windrow_runtime.columnar.windows.keyed_windows import KeyedWindowOperator, keyed_windows_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
     EARLY,
     ENDED,
@@ -54,7 +55,7 @@ _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
 """Gives the states of pieces, from the piece of each row, and the places of rows among those that came; None: all."""
 
 _FAR: Final = 1 << 62
-"""No lane gets this many elements."""
+"""No keyed window gets this many elements."""
 
 _FEW: Final = 4
 """Elements are few among rows of state that are more than this many times as many."""
@@ -65,7 +66,7 @@ _ROWS_AT_ONCE: Final = 1 << 18
 
 
 class _Timers(NamedTuple):
-    """The timers of one kind, of all lanes."""
+    """The timers of one kind, of all keyed_windows."""
 
     chosen: Mask  # marks those that let a pane out
     at: Ints
@@ -73,7 +74,7 @@ class _Timers(NamedTuple):
     are_last: Mask  # whether no pane follows
 
 
-class PanedOperator(LaneOperator[Paned]):
+class PanedOperator(KeyedWindowOperator[Paned]):
     """Runs a step on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = WINDOW_COLUMNS
@@ -150,7 +151,7 @@ class PanedOperator(LaneOperator[Paned]):
         return () if fired is None else (fired,), self._stored(held).filter(pa.array(~closes))
 
     def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
-        """The panes of lanes by the times of their timers."""
+        """The panes of keyed windows by the times of their timers."""
         found = [np.flatnonzero(each.chosen) for each in timers]
         own = np.concatenate(found)
         if not len(own):
@@ -271,13 +272,13 @@ class PanedOperator(LaneOperator[Paned]):
         known = rows.num_rows
         # A window each, and the elements are in order.
         taken = None if len(places) == len(keys) and rules.slices.windows_each == 1 else places
-        lanes = lanes_of(rules.slices, rows, _taken([keys], taken)[0], starts)
-        held = PaneRows.of(rows, rules).by_lane(lanes)
-        arrived = Groups(lanes.of_rows[known:], len(lanes.keys))
-        is_over = rules.slices.last_times(lanes.starts) <= times.watermark
+        keyed_windows = keyed_windows_of(rules.slices, rows, _taken([keys], taken)[0], starts)
+        held = PaneRows.of(rows, rules).by_keyed_window(keyed_windows)
+        arrived = Groups(keyed_windows.of_rows[known:], len(keyed_windows.keys))
+        is_over = rules.slices.last_times(keyed_windows.starts) <= times.watermark
         ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = _ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
-        # The place of each element among those for which its lane lets panes out.
+        # The place of each element among those for which its keyed window lets panes out.
         begun = np.where(ended | (held.due <= times.now), -1, held.counts)
         ranks = np.empty(len(arrived), np.int64)
         ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
@@ -291,7 +292,7 @@ class PanedOperator(LaneOperator[Paned]):
                 return None, concatenated([rest, rows])
         own = arrived.ids
         pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
-        fresh = states_of(Groups(pieces.of_elements, len(pieces.lanes)), taken)
+        fresh = states_of(Groups(pieces.of_elements, len(pieces.keyed_windows)), taken)
         was_filled = held.fresh if rules.discards else np.ones(len(held.fresh), np.bool_)
         states, places = self._running(
             held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
@@ -299,10 +300,10 @@ class PanedOperator(LaneOperator[Paned]):
         letting = np.flatnonzero(pieces.lets_out)
         letting = letting[np.argsort(pieces.last_elements[letting])]
         fired = None
-        counts = np.bincount(pieces.lanes[letting], minlength=arrived.count)
+        counts = np.bincount(pieces.keyed_windows[letting], minlength=arrived.count)
         if len(letting):
             results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
-            own = pieces.lanes[letting]
+            own = pieces.keyed_windows[letting]
             are_last, none = (ended & rules.finishes)[own], np.zeros(len(own), np.bool_)
             fired = self._emitted(held, own, results, over=is_over, at_end=none, are_last=are_last)
         self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
@@ -313,7 +314,7 @@ class PanedOperator(LaneOperator[Paned]):
             is_new = held.rows < 0
             held.numbers[is_new] = number + arrived.first_rows[is_new]
         source = held.rows.copy()
-        source[pieces.lanes[pieces.are_last]] = known + places[pieces.are_last]
+        source[pieces.keyed_windows[pieces.are_last]] = known + places[pieces.are_last]
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
         return fired, concatenated([rest, self._stored(held)])
@@ -326,7 +327,7 @@ class PanedOperator(LaneOperator[Paned]):
         over = last_times(starts) <= watermark
         if over.any() and not over.all():
             return no_rows(self.schema), rows
-        # Lanes on the other side of the watermark get no elements, so they need not be laid out anew.
+        # KeyedWindows on the other side of the watermark get no elements, so they need not be laid out anew.
         others = last_times(rows.column(1).to_numpy()) <= watermark
         others ^= over[:1].any()
         if over.all() and _FEW * len(keys) < rows.num_rows and not pa.types.is_null(keys.type):
@@ -336,10 +337,10 @@ class PanedOperator(LaneOperator[Paned]):
         return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
     def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
-        """The states of pieces with what they go on from, and their places; ``filled`` lanes hold something."""
-        lanes = Groups(np.concatenate([filled, pieces.lanes]), len(held.starts))
-        # What a lane holds comes before its pieces.
-        order = lanes.order
+        """The states of pieces with what they go on from, and their places; ``filled`` keyed windows hold something."""
+        keyed_windows = Groups(np.concatenate([filled, pieces.keyed_windows]), len(held.starts))
+        # What a keyed window holds comes before its pieces.
+        order = keyed_windows.order
         before = pa.array(held.rows[filled])
         both = [
             pa.concat_arrays([old.take(before), new]).take(pa.array(order))
@@ -350,7 +351,7 @@ class PanedOperator(LaneOperator[Paned]):
             behind = np.flatnonzero(order < len(filled)) + 1
             firsts[behind] -= 1
         else:
-            firsts = lanes.starts[lanes.ids[order]]
+            firsts = keyed_windows.starts[keyed_windows.ids[order]]
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
         return self.kernel.running(both, firsts), places[len(filled) :]
@@ -366,20 +367,22 @@ class PanedOperator(LaneOperator[Paned]):
         panes: Ints,
         since: int,
     ) -> None:
-        """Changes what lanes wait for, after elements have come, and some panes."""
+        """Changes what keyed windows wait for, after elements have come, and some panes."""
         rules = self.windows
         held.phases[ended] = FINISHED if rules.finishes else ENDED
         held.phases[(held.phases == ENDED) & (panes > ended)] = LATE
         last = pieces.are_last
-        lanes, waits = pieces.lanes[last], ~pieces.lets_out[last]
-        held.fresh[lanes] = waits
-        held.counts[lanes] = np.where(work.counts[lanes], (begun + arrived.sizes)[lanes] % work.every[lanes], 0)
+        keyed_windows, waits = pieces.keyed_windows[last], ~pieces.lets_out[last]
+        held.fresh[keyed_windows] = waits
+        held.counts[keyed_windows] = np.where(
+            work.counts[keyed_windows], (begun + arrived.sizes)[keyed_windows] % work.every[keyed_windows], 0
+        )
         # Where the clock decides, the first element behind the last pane sets the time.
-        sets = waits & work.is_timed[lanes] & ((panes[lanes] > 0) | (held.due[lanes] == UNSET))
-        held.since[lanes[sets]] = since + pieces.first_elements[last][sets]
-        held.due[lanes[~waits]] = held.asked[lanes[~waits]] = UNSET
-        held.since[lanes[~waits]] = 0
-        timed = lanes[sets]
+        sets = waits & work.is_timed[keyed_windows] & ((panes[keyed_windows] > 0) | (held.due[keyed_windows] == UNSET))
+        held.since[keyed_windows[sets]] = since + pieces.first_elements[last][sets]
+        held.due[keyed_windows[~waits]] = held.asked[keyed_windows[~waits]] = UNSET
+        held.since[keyed_windows[~waits]] = 0
+        timed = keyed_windows[sets]
         held.due[timed] = work.targets[timed]
         held.asked[timed] = np.where(held.phases[timed] == LATE, work.targets[timed], work.first_target)
 
@@ -397,7 +400,7 @@ class PanedOperator(LaneOperator[Paned]):
         return self._emitted(held, own, results, over=over, at_end=at_end, are_last=are_last)
 
     def _stored(self, held: PaneRows) -> pa.RecordBatch:
-        """Rows of state; of a lane that goes on from nothing they keep nothing that needs room."""
+        """Rows of state; of a keyed window that goes on from nothing they keep nothing that needs room."""
         stale = held.phases == FINISHED
         if self.windows.discards:
             stale |= ~held.fresh
@@ -418,8 +421,8 @@ class PanedOperator(LaneOperator[Paned]):
         """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
         slices = self.windows.slices
         found = held.let_out(self.windows, own, results, over=over, at_end=at_end, are_last=are_last)
-        starts = held.starts[found.lanes]
-        keys = held.keys.take(pa.array(found.lanes))
+        starts = held.starts[found.keyed_windows]
+        keys = held.keys.take(pa.array(found.keyed_windows))
         ends, stamps = starts + slices.size, slices.last_times(starts)
         return Fired(keys, starts, ends, stamps, found.results, found.kinds, found.panes)
 
@@ -430,30 +433,30 @@ def _taken(columns: _States, places: Ints | None) -> _States:
 
 
 class _Pieces:
-    """The pieces into which the elements of lanes are cut, in order of lanes."""
+    """The pieces into which the elements of keyed windows are cut, in order of keyed windows."""
 
     def __init__(self, arrived: Groups, lets_out: Mask) -> None:
-        """Takes the elements by lane, and marks of those that let a pane out."""
+        """Takes the elements by keyed window, and marks of those that let a pane out."""
         order = arrived.order
-        lanes, closing = arrived.ids[order], lets_out[order]
+        keyed_windows, closing = arrived.ids[order], lets_out[order]
         begins = np.ones(len(order), np.bool_)
-        begins[1:] = closing[:-1] | (lanes[1:] != lanes[:-1])
+        begins[1:] = closing[:-1] | (keyed_windows[1:] != keyed_windows[:-1])
         firsts = np.flatnonzero(begins)
         lasts = np.append(firsts[1:], len(order)) - 1
         self.of_elements = np.empty(len(order), np.int64)
         self.of_elements[order] = np.cumsum(begins) - 1
-        self.lanes = lanes[firsts]
+        self.keyed_windows = keyed_windows[firsts]
         self.first_elements, self.last_elements = order[firsts], order[lasts]
         self.lets_out = closing[lasts]
-        self.are_last = np.append(self.lanes[1:] != self.lanes[:-1], True)  # of their lanes
+        self.are_last = np.append(self.keyed_windows[1:] != self.keyed_windows[:-1], True)  # of their keyed windows
 
 
 class _ActiveConditions:
-    """What lanes wait for: the early condition or the late one."""
+    """What keyed windows wait for: the early condition or the late one."""
 
     def __init__(self, rules: Paned, now: int, late: Mask) -> None:
         def chosen(number: Callable[[Condition | None], int]) -> Ints:
-            """A number for each lane, by its condition."""
+            """A number for each keyed window, by its condition."""
             return np.where(late & rules.at_end, number(rules.late), number(rules.early))
 
         def every(condition: Condition | None) -> int:

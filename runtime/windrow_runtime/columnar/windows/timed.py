@@ -27,14 +27,14 @@ from windrow_runtime.columnar.state import concatenated
 from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times, waiting_in
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.keyed_windows import KeyedWindowOperator, cleaned, keyed_windows_of, windows_for
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
-from windrow_runtime.columnar.windows.lanes import LaneOperator, cleaned, lanes_of, windows_for
 
 _FIRED_AT_ONCE: Final = 100_000
 _ROWS_AT_ONCE: Final = 1 << 17
 
 
-class TimedOperator(LaneOperator[Timed]):
+class TimedOperator(KeyedWindowOperator[Timed]):
     """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
@@ -184,19 +184,19 @@ class TimedOperator(LaneOperator[Timed]):
         if slices.windows_each > 1:
             taken = pa.array(places)
             keys, stamps, states = keys.take(taken), stamps.take(taken), [column.take(taken) for column in states]
-        lanes = lanes_of(slices, rows, keys, starts)
-        count = len(lanes.keys)
+        keyed_windows = keyed_windows_of(slices, rows, keys, starts)
+        count = len(keyed_windows.keys)
         was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
-        groups = Groups(lanes.of_rows, count)
+        groups = Groups(keyed_windows.of_rows, count)
         has_new = groups.where(np.arange(known, len(was_filled))).sizes > 0
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[5:], states, strict=True)]
         # What a purge has dropped is left out; where nothing has come since, it is kept and means nothing.
-        counts = was_filled | ~has_new[lanes.of_rows]
+        counts = was_filled | ~has_new[keyed_windows.of_rows]
         if not counts.all():
             both = [column.filter(pa.array(counts)) for column in both]
         merged = self.kernel.merge(groups.where(counts), both)
         first = groups.first_rows
-        ends = slices.last_times(lanes.starts)
+        ends = slices.last_times(keyed_windows.starts)
         following = ends.copy()
         is_held = first < known
         following[is_held] = rows.column(2).to_numpy()[first[is_held]]
@@ -210,8 +210,8 @@ class TimedOperator(LaneOperator[Timed]):
             held = rows.column(4).to_numpy()
             numbers = held.max(initial=0) + 1 + first - known
             numbers[is_held] = held[first[is_held]]
-        columns = [pa.array(column) for column in (lanes.starts, following, filled, numbers)]
-        return self.rows([lanes.keys, *columns, *merged])
+        columns = [pa.array(column) for column in (keyed_windows.starts, following, filled, numbers)]
+        return self.rows([keyed_windows.keys, *columns, *merged])
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         """The time at which the first window fires or is cleaned up next; the end of time if that is never."""

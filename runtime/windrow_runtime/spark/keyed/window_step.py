@@ -18,7 +18,7 @@ from windrow_runtime.columnar.state import Chunks, concatenated
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired, Times
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.columnar.windows.lanes import late
+from windrow_runtime.columnar.windows.keyed_windows import late
 from windrow_runtime.columnar.windows.late import fire_late
 from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator

@@ -1,4 +1,4 @@
-"""Lanes, which are pairs of a key and a window: each fires by itself."""
+"""Keyed windows, which are pairs of a key and a window: each fires by itself."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from windrow_runtime.columnar.windows.column_operator import KeyedRowsOperator, 
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices, gone
 
 
-class Lanes(NamedTuple):
-    """The lanes of rows of state and of elements."""
+class KeyedWindows(NamedTuple):
+    """The keyed windows of rows of state and of elements."""
 
-    of_rows: Ints  # the lane of each row, and then of each element
-    keys: pa.Array  # of lanes
+    of_rows: Ints  # the keyed window of each row, and then of each element
+    keys: pa.Array  # of keyed windows
     starts: Ints  # of their windows; of no meaning for the window of all time
 
 
-def lanes_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> Lanes:
-    """The lanes of rows of state, whose second column is the start of their window, and of elements."""
+def keyed_windows_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> KeyedWindows:
+    """The keyed windows of rows of state, whose second column is the start of their window, and of elements."""
     encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
     if slices.is_global:
-        return Lanes(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
+        return KeyedWindows(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
     both = np.concatenate([rows.column(1).to_numpy(), starts])
     cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - slices.offset) // slices.slide)
     own = encoded.distinct.take(pa.array(cells.codes))
-    return Lanes(cells.groups.ids, own, cells.places * slices.slide + slices.offset)
+    return KeyedWindows(cells.groups.ids, own, cells.places * slices.slide + slices.offset)
 
 
 def windows_for(slices: Slices, stamps: Ints, time: int) -> tuple[Ints, Ints]:
@@ -63,8 +63,8 @@ def cleaned(slices: Slices, starts: Ints, time: int) -> Mask:
     return gone(slices.last_times(starts), slices.lateness, time)
 
 
-class LaneOperator(KeyedRowsOperator[W]):
-    """The base of operators whose state has a row for each lane."""
+class KeyedWindowOperator(KeyedRowsOperator[W]):
+    """The base of operators whose state has a row for each keyed window."""
 
     @cached_property
     def folded_schema(self) -> pa.Schema:
