@@ -130,7 +130,7 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
         .count_window(100)
         .aggregate(agg.count())
     ),
-    f"columns, elements counted, pieces shared by firings{NOT_FOLDED}each element is counted": lambda: (
+    f"columns, elements counted, runs shared by firings{NOT_FOLDED}each element is counted": lambda: (
         keyed().count_window(10, 5).aggregate(agg.count())
     ),
     "columns, by the clock, folded before the exchange": lambda: (

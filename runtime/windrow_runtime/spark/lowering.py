@@ -225,7 +225,7 @@ class Lowered:
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
             form = self.steps.forms.get(step.id)
-            # Where windows share slices or pieces, nobody can count them.
+            # Where windows share slices or runs of elements, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.stampers(step))
             state_id = self._stored.state_ids[step.id]

@@ -1,11 +1,11 @@
 """Windows that fire whenever a fixed number of elements has come to them, over columns.
 
 A keyed window is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into
-pieces: as firings begin and end where pieces do, each takes whole ones. State is a row for each piece that a later
-firing takes, with the number of its last element, and for the newest piece, which is continued::
+runs: as firings begin and end where runs do, each takes whole ones. State is a row for each run that a later
+firing takes, with the number of its last element, and for the newest run, which is continued::
 
     every 4, size 6   elements  |1 2|3 4|5 6|7 8|9 10|11
-    pieces of 2       firings         4
+    runs of 2         firings       4
                                   |-----------8|       takes 3 to 8
                       state                 |7 8|9 10|11|
 
@@ -34,7 +34,7 @@ _States = Sequence[pa.Array]
 _LEAST_AT_ONCE: Final = 4_096
 _LARGE_AT_ONCE: Final = 1_024  # where a firing copies a state of many values
 _MERGED_AT_ONCE: Final = 500_000
-"""About as many pieces are merged at a time for firings that have some in common."""
+"""About as many runs are merged at a time for firings that have some in common."""
 
 
 class CountOperator(KeyedRowsOperator[Counted]):
@@ -44,10 +44,10 @@ class CountOperator(KeyedRowsOperator[Counted]):
 
     @property
     def counts_windows(self) -> bool:
-        return self.windows.pieces_each == 1
+        return self.windows.runs_each == 1
 
     def describe(self) -> str:
-        return ", elements counted" + (", pieces shared by firings" if self.windows.pieces_each > 1 else "")
+        return ", elements counted" + (", runs shared by firings" if self.windows.runs_each > 1 else "")
 
     def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
         return Folding.NONE, "each element is counted"
@@ -89,8 +89,8 @@ class CountOperator(KeyedRowsOperator[Counted]):
     ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
         """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
         slices, every = self.windows.slices, self.windows.every
-        pieces = self.windows.pieces_each
-        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // slices.windows_each)
+        runs = self.windows.runs_each
+        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, runs) // runs // slices.windows_each)
         if self.kernel.is_large:
             at_once = min(at_once, _LARGE_AT_ONCE)
         for start in range(0, len(keys), at_once):
@@ -107,78 +107,78 @@ class CountOperator(KeyedRowsOperator[Counted]):
             taken = pa.array(places)
             keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
-        pieces = _Pieces(self.windows, keyed_windows, rows.column(2).to_numpy(), known)
-        fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_windows)), inputs)
+        runs = _Runs(self.windows, keyed_windows, rows.column(2).to_numpy(), known)
+        fresh = self.kernel.partial(Groups(runs.of_elements, len(runs.fresh_windows)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
-        states = self._continued(pieces, both)
+        states = self._continued(runs, both)
         if self.windows.size is None:
-            states = self.kernel.running(states, pieces.first_of_window)
-        return self._fired(pieces, keyed_windows, states), self._kept(pieces, keyed_windows, states)
+            states = self.kernel.running(states, runs.first_of_window)
+        return self._fired(runs, keyed_windows, states), self._kept(runs, keyed_windows, states)
 
-    def _continued(self, pieces: _Pieces, states: _States) -> _States:
-        """The states of all pieces in order, where elements have continued the newest piece of a keyed window."""
-        source = pieces.order
-        if len(pieces.open_rows):
-            pairs = pa.array(np.concatenate([pieces.open_rows, pieces.continued]))
-            count = len(pieces.open_rows)
+    def _continued(self, runs: _Runs, states: _States) -> _States:
+        """The states of all runs in order, where elements have continued the newest run of a keyed window."""
+        source = runs.order
+        if len(runs.open_rows):
+            pairs = pa.array(np.concatenate([runs.open_rows, runs.continued]))
+            count = len(runs.open_rows)
             merged = self.kernel.merged_pairs([column.take(pairs) for column in states], count)
             states = [pa.concat_arrays([old, new]) for old, new in zip(states, merged, strict=True)]
             behind = np.arange(len(states[0]), dtype=np.int64)
-            behind[pieces.continued] = np.arange(len(behind) - count, len(behind))
+            behind[runs.continued] = np.arange(len(behind) - count, len(behind))
             source = behind[source]
         return [column.take(pa.array(source)) for column in states]
 
-    def _fired(self, pieces: _Pieces, keyed_windows: KeyedWindows, states: _States) -> Fired | None:
+    def _fired(self, runs: _Runs, keyed_windows: KeyedWindows, states: _States) -> Fired | None:
         """The results of the firings, in the order of the elements that made them."""
-        last = pieces.firing
+        last = runs.firing
         if not len(last):
             return None
-        pieces_each = self.windows.pieces_each
-        if pieces_each == 1:
+        runs_each = self.windows.runs_each
+        if runs_each == 1:
             found = [column.take(pa.array(last)) for column in states]
         else:
-            first = np.maximum(pieces.first_of_window[last], last - (pieces_each - 1))
+            first = np.maximum(runs.first_of_window[last], last - (runs_each - 1))
             counts = last - first + 1
             firings = np.repeat(np.arange(len(last)), counts)
             rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
             taken = [column.take(pa.array(rows)) for column in states]
             found = self.kernel.merge(Groups(firings, len(last)), taken)
-        own, slices = pieces.keyed_windows[last], self.windows.slices
+        own, slices = runs.keyed_windows[last], self.windows.slices
         starts = keyed_windows.starts[own]
         keys = keyed_windows.keys.take(pa.array(own))
         return Fired(keys, starts, starts + slices.size, slices.last_times(starts), self.kernel.results(found))
 
-    def _kept(self, pieces: _Pieces, keyed_windows: KeyedWindows, states: _States) -> pa.RecordBatch:
-        kept = pa.array(np.flatnonzero(pieces.kept))
-        own = pieces.keyed_windows[pieces.kept]
+    def _kept(self, runs: _Runs, keyed_windows: KeyedWindows, states: _States) -> pa.RecordBatch:
+        kept = pa.array(np.flatnonzero(runs.kept))
+        own = runs.keyed_windows[runs.kept]
         columns = [column.take(kept) for column in states]
-        until = pa.array(pieces.until[pieces.kept])
+        until = pa.array(runs.until[runs.kept])
         return self.rows([keyed_windows.keys.take(pa.array(own)), pa.array(keyed_windows.starts[own]), until, *columns])
 
 
-class _Pieces:
-    """The pieces of keyed windows, in order: those of the state first in each window, then those of elements."""
+class _Runs:
+    """The runs of keyed windows, in order: those of the state first in each window, then those of elements."""
 
     def __init__(self, windows: Counted, keyed_windows: KeyedWindows, ends: Ints, known: int) -> None:
-        count, piece = len(keyed_windows.keys), windows.piece
+        count, length = len(keyed_windows.keys), windows.run_length
         held, arrived = keyed_windows.of_rows[:known], Groups(keyed_windows.of_rows[known:], len(keyed_windows.keys))
         before = np.zeros(count, np.int64)  # how many elements each keyed window had
         np.maximum.at(before, held, ends)
         total = before + arrived.sizes
         has_new = arrived.sizes > 0
-        # The pieces of elements, by keyed window.
-        counts = np.where(has_new, (total - 1) // piece - before // piece + 1, 0)
+        # The runs of elements, by keyed window.
+        counts = np.where(has_new, (total - 1) // length - before // length + 1, 0)
         begins = np.cumsum(counts) - counts
         self.fresh_windows = np.repeat(np.arange(count), counts)
-        ordinals = (before // piece - begins)[self.fresh_windows] + np.arange(len(self.fresh_windows)) + 1
-        fresh_until = np.minimum(ordinals * piece, total[self.fresh_windows])
+        ordinals = (before // length - begins)[self.fresh_windows] + np.arange(len(self.fresh_windows)) + 1
+        fresh_until = np.minimum(ordinals * length, total[self.fresh_windows])
         in_order = keyed_windows.of_rows[known:][arrived.order]
         numbers = np.arange(len(in_order)) + (before - arrived.starts)[in_order]  # from 0
         self.of_elements = np.empty(len(in_order), np.int64)
-        self.of_elements[arrived.order] = numbers // piece + (begins - before // piece)[in_order]
-        # Rows are those of the state, then fresh pieces; an open row goes on in the first fresh piece of its keyed
+        self.of_elements[arrived.order] = numbers // length + (begins - before // length)[in_order]
+        # Rows are those of the state, then fresh runs; an open row goes on in the first fresh run of its keyed
         # window.
-        is_open = (ends % piece > 0) & has_new[held]
+        is_open = (ends % length > 0) & has_new[held]
         self.open_rows = np.flatnonzero(is_open)
         self.continued = known + begins[held[self.open_rows]]
         both, until = np.concatenate([held, self.fresh_windows]), np.concatenate([ends, fresh_until])
@@ -187,7 +187,7 @@ class _Pieces:
         self.keyed_windows, self.until = both[self.order], until[self.order]
         is_first = np.concatenate([[True], self.keyed_windows[1:] != self.keyed_windows[:-1]])[: len(self.order)]
         self.first_of_window = np.maximum.accumulate(np.where(is_first, np.arange(len(self.order)), 0))
-        # Firings, in the order of the elements that close their last pieces.
+        # Firings, in the order of the elements that close their last runs.
         firing = np.flatnonzero((self.until % windows.every == 0) & (self.until > before[self.keyed_windows]))
         own = self.keyed_windows[firing]
         closing = arrived.order[arrived.starts[own] + self.until[firing] - 1 - before[own]]
@@ -195,7 +195,7 @@ class _Pieces:
         self.kept = self._kept(windows, total)
 
     def _kept(self, windows: Counted, total: Ints) -> Mask:
-        """Marks the pieces that later firings take, and the newest of each keyed window that cannot begin anew."""
+        """Marks the runs that later firings take, and the newest of each keyed window that cannot begin anew."""
         every, size = windows.every, windows.size
         is_last = np.concatenate([self.keyed_windows[1:] != self.keyed_windows[:-1], [True]])[: len(self.keyed_windows)]
         if size is None:

@@ -54,14 +54,14 @@ class Counted(SlicedWindows):
     size: int | None  # how many of its last elements a firing takes; None: all
 
     @property
-    def piece(self) -> int:
-        """The number of elements that are folded together: firings begin and end where such pieces do."""
+    def run_length(self) -> int:
+        """The number of elements that are folded together: firings begin and end where such runs do."""
         return self.every if self.size is None else gcd(self.every, self.size)
 
     @property
-    def pieces_each(self) -> int:
-        """The number of pieces that a firing takes; one that takes all elements has them in one."""
-        return 1 if self.size is None else self.size // self.piece
+    def runs_each(self) -> int:
+        """The number of runs that a firing takes; one that takes all elements has them in one."""
+        return 1 if self.size is None else self.size // self.run_length
 
     @property
     def accumulates(self) -> bool:

@@ -1,15 +1,15 @@
 """Windows that let panes out early, on time and late, over columns.
 
 State is a row for each keyed window, which is a key and a window: what the aggregate holds, how far the keyed window
-has got, and what its next pane waits for. Elements of a batch are folded into pieces, each of which ends with an
+has got, and what its next pane waits for. Elements of a batch are folded into runs, each of which ends with an
 element that lets a pane out, or with the last one of its keyed window::
 
     early=after_count(3)   elements  1 2 3 4 5 6 7
-                           pieces   |-----|-----|-|
-                           panes          3     6      the third piece waits for two more elements
+                           runs     |-----|-----|-|
+                           panes          3     6      the third run waits for two more elements
 
-The panes of windows that accumulate have all pieces up to theirs, and what the keyed window held before; others have
-one piece.
+The panes of windows that accumulate have all runs up to theirs, and what the keyed window held before; others have
+one run.
 
 The order of panes is that in which the general operator lets them out, timer by timer: by time, and at one time in
 the order in which the timers were set. By the watermark a keyed window has two timers, its end and its cleanup. The
@@ -52,7 +52,7 @@ from windrow_runtime.columnar.windows.pane_rules import Condition, Paned
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
 _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
-"""Gives the states of pieces, from the piece of each row, and the places of rows among those that came; None: all."""
+"""Gives the states of runs, from the run of each row, and the places of rows among those that came; None: all."""
 
 _FAR: Final = 1 << 62
 """No keyed window gets this many elements."""
@@ -230,8 +230,8 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         ``dropped`` is called with the number of those that come to windows that have finished.
         """
 
-        def states_of(pieces: Groups, taken: Ints | None) -> _States:
-            return self.kernel.partial(pieces, _taken(some, taken))
+        def states_of(runs: Groups, taken: Ints | None) -> _States:
+            return self.kernel.partial(runs, _taken(some, taken))
 
         at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.slices.windows_each)
         if self.kernel.is_large:
@@ -245,8 +245,8 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def add_folded(self, rows: pa.RecordBatch, folded: pa.RecordBatch, times: Times) -> pa.RecordBatch:
         """The rows with folded elements, none of which lets a pane out."""
 
-        def states_of(pieces: Groups, taken: Ints | None) -> _States:
-            return self.kernel.merge(pieces, _taken(some.columns[2:-1], taken))
+        def states_of(runs: Groups, taken: Ints | None) -> _States:
+            return self.kernel.merge(runs, _taken(some.columns[2:-1], taken))
 
         at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.slices.windows_each)
         for start in range(0, folded.num_rows, at_once):
@@ -291,22 +291,22 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             if not len(arrived):
                 return None, concatenated([rest, rows])
         own = arrived.ids
-        pieces = _Pieces(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
-        fresh = states_of(Groups(pieces.of_elements, len(pieces.keyed_windows)), taken)
+        runs = _Runs(arrived, (begun[own] + ranks + 1) % work.every[own] == 0)
+        fresh = states_of(Groups(runs.of_elements, len(runs.keyed_windows)), taken)
         was_filled = held.fresh if rules.discards else np.ones(len(held.fresh), np.bool_)
         states, places = self._running(
-            held, pieces, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
+            held, runs, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
         )
-        letting = np.flatnonzero(pieces.lets_out)
-        letting = letting[np.argsort(pieces.last_elements[letting])]
+        letting = np.flatnonzero(runs.lets_out)
+        letting = letting[np.argsort(runs.last_elements[letting])]
         fired = None
-        counts = np.bincount(pieces.keyed_windows[letting], minlength=arrived.count)
+        counts = np.bincount(runs.keyed_windows[letting], minlength=arrived.count)
         if len(letting):
             results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
-            own = pieces.keyed_windows[letting]
+            own = runs.keyed_windows[letting]
             are_last, none = (ended & rules.finishes)[own], np.zeros(len(own), np.bool_)
             fired = self._emitted(held, own, results, over=is_over, at_end=none, are_last=are_last)
-        self._go_on(held, arrived, pieces, work, begun, ended, counts, since)
+        self._go_on(held, arrived, runs, work, begun, ended, counts, since)
         if not rules.at_end:
             held.phases[is_over & (counts > 0)] = LATE
         held.in_time = held.in_time | (held.fresh & ~is_over)
@@ -314,7 +314,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             is_new = held.rows < 0
             held.numbers[is_new] = number + arrived.first_rows[is_new]
         source = held.rows.copy()
-        source[pieces.keyed_windows[pieces.are_last]] = known + places[pieces.are_last]
+        source[runs.keyed_windows[runs.are_last]] = known + places[runs.are_last]
         newest = pa.array(source)
         held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
         return fired, concatenated([rest, self._stored(held)])
@@ -336,10 +336,10 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             others |= ~is_among(rows.column(0), keys)
         return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
-    def _running(self, held: PaneRows, pieces: _Pieces, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
-        """The states of pieces with what they go on from, and their places; ``filled`` keyed windows hold something."""
-        keyed_windows = Groups(np.concatenate([filled, pieces.keyed_windows]), len(held.starts))
-        # What a keyed window holds comes before its pieces.
+    def _running(self, held: PaneRows, runs: _Runs, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
+        """The states of runs with what they go on from, and their places; ``filled`` keyed windows hold something."""
+        keyed_windows = Groups(np.concatenate([filled, runs.keyed_windows]), len(held.starts))
+        # What a keyed window holds comes before its runs.
         order = keyed_windows.order
         before = pa.array(held.rows[filled])
         both = [
@@ -360,7 +360,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         self,
         held: PaneRows,
         arrived: Groups,
-        pieces: _Pieces,
+        runs: _Runs,
         work: _ActiveConditions,
         begun: Ints,
         ended: Mask,
@@ -371,15 +371,15 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         rules = self.windows
         held.phases[ended] = FINISHED if rules.finishes else ENDED
         held.phases[(held.phases == ENDED) & (panes > ended)] = LATE
-        last = pieces.are_last
-        keyed_windows, waits = pieces.keyed_windows[last], ~pieces.lets_out[last]
+        last = runs.are_last
+        keyed_windows, waits = runs.keyed_windows[last], ~runs.lets_out[last]
         held.fresh[keyed_windows] = waits
         held.counts[keyed_windows] = np.where(
             work.counts[keyed_windows], (begun + arrived.sizes)[keyed_windows] % work.every[keyed_windows], 0
         )
         # Where the clock decides, the first element behind the last pane sets the time.
         sets = waits & work.is_timed[keyed_windows] & ((panes[keyed_windows] > 0) | (held.due[keyed_windows] == UNSET))
-        held.since[keyed_windows[sets]] = since + pieces.first_elements[last][sets]
+        held.since[keyed_windows[sets]] = since + runs.first_elements[last][sets]
         held.due[keyed_windows[~waits]] = held.asked[keyed_windows[~waits]] = UNSET
         held.since[keyed_windows[~waits]] = 0
         timed = keyed_windows[sets]
@@ -432,8 +432,8 @@ def _taken(columns: _States, places: Ints | None) -> _States:
     return columns if places is None else [column.take(pa.array(places)) for column in columns]
 
 
-class _Pieces:
-    """The pieces into which the elements of keyed windows are cut, in order of keyed windows."""
+class _Runs:
+    """The runs into which the elements of keyed windows are cut, in order of keyed windows."""
 
     def __init__(self, arrived: Groups, lets_out: Mask) -> None:
         """Takes the elements by keyed window, and marks of those that let a pane out."""
