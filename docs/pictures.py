@@ -114,7 +114,7 @@ class Picture:
         )
 
     def results(self) -> list[str]:
-        """What the panes let out, in order; what is withdrawn has a minus sign."""
+        """What the panes output, in order; what is withdrawn has a minus sign."""
         return [
             ("\N{MINUS SIGN}" if pane.kind.is_withdrawal else "") + (", ".join(map(self.values, pane.values)) or "∅")
             for pane in self.recording.of(self.step).panes

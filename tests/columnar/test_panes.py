@@ -1,4 +1,4 @@
-"""Windows that let panes out: on columns they give what the general operator gives, one element after the other."""
+"""Windows that fire panes: on columns they give what the general operator gives, one element after the other."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def paned(
     closing: ClosingBehavior | None = None,
     behind: Callable[[Any], DataStream[Any]] | None = None,
 ) -> Callable[[str], Build]:
-    """A step whose windows let panes out, by its mode."""
+    """A step whose windows fire panes, by its mode."""
 
     def build(mode: str, keyed: Keyed) -> DataStream[Any]:
         windows: Any = keyed.window(assigner).trigger(trigger, may_lose_data=True)
@@ -189,7 +189,7 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
 NEVER_ENDS = [name for name in PLANS if name.startswith("all time")]
 FOLDED = {name for name in PLANS if "clock" in name or name.startswith("late each")} - {
     "early clock, ordered",
-    "early clock, at once",  # with a delay of none each element may let a pane out
+    "early clock, at once",  # with a delay of none each element may fire a pane
     "late clock",
     "both clocks",
     "both clocks, late first",
@@ -267,7 +267,7 @@ def distinct() -> Any:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("early count", "each element may let a pane out"),
+        ("early count", "each element may fire a pane"),
         ("early clock, ordered", "the result depends on the order of arrival"),
         ("sliding clock, each late", "late for some of their windows"),
         ("late clock", "closing panes come in the order in which windows began"),

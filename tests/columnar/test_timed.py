@@ -200,5 +200,5 @@ def test_elements_that_wait_for_the_clock_when_the_stream_ends_are_counted(name:
     engine, wanted, _ = run(PLANS[name], inputs, columnar_form, crash_at=2, tuning=TINY)
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted[UNFIRED] == engine.wanted_counts[UNFIRED]
-    # Firings at short intervals have let all out.
+    # Firings at short intervals have output all.
     assert engine.counted[UNFIRED] > 0 or any(word in name for word in ("intervals", "all time", "last", "purged"))

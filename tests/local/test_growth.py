@@ -74,7 +74,7 @@ PLANS: dict[str, Callable[[Keyed, Keyed], DataStream[Any]]] = {
     "open windows": lambda one, _: sizes(one.window(TumblingEventTimeWindows.of(millis(10)))),
     "open sessions": lambda one, _: sizes(one.window(EventTimeSessionWindows.with_gap(millis(10)))),
     "a session that grows": lambda one, _: sizes(one.window(EventTimeSessionWindows.with_gap(millis(500)))),
-    "sessions that let panes out": lambda one, _: (
+    "sessions that fire panes": lambda one, _: (
         one.window(EventTimeSessionWindows.with_gap(millis(10)))
         .trigger(repeatedly(after_count(1)))
         .aggregate(agg.count())

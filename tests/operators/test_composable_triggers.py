@@ -1,4 +1,4 @@
-"""Triggers that compose and the panes that they let out, case by case."""
+"""Triggers that compose and the panes that they fire, case by case."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_an_empty_last_pane_comes_if_somebody_says_so() -> None:
         assert run.watermark(29) == expected
 
 
-def test_what_a_trigger_has_not_let_out_comes_when_the_window_closes() -> None:
+def test_what_a_trigger_has_not_output_comes_when_the_window_closes() -> None:
     source = PushSource(int)
     stage = from_source(source).key_by(lambda value: "key").window(GlobalWindows.create()).trigger(never())
     run = Harness(StreamHarness(stage.accumulating().process(Shown()), source))
@@ -640,10 +640,10 @@ def test_an_argument_that_is_no_trigger_is_refused() -> None:
         after_any()
 
 
-def test_windows_that_drop_what_they_have_let_out_are_refused_behind_withdrawals() -> None:
+def test_windows_that_drop_what_they_have_output_are_refused_behind_withdrawals() -> None:
     one = TumblingEventTimeWindows.of(millis(100))
     behind = retracted(PushSource(int)).window_all(one)
-    again = "because {} drops what they have let out: where windows that retract upstream withdraw it, it would count"
+    again = "because {} drops what they have output: where windows that retract upstream withdraw it, it would count"
     said = plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
     assert again.format("discarding()") in said
     assert "accumulating() or retracting() keeps the elements; or let the windows fire once" in said

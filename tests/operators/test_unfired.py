@@ -1,4 +1,4 @@
-"""Elements that no firing has let out are counted when their window ends, or the stream does."""
+"""Elements that no firing has output are counted when their window ends, or the stream does."""
 
 from __future__ import annotations
 

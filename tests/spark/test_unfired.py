@@ -59,5 +59,5 @@ def test_a_drain_counts_what_waits_for_the_clock(spark: SparkSession, tmp_path: 
     running.process_available()
     assert not any(UNFIRED in counters for counters in running.stop().counters.values())
     result = runner.run(pipeline_over(folder))
-    # Of the panes, five elements of one key let one out.
+    # Of the panes, five elements of one key fired one.
     assert sorted(counters[UNFIRED] for counters in result.counters.values() if UNFIRED in counters) == [3, 7, 7, 7, 7]

@@ -273,7 +273,7 @@ def test_purged_without_firing() -> None:
     assert found.sentences == (
         "Window 0 to 10,000 of key 'even' was cleaned up; it never fired.",
         "Its trigger dropped its contents without firing it when element 2 (-2 at 2,000) came, before any watermark.",
-        f"Its trigger was ready {timer}, but it was empty, so nothing was let out.",
+        f"Its trigger was ready {timer}, but it was empty, so nothing was output.",
         f"It was cleaned up {timer}.",
     )
 
@@ -316,7 +316,7 @@ def test_early_on_time_and_late() -> None:
     ]
     assert closed.firings[2].answer is None
     assert "It closed late (pane 2, the last) by the timer for watermark 59,999, its cleanup" in str(closed)
-    assert "A window that is cleaned up lets out what is new in it" in str(closed)
+    assert "A window that is cleaned up outputs what is new in it" in str(closed)
 
 
 # time      0         10
@@ -489,7 +489,7 @@ def test_ready_with_nothing_new() -> None:
         )
         harness.process_watermark(15_000)
         found = harness.explain_window("even", FIRST)
-    assert "but nothing new had come, so nothing was let out." in str(found)
+    assert "but nothing new had come, so nothing was output." in str(found)
     assert len(found.firings) == 1
 
 

@@ -1,4 +1,4 @@
-"""The pipeline of a transcript: one key, and windows that let out panes."""
+"""The pipeline of a transcript: one key, and windows that fire panes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panes: the results that one window lets out, one after the other, and how they relate."""
+"""Panes: the results that one window fires, one after the other, and how they relate."""
 
 from windrow.panes.changes import Change, ChangeKind
 from windrow.panes.pane import PaneInfo, PaneTiming, WindowResult

@@ -18,7 +18,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class PaneTiming(Enum):
-    """When a pane was let out, as seen from its window."""
+    """When a pane was fired, as seen from its window."""
 
     EARLY = "early"
     """The watermark had not passed the window."""

@@ -1,4 +1,4 @@
-"""The settings of panes: how they relate, which are let out, and the timestamps of their results."""
+"""The settings of panes: how they relate, which are fired, and the timestamps of their results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AccumulationMode(Enum):
 
 
 class OnTimeBehavior(Enum):
-    """Whether a pane on time is let out where nothing is new."""
+    """Whether a pane on time is fired where nothing is new."""
 
     FIRE_ALWAYS = "always"
     """Also an empty one, so that somebody who waits for the result on time gets one."""
@@ -40,7 +40,7 @@ class OnTimeBehavior(Enum):
 
 
 class ClosingBehavior(Enum):
-    """Whether a last pane is let out when a window is cleaned up and nothing is new."""
+    """Whether a last pane is fired when a window is cleaned up and nothing is new."""
 
     FIRE_ALWAYS = "always"
     """Each window ends with a pane that says that it is the last one."""
@@ -71,8 +71,8 @@ class PaneSettings:
 
     Attributes:
         mode: How panes relate; None: as the trigger says, by purging or not.
-        on_time: Whether an empty pane on time is let out.
-        closing: Whether an empty last pane is let out.
+        on_time: Whether an empty pane on time is fired.
+        closing: Whether an empty last pane is fired.
         timestamp: The timestamp of results.
         may_lose_data: Whether the user knows that the trigger may lose elements.
     """

@@ -407,7 +407,7 @@ class WindowNode(OneInputNode):
 
     @property
     def may_leave_unfired(self) -> bool:
-        """Whether windows may end, or wait at the end of the stream, with elements that no firing has let out."""
+        """Whether windows may end, or wait at the end of the stream, with elements that no firing has output."""
         return may_leave_unfired(self.assigner, self.effective_trigger, self.panes)
 
     @property

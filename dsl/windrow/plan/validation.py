@@ -357,7 +357,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
         else:
             dropping, keeping = node.effective_trigger.describe(), "a trigger that does not purge"
         yield Fault(
-            f"the windows cannot take an element out again, because {dropping} drops what they have let out: where "
+            f"the windows cannot take an element out again, because {dropping} drops what they have output: where "
             "windows that retract upstream withdraw it, it would count twice",
             step.where,
             f"{keeping} keeps the elements; or let the windows fire once, at their end, without allowed lateness; "
@@ -366,7 +366,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
 
 
 def _drops_what_fired(node: WindowNode) -> bool:
-    """Returns whether windows drop elements that they have let out, and take others afterwards."""
+    """Returns whether windows drop elements that they have output, and take others afterwards."""
     trigger = node.effective_trigger
     purges = any(isinstance(part, (PurgingTrigger, StateCleaningCountTrigger)) for part in with_parts(trigger))
     if not purges and node.panes.mode is not AccumulationMode.DISCARDING:

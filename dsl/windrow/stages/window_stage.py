@@ -115,7 +115,7 @@ class WindowStage(Generic[T, W]):
         return type(self)(self._accumulated(AccumulationMode.RETRACTING))
 
     def on_time_behavior(self, behavior: OnTimeBehavior) -> Self:
-        """Say whether a pane on time is let out where nothing is new; always by default.
+        """Say whether a pane on time is fired where nothing is new; always by default.
 
         Raises:
             InvalidArgumentError: If it was set already.
@@ -125,7 +125,7 @@ class WindowStage(Generic[T, W]):
         return self._about_panes("on-time behavior", panes.on_time, replace(panes, on_time=behavior))
 
     def closing_behavior(self, behavior: ClosingBehavior) -> Self:
-        """Say whether a last pane is let out where nothing is new when the window is cleaned up; not by default.
+        """Say whether a last pane is fired where nothing is new when the window is cleaned up; not by default.
 
         Raises:
             InvalidArgumentError: If it was set already.

@@ -30,10 +30,10 @@ _AT_END_OF_STREAM: Final = (EndOfStreamTrigger, ContinuousEventTimeTrigger, Coun
 
 # Any: triggers and assigners of elements of every type.
 def may_leave_unfired(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any], panes: PaneSettings) -> bool:
-    """Returns whether windows may end, or the stream, with elements that no firing has let out.
+    """Returns whether windows may end, or the stream, with elements that no firing has output.
 
     Windows of processing time are not at their end when the stream is: their elements wait for a time that does not
-    come. Other windows whose panes are counted let out in a last pane what is left.
+    come. Other windows whose panes are counted output in a last pane what is left.
     """
     is_global = isinstance(assigner, GlobalWindows)
     if not is_global and not assigner.is_event_time:

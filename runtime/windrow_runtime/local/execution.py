@@ -106,7 +106,7 @@ class Execution:
     """A pipeline in execution, by the ids of the steps.
 
     ``observe`` is called with all that keyed steps emit, and with what steps without keys put out at side outputs. One
-    that is recorded runs in no faster form: these do not tell which element or timer lets a pane out. Functions are
+    that is recorded runs in no faster form: these do not tell which element or timer fires a pane. Functions are
     called as copies, as workers of Spark have them, unless ``isolates_functions`` is off.
     """
 

@@ -62,7 +62,7 @@ class _Shown:
 
 @dataclass(slots=True)
 class _Firing:
-    """The pane that is let out just now."""
+    """The pane that is fired just now."""
 
     key: Hashable
     window: Any
@@ -179,7 +179,7 @@ class StepRecorder:
         self._firing = _Firing(key, window, pane, len(self._panes))
 
     def withdraws(self, key: Hashable, window: Any) -> None:
-        """What a window had let out is withdrawn."""
+        """What a window had output is withdrawn."""
         self._finish()
         self._firing = _Firing(key, window, None, len(self._panes), is_result=False)
 
@@ -202,7 +202,7 @@ class StepRecorder:
         return self._shown.setdefault((key, window), _Shown())
 
     def _finish(self) -> None:
-        """Complete the pane that was let out last."""
+        """Complete the pane that was fired last."""
         firing, self._firing = self._firing, None
         if firing is None:
             return

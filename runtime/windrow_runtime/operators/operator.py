@@ -344,7 +344,7 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     def __init__(self, operator: KeyedOperator, merging: bool, pane_info: PaneInfo | None = None) -> None:
         super().__init__(operator)
         self._merging = merging
-        self.pane_info = pane_info  # of the pane that is let out; None: panes are not counted
+        self.pane_info = pane_info  # of the pane that is fired; None: panes are not counted
 
     def at(self, window: Any, entry: WindowEntry, key_cells: dict[str, Any]) -> WindowContextImpl:
         """The context, pointed at a window."""

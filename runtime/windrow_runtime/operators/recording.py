@@ -66,7 +66,7 @@ class RecordedWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPane:
-    """A pane that a window let out, or the withdrawal of an earlier one.
+    """A pane that a window fired, or the withdrawal of an earlier one.
 
     Attributes:
         key: The key; None without keys.
@@ -127,7 +127,7 @@ class Lane(Enum):
     """Moves of the watermark, which fire timers in event time."""
 
     CLOCK = "clock"
-    """Moves of the clock that let something out, by timers in processing time."""
+    """Moves of the clock that output something, by timers in processing time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,13 +229,13 @@ def recorded(recording: Recording | None, hint: str, where: object = None) -> Re
 
 
 class Witness(Protocol):
-    """Notes what a window operator lets out, before it emits the results."""
+    """Notes what a window operator outputs, before it emits the results."""
 
     def fires(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
         """A pane comes out; its results are emitted next, behind the withdrawals of those that they replace."""
 
     def withdraws(self, key: Hashable, window: Any) -> None:
-        """A window has no result any more; what it had let out is withdrawn next."""
+        """A window has no result any more; what it had output is withdrawn next."""
 
     def merges(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
         """Windows become one, whose next pane withdraws theirs."""

@@ -55,7 +55,7 @@ class Box:
         edges: The edges of its window.
         bottom: Where the box begins: at the last pane before, or at the first element; None if there is neither.
         top: When the pane came out.
-        rank: Its place among the panes that one window let out at once.
+        rank: Its place among the panes that one window fired at once.
         ranks: How many these are.
     """
 

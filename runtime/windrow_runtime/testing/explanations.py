@@ -245,7 +245,7 @@ class Explainer:
             yield from self._firing(event, when)
         elif isinstance(event, Silence):
             why = "it was empty" if event.is_empty else "nothing new had come"
-            yield f"Its trigger was ready {when}, but {why}, so nothing was let out."
+            yield f"Its trigger was ready {when}, but {why}, so nothing was output."
         elif isinstance(event, Purge):
             yield f"Its trigger dropped its contents without firing it {when}."
         elif isinstance(event, Cleanup):
@@ -271,7 +271,7 @@ class Explainer:
         yield f"{text}. With that its trigger was finished." if firing.finished else f"{text}."
         first, *others = firing.trigger.splitlines() or [""]
         if firing.answer is None:
-            yield "  A window that is cleaned up lets out what is new in it, whatever its trigger waits for."
+            yield "  A window that is cleaned up outputs what is new in it, whatever its trigger waits for."
         elif not self._composes:
             came = f"; then {self._numbered(firing.at)} came," if firing.at.timer is None else ";"
             first += f"{came} and it answered {firing.answer.name}"
@@ -423,7 +423,7 @@ class Explainer:
         yield from self._first_result(arrival, window)
 
     def _first_result(self, arrival: Arrival, window: Any, merger: Merger | None = None) -> Iterator[str]:
-        """When a window let out a result with an element first, also after it has merged; ``merger`` made it."""
+        """When a window output a result with an element first, also after it has merged; ``merger`` made it."""
         number = arrival.at.element
         events = self._events(arrival.key, window)
         begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1

@@ -50,7 +50,7 @@ class Firing:
 
     Attributes:
         at: When it fired.
-        answer: What the trigger answered; None for what is let out at the cleanup of the window without it.
+        answer: What the trigger answered; None for what is fired at the cleanup of the window without it.
         trigger: The state of the trigger in words, just before the window fired.
         pane: The pane, where panes are counted.
         results: How many results were emitted.
@@ -71,7 +71,7 @@ class Firing:
 
 @dataclass(frozen=True)
 class Silence:
-    """A moment at which a trigger would have fired a window, but nothing was to be let out."""
+    """A moment at which a trigger would have fired a window, but nothing was to be output."""
 
     at: Moment
     is_empty: bool  # else nothing was new

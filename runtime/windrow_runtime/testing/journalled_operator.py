@@ -378,7 +378,7 @@ class JournalledPanes(JournalledOperator, PaneOperator):
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__(step, node)
         self._whole = self._asked = _WatchedPart(self.trigger)
-        self._pane: PaneInfo | None = None  # the pane that is let out
+        self._pane: PaneInfo | None = None  # the pane that is fired
 
     def trigger_in_words(self, key: Hashable, window: Any, entry: WindowEntry) -> str:
         return explained(self._asked, window, self._trigger_context.at(key, window, entry))
@@ -408,9 +408,9 @@ class JournalledPanes(JournalledOperator, PaneOperator):
         elif purged:
             self._note(key, window, Purge(self._at))
 
-    def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
+    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
         before = PaneState.of(entry).index
-        super()._let_out(key, key_state, window, entry, is_last=is_last)
+        super()._fire_pane(key, key_state, window, entry, is_last=is_last)
         if PaneState.of(entry).index > before:
             self._pane = self._window_context.pane_info
 

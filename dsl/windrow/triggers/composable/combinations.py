@@ -329,7 +329,7 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
             until.set_finished(context, finished=True)
             main.forget(window, context)
         else:
-            # The last trigger goes on counting or waiting: it is about all that the main one lets out.
+            # The last trigger goes on counting or waiting: it is about all that the main one outputs.
             main.fire(window, context)
         return self._is_over(context)
 

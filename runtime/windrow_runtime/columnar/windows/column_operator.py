@@ -141,7 +141,7 @@ class PagedOperator(ABC, Generic[F]):
     """The base of operators whose state is rows that lie in pages by key.
 
     Attributes:
-        unfired: How many elements were in windows that ended before a firing let them out; whoever counts them sets it
+        unfired: How many elements were in windows that ended before a firing output them; whoever counts them sets it
             to zero.
     """
 

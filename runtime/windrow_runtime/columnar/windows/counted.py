@@ -53,7 +53,7 @@ class CountOperator(KeyedRowsOperator[Counted]):
         return Folding.NONE, "each element is counted"
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
-        """The rows of the windows that are not cleaned up; counts the elements that no firing has let out."""
+        """The rows of the windows that are not cleaned up; counts the elements that no firing has output."""
         slices, time = self.windows.slices, times.watermark
         behind = cleaned(slices, rows.column(1).to_numpy(), time)
         if before < time or slices.by_clock:

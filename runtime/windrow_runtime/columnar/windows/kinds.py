@@ -102,7 +102,7 @@ def windows_of(node: WindowNode) -> Windows:
     if lets_panes_out(node) and not takes_changes(node):
         slices = _assigned(node, shape_assigned(node))
         if isinstance(slices, Sessions):
-            raise DeclinedError("sessions let panes out, and may merge at each element")
+            raise DeclinedError("sessions fire panes, and may merge at each element")
         return paned(node, slices)
     decline_panes(node)
     trigger = trigger_of(node)

@@ -1,4 +1,4 @@
-"""The rows of keyed windows that let panes out, as columns side by side, and what they have let out so far."""
+"""The rows of keyed windows that fire panes, as columns side by side, and what they have fired so far."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
 """The columns between the key and those of the kernel."""
 
-EARLY: Final = 0  # the end of the window has let no pane out; where it never does, no pane has come behind the end
+EARLY: Final = 0  # the end of the window has fired no pane; where it never does, no pane has come behind the end
 ENDED: Final = 1  # it has
-LATE: Final = 2  # another pane has come behind that one; where the end lets none out, a pane has come behind the end
+LATE: Final = 2  # another pane has come behind that one; where the end fires none, a pane has come behind the end
 FINISHED: Final = 3  # no other one will
 
 UNSET: Final = np.iinfo(np.int64).max
@@ -44,7 +44,7 @@ _PANE: Final = pa.struct(
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 
 
-class LetOut(NamedTuple):
+class FiredPanes(NamedTuple):
     """Panes in order, and the withdrawals of those that they replace."""
 
     keyed_windows: Ints
@@ -104,11 +104,11 @@ class PaneRows:
 
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
-    numbers: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups let no pane out
+    numbers: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups fire no pane
     phases: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
     counts: Ints  # how many have come since the condition at work began, where it counts them
-    due: Ints  # the time at which the clock lets a pane out
+    due: Ints  # the time at which the clock fires a pane
     asked: Ints  # the time of the earliest timer of the clock: that of the other condition may be before ``due``
     since: Ints  # ascend in the order in which ``due`` was set
     states: list[pa.Array]  # of no meaning where the keyed window has finished, or discards and has nothing new
@@ -199,9 +199,9 @@ class PaneRows:
         self.asked = np.where(keyed_windows, UNSET, self.asked)
         self.since = np.where(keyed_windows, 0, self.since)
 
-    def let_out(
+    def fire_panes(
         self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
-    ) -> LetOut:
+    ) -> FiredPanes:
         """Lets out panes in order, and notes them.
 
         Args:
@@ -221,7 +221,7 @@ class PaneRows:
             own, results, kinds = self._with_withdrawals(keyed_windows, results)
             if panes is not None:
                 results, panes = results.flatten()
-        return LetOut(own, results, panes, kinds)
+        return FiredPanes(own, results, panes, kinds)
 
     def _placed(self, keyed_windows: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
         """Where panes stand among those of their windows."""

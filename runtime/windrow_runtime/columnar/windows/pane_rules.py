@@ -1,4 +1,4 @@
-"""Tells when windows let panes out, for the triggers that compose and that columns can follow."""
+"""Tells when windows fire panes, for the triggers that compose and that columns can follow."""
 
 from __future__ import annotations
 
@@ -27,28 +27,26 @@ from windrow_runtime.operators.errors import DeclinedError
 # Any in this module: triggers of elements and windows of every type.
 
 Condition: TypeAlias = AfterCount | AfterProcessingTime
-"""What a window waits for, again and again, to let the next pane out."""
+"""What a window waits for, again and again, to fire the next pane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paned(SlicedWindows):
-    """Windows that let panes out."""
+    """Windows that fire panes."""
 
-    early: (
-        Condition | None
-    )  # before the end of a window; at all times where the end lets no pane out. None: nothing does
+    early: Condition | None  # before the end of a window; at all times where the end fires no pane. None: nothing does
     late: Condition | None  # behind the pane on time
-    at_end: bool  # whether the end of a window lets a pane out
+    at_end: bool  # whether the end of a window fires a pane
     finishes: bool  # whether that pane is the last one: what comes later is dropped
     discards: bool
     retracts: bool
-    always_on_time: bool  # whether a pane on time is let out where nothing is new
+    always_on_time: bool  # whether a pane on time is fired where nothing is new
     always_closes: bool  # whether a closing pane is
     with_panes: bool  # whether each result says where it stands among the panes of its window
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What lets panes out beside the end of windows."""
+        """What fires panes beside the end of windows."""
         return tuple([each for each in (self.early, self.late) if each is not None])
 
     @property
@@ -57,7 +55,7 @@ class Paned(SlicedWindows):
 
     @property
     def elements_let_panes_out(self) -> bool:
-        """Returns whether an element that is on time may let a pane out by itself."""
+        """Returns whether an element that is on time may fire a pane by itself."""
         return isinstance(self.early, AfterCount) or (self.early is not None and not self.early.delay)
 
     @property
@@ -77,14 +75,14 @@ _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 
 
 def paned(node: WindowNode, slices: Slices) -> Paned:
-    """When the windows of a step let panes out; declined where the trigger has to be asked at each element."""
+    """When the windows of a step fire panes; declined where the trigger has to be asked at each element."""
     settings, trigger = node.panes, node.effective_trigger
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
     if settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         raise DeclinedError("the timestamps of results are those of elements")
     if slices.by_clock:
-        raise DeclinedError("panes of windows in processing time are let out element by element")
+        raise DeclinedError("panes of windows in processing time are fired element by element")
     early, late, at_end, finishes = _parts(trigger)
     return Paned(
         slices,
@@ -101,7 +99,7 @@ def paned(node: WindowNode, slices: Slices) -> Paned:
 
 
 def _parts(trigger: Trigger[Any, Any]) -> tuple[Condition | None, Condition | None, bool, bool]:
-    """The conditions early and late, whether the end of a window lets a pane out, and whether that is the last one."""
+    """The conditions early and late, whether the end of a window fires a pane, and whether that is the last one."""
     inner = trigger.inner if isinstance(trigger, Repeatedly) and type(trigger) in _REPEATED else None
     # Exact types: a class that is derived from one of these may do anything.
     if type(trigger) is AfterEndOfWindow:

@@ -1,8 +1,8 @@
-"""Windows that let panes out early, on time and late, over columns.
+"""Windows that fire panes early, on time and late, over columns.
 
 State is a row for each keyed window, which is a key and a window: what the aggregate holds, how far the keyed window
 has got, and what its next pane waits for. Elements of a batch are folded into runs, each of which ends with an
-element that lets a pane out, or with the last one of its keyed window::
+element that fires a pane, or with the last one of its keyed window::
 
     early=after_count(3)   elements  1 2 3 4 5 6 7
                            runs     |-----|-----|-|
@@ -11,11 +11,11 @@ element that lets a pane out, or with the last one of its keyed window::
 The panes of windows that accumulate have all runs up to theirs, and what the keyed window held before; others have
 one run.
 
-The order of panes is that in which the general operator lets them out, timer by timer: by time, and at one time in
+The order of panes is that in which the general operator outputs them, timer by timer: by time, and at one time in
 the order in which the timers were set. By the watermark a keyed window has two timers, its end and its cleanup. The
 end of one keyed window meets the cleanup of another with lateness alone, so ``number`` orders keyed windows only where
-a cleanup may let a pane out. All timers of the clock up to now fire when the clock reads now, so a keyed window that
-is due lets its pane out at its earliest timer, ``asked``, which may be that of the other condition; where that one
+a cleanup may fire a pane. All timers of the clock up to now fire when the clock reads now, so a keyed window that
+is due fires its pane at its earliest timer, ``asked``, which may be that of the other condition; where that one
 fires before the keyed window is due, ``asked`` becomes ``due``. ``since`` orders timers of one time.
 """
 
@@ -68,7 +68,7 @@ _ROWS_AT_ONCE: Final = 1 << 18
 class _Timers(NamedTuple):
     """The timers of one kind, of all keyed_windows."""
 
-    chosen: Mask  # marks those that let a pane out
+    chosen: Mask  # marks those that fire a pane
     at: Ints
     fresh: Mask  # whether elements have come since the last pane
     are_last: Mask  # whether no pane follows
@@ -89,7 +89,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
         windows = self.windows
         if windows.elements_let_panes_out:
-            return Folding.NONE, "each element may let a pane out"
+            return Folding.NONE, "each element may fire a pane"
         if self.needs_arrival:
             return BY_ARRIVAL
         if windows.lateness and windows.slices.windows_each > 1:
@@ -98,9 +98,9 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             # Folded elements are added before late ones, so windows would be numbered in another order.
             return Folding.NONE, "closing panes come in the order in which windows began"
         if windows.early is not None and has_timers:
-            # What timers in front emit comes before the clock lets panes out, and the first element of a window that
+            # What timers in front emit comes before the clock fires panes, and the first element of a window that
             # is due does so by itself.
-            return Folding.NONE, "what timers in front emit may let a pane out"
+            return Folding.NONE, "what timers in front emit may fire a pane"
         return Folding.ON_TIME, "late elements come one by one"
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -112,7 +112,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     # Timers
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
-        """The panes that the watermark lets out where it advances, in order, and the rows that are kept."""
+        """The panes that the watermark fires where it advances, in order, and the rows that are kept."""
         watermark, now = times
         if watermark <= before:
             return (), rows
@@ -136,7 +136,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             first = ended & ~with_end & (held.due <= now)
             second = closes.copy()
         fresh = held.fresh & ~first
-        # A window that has let out no pane behind its end has its pane on time then.
+        # A window that has fired no pane behind its end has its pane on time then.
         second &= fresh | rules.always_closes | (rules.always_on_time & (held.phases == EARLY) & ~first)
         at_end = _Timers(first, ends, held.fresh, with_end | (rules.at_end and rules.finishes))
         fired = self._on_timers(held, at_end, _Timers(second, closing, fresh, closes))
@@ -166,10 +166,10 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         own = own[order]
         # All of them come at the end of a window, or when it is cleaned up.
         at_end = np.ones(len(own), np.bool_)
-        return self._let_out(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
+        return self._fire_panes(held, own, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
-        """The panes that the clock lets out up to now, in order, and the rows of state then."""
+        """The panes that the clock fires up to now, in order, and the rows of state then."""
         rules = self.windows
         held = PaneRows.of(rows, rules)
         is_due = held.due <= times.now
@@ -183,7 +183,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             return (), self._stored(held)
         over = self.windows.slices.last_times(held.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
-        fired = self._let_out(held, due, over=over, at_end=none, are_last=none)
+        fired = self._fire_panes(held, due, over=over, at_end=none, are_last=none)
         is_behind = (held.phases == ENDED) if rules.at_end else over
         held.phases = np.where(is_due & is_behind, np.int8(LATE), held.phases)
         held.fresh = held.fresh & ~is_due
@@ -243,7 +243,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             yield fired, rows
 
     def add_folded(self, rows: pa.RecordBatch, folded: pa.RecordBatch, times: Times) -> pa.RecordBatch:
-        """The rows with folded elements, none of which lets a pane out."""
+        """The rows with folded elements, none of which fires a pane."""
 
         def states_of(runs: Groups, taken: Ints | None) -> _States:
             return self.kernel.merge(runs, _taken(some.columns[2:-1], taken))
@@ -253,7 +253,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             some = folded.slice(start, at_once)
             stamps = some.column(1).to_numpy()
             fired, rows = self._add(rows, some.column(0), stamps, states_of, times, lambda count: None)
-            assert fired is None, "elements that let panes out come one by one"
+            assert fired is None, "elements that fire panes come one by one"
         return rows
 
     def _add(
@@ -278,7 +278,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         is_over = rules.slices.last_times(keyed_windows.starts) <= times.watermark
         ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = _ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
-        # The place of each element among those for which its keyed window lets panes out.
+        # The place of each element among those for which its keyed window fires panes.
         begun = np.where(ended | (held.due <= times.now), -1, held.counts)
         ranks = np.empty(len(arrived), np.int64)
         ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
@@ -297,13 +297,13 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         states, places = self._running(
             held, runs, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
         )
-        letting = np.flatnonzero(runs.lets_out)
-        letting = letting[np.argsort(runs.last_elements[letting])]
+        firing = np.flatnonzero(runs.fires)
+        firing = firing[np.argsort(runs.last_elements[firing])]
         fired = None
-        counts = np.bincount(runs.keyed_windows[letting], minlength=arrived.count)
-        if len(letting):
-            results = self.kernel.results([column.take(pa.array(places[letting])) for column in states])
-            own = runs.keyed_windows[letting]
+        counts = np.bincount(runs.keyed_windows[firing], minlength=arrived.count)
+        if len(firing):
+            results = self.kernel.results([column.take(pa.array(places[firing])) for column in states])
+            own = runs.keyed_windows[firing]
             are_last, none = (ended & rules.finishes)[own], np.zeros(len(own), np.bool_)
             fired = self._emitted(held, own, results, over=is_over, at_end=none, are_last=are_last)
         self._go_on(held, arrived, runs, work, begun, ended, counts, since)
@@ -372,7 +372,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         held.phases[ended] = FINISHED if rules.finishes else ENDED
         held.phases[(held.phases == ENDED) & (panes > ended)] = LATE
         last = runs.are_last
-        keyed_windows, waits = runs.keyed_windows[last], ~runs.lets_out[last]
+        keyed_windows, waits = runs.keyed_windows[last], ~runs.fires[last]
         held.fresh[keyed_windows] = waits
         held.counts[keyed_windows] = np.where(
             work.counts[keyed_windows], (begun + arrived.sizes)[keyed_windows] % work.every[keyed_windows], 0
@@ -388,7 +388,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
 
     # Results
 
-    def _let_out(
+    def _fire_panes(
         self, held: PaneRows, own: Ints, *, over: Mask, at_end: Mask, are_last: Mask, filled: Mask | None = None
     ) -> Fired:
         """The panes of rows of state; where these are not filled, of windows with nothing in them."""
@@ -420,7 +420,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     ) -> Fired:
         """The results of panes in order, each behind the withdrawal of the one that it replaces, if that is wanted."""
         slices = self.windows.slices
-        found = held.let_out(self.windows, own, results, over=over, at_end=at_end, are_last=are_last)
+        found = held.fire_panes(self.windows, own, results, over=over, at_end=at_end, are_last=are_last)
         starts = held.starts[found.keyed_windows]
         keys = held.keys.take(pa.array(found.keyed_windows))
         ends, stamps = starts + slices.size, slices.last_times(starts)
@@ -435,10 +435,10 @@ def _taken(columns: _States, places: Ints | None) -> _States:
 class _Runs:
     """The runs into which the elements of keyed windows are cut, in order of keyed windows."""
 
-    def __init__(self, arrived: Groups, lets_out: Mask) -> None:
-        """Takes the elements by keyed window, and marks of those that let a pane out."""
+    def __init__(self, arrived: Groups, fires: Mask) -> None:
+        """Takes the elements by keyed window, and marks of those that fire a pane."""
         order = arrived.order
-        keyed_windows, closing = arrived.ids[order], lets_out[order]
+        keyed_windows, closing = arrived.ids[order], fires[order]
         begins = np.ones(len(order), np.bool_)
         begins[1:] = closing[:-1] | (keyed_windows[1:] != keyed_windows[:-1])
         firsts = np.flatnonzero(begins)
@@ -447,7 +447,7 @@ class _Runs:
         self.of_elements[order] = np.cumsum(begins) - 1
         self.keyed_windows = keyed_windows[firsts]
         self.first_elements, self.last_elements = order[firsts], order[lasts]
-        self.lets_out = closing[lasts]
+        self.fires = closing[lasts]
         self.are_last = np.append(self.keyed_windows[1:] != self.keyed_windows[:-1], True)  # of their keyed windows
 
 

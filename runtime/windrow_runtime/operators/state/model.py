@@ -275,7 +275,7 @@ class OperatorState:
     def earliest_event_timer(self) -> int | None:
         """The time of the earliest timer in event time, in milliseconds.
 
-        Elements that no firing has let out are counted at the end of the stream, so they wait for that time.
+        Elements that no firing has output are counted at the end of the stream, so they wait for that time.
         """
         earliest = self.event_timers.earliest()
         found = [] if earliest is None else [earliest]

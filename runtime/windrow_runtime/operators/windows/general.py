@@ -49,7 +49,7 @@ class WindowOperator(KeyedOperator):
 
     form: str = "general operator"
     keeps_tables: ClassVar[bool] = False
-    # Whether elements that no firing has let out are counted; one of the instance where it is true, as few need it.
+    # Whether elements that no firing has output are counted; one of the instance where it is true, as few need it.
     counts_unfired: bool = False
     # What the element that is taken adds to their number: less than nothing where one is withdrawn.
     change_of_unfired: int = 1
@@ -220,7 +220,7 @@ class WindowOperator(KeyedOperator):
             self._register_cleanup(key, window)
 
     def _count(self, entry: WindowEntry) -> None:
-        """Counts an element that was added to a window, or withdrawn from it, and that no firing has let out."""
+        """Counts an element that was added to a window, or withdrawn from it, and that no firing has output."""
         entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
 
     def merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:

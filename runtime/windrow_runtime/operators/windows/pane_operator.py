@@ -28,10 +28,10 @@ _COMBINE: Final = {TimestampCombiner.EARLIEST: min, TimestampCombiner.LATEST: ma
 
 
 class PaneOperator(WindowOperator):
-    """Asks triggers whether they are ready, and counts what each window lets out.
+    """Asks triggers whether they are ready, and counts what each window outputs.
 
     A trigger is asked behind each element and each timer of a window, and the end of each window is such a timer. A
-    window whose trigger has finished takes no more elements. One that is cleaned up before lets out what is new in it.
+    window whose trigger has finished takes no more elements. One that is cleaned up before outputs what is new in it.
     """
 
     form = "panes"
@@ -131,7 +131,7 @@ class PaneOperator(WindowOperator):
         self._keep(key, key_state, window, entry)
 
     def _closing_time(self, window: Any) -> int:
-        """The time at which a window lets out its last pane, at the latest: the end of the stream."""
+        """The time at which a window fires its last pane, at the latest: the end of the stream."""
         return min(self.cleanup_time(window), MAX_TIMESTAMP)
 
     def _register_cleanup(self, key: Hashable, window: Any) -> None:
@@ -157,13 +157,13 @@ class PaneOperator(WindowOperator):
     def _ask(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, closes: bool = False
     ) -> None:
-        """Asks the trigger, and lets a pane out if it is ready, or if the window closes."""
+        """Asks the trigger, and fires a pane if it is ready, or if the window closes."""
         context, whole = self._trigger_context.at(key, window, entry), self._whole
         finished = whole.is_finished(context)
         if not finished and whole.is_ready(window, context):
             finished = whole.fire(window, context)
             purges, context.purges = context.purges, False
-            self._let_out(key, key_state, window, entry, is_last=finished or closes)
+            self._fire_pane(key, key_state, window, entry, is_last=finished or closes)
             if self._discards or purges or (finished and self.merging is None):
                 # A session may grow, and its trigger begin anew: it needs what it holds.
                 entry.contents = NOTHING
@@ -171,10 +171,10 @@ class PaneOperator(WindowOperator):
         if context.purges:
             entry.contents, entry.unfired, context.purges = NOTHING, 0, False
         if closes and not finished:
-            self._let_out(key, key_state, window, entry, is_last=True)
+            self._fire_pane(key, key_state, window, entry, is_last=True)
 
-    def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
-        """Lets out a pane, unless nothing is new and nobody waits for an empty one."""
+    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
+        """Fires a pane, unless nothing is new and nobody waits for an empty one."""
         if self.counts_unfired:
             entry.unfired = 0
         panes = PaneState.of(entry)

@@ -1,4 +1,4 @@
-"""Keeps what a window remembers of the panes that it has let out."""
+"""Keeps what a window remembers of the panes that it has output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PaneState:
         self.fresh = self.in_time = False
 
     def take_next(self, timing: PaneTiming, *, is_last: bool) -> PaneInfo:
-        """Counts a pane that is let out."""
+        """Counts a pane that is fired."""
         early = timing is PaneTiming.EARLY
         info = PaneInfo(timing, self.index, -1 if early else self.nonspeculative_index, self.index == 0, is_last)
         self.index += 1

@@ -122,7 +122,7 @@ def _fires_at_end(node: WindowNode, trigger: Trigger[Any, Any]) -> bool:
 def decline_panes(node: WindowNode) -> None:
     """Raises DeclinedError if panes or withdrawals are for operators of their own."""
     if lets_panes_out(node):
-        raise DeclinedError("panes are let out element by element")
+        raise DeclinedError("panes are fired element by element")
     if takes_changes(node):
         raise DeclinedError("withdrawn elements are taken out again")
 

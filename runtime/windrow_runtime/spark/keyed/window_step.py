@@ -97,7 +97,7 @@ class WindowRunner(ColumnRunner[Fired]):
     def _add_to_panes(
         self, operator: PanedOperator, rows: Any, arrived: Phase, times: Times
     ) -> Generator[PackedRow, None, Any]:
-        """Adds elements to windows that let panes out; returns the rows of state."""
+        """Adds elements to windows that fire panes; returns the rows of state."""
         slices, folded, elements = operator.windows.slices, arrived.folded, arrived.elements
         if folded.num_rows:
             ahead = slices.ahead_of(times.watermark, slices.slices_of(folded.column(1).to_numpy()))
