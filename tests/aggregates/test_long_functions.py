@@ -18,7 +18,7 @@ from windrow.aggregates.selectors import selector_text, selector_type
 from windrow.expressions import tracing
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.way_step import expression_of
+from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 

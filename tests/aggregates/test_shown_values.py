@@ -20,7 +20,7 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
-from windrow_runtime.columnar.forms.way_step import expression_of
+from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.lowering import form_texts

@@ -21,8 +21,8 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.expressions.compute import NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import column_expression
+from windrow_runtime.columnar.forms.route_step import expression_of, keying_step
 from windrow_runtime.columnar.forms.sink_form import sink_form
-from windrow_runtime.columnar.forms.way_step import expression_of, keying_step
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology

@@ -95,7 +95,7 @@ class EventRecorder:
 
 
 def lanes_of(node: Node) -> tuple[Lane, ...]:
-    """The ways on which elements reach a keyed step without windows."""
+    """The inputs of a keyed step without windows."""
     if isinstance(node, BroadcastProcessNode):
         return (Lane.RULES, Lane.ELEMENTS)
     if isinstance(node, TimedJoinNode) or (isinstance(node, KeyedProcessNode) and isinstance(node.function, CoProcess)):

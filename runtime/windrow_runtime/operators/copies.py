@@ -219,7 +219,7 @@ def _learn(kind: type[Any]) -> _Copier:
 def _copier_for(kind: type[Any]) -> _Copier:
     if issubclass(kind, type) or is_constant_class(kind):
         return lambda value, memo: value
-    if _has_own_way(kind):
+    if _copies_itself(kind):
         return _copy_deep
     if is_named_tuple(kind):
         return _fixed(partial(tuple.__new__, kind))
@@ -233,7 +233,7 @@ def _copier_for(kind: type[Any]) -> _Copier:
     return _frozen_record(kind) if is_frozen(kind) else _record(kind)
 
 
-def _has_own_way(kind: type[Any]) -> bool:
+def _copies_itself(kind: type[Any]) -> bool:
     """Returns whether a class says how it is copied or pickled."""
     if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
         return True

@@ -109,7 +109,7 @@ class StepRecording:
 
 
 class Lane(Enum):
-    """The ways on which something reaches a step without windows."""
+    """The inputs of a step without windows."""
 
     ELEMENTS = "elements"
     """The elements of its only keyed stream."""
@@ -158,7 +158,7 @@ class ProcessRecording:
     Attributes:
         step: The id of the step.
         name: What ``explain()`` calls it.
-        lanes: The ways on which elements reach it.
+        lanes: The inputs by which elements reach it.
         events: What reached it, in order.
     """
 

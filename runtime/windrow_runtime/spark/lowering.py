@@ -38,7 +38,7 @@ from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.shipped_steps import ShippedSteps
 from windrow_runtime.spark.shipping import functions_of, known_classes
 from windrow_runtime.spark.sinks.parts import worker_sinks
-from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
+from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
@@ -185,9 +185,9 @@ class Lowered:
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         self._depth = max(topology.levels.values(), default=0)
-        ways = {way_of(sink) for sink in topology.sinks}
+        writers = {writer_of(sink) for sink in topology.sinks}
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
-        self.has_few_rows = ways <= {SinkWay.RESULTS, SinkWay.OUTPUT, SinkWay.WORKERS}
+        self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
@@ -268,7 +268,7 @@ class Lowered:
         # Nobody has to read the side output; malformed records are counted all the same.
         bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
         aside = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
-        by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
+        by_spark = any(writer_of(sink) is SinkWriter.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
             create=self.steps.create(Port(step.id)),

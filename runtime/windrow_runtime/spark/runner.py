@@ -56,7 +56,7 @@ from windrow_runtime.spark.session import (
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
 from windrow_runtime.spark.sinks.kafka_rows import check_connector
-from windrow_runtime.spark.sinks.table import SinkWay, way_of
+from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
 from windrow_runtime.spark.sources.table import check_resumable
 
 __all__ = ["RunningPipeline", "SparkRunner"]
@@ -386,7 +386,7 @@ class SparkRunner:
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:
-            if way_of(step) is SinkWay.KAFKA:
+            if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
@@ -447,7 +447,7 @@ class SparkRunner:
             lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock)
             lowered = aside_to_the_end(lambda: lower(spark, pipeline, topology, stored, forms), spark)
         for step in topology.sinks if lowered.clock is not None else ():
-            if way_of(step) is SinkWay.QUERY:
+            if writer_of(step) is SinkWriter.QUERY:
                 raise UnsupportedOperationError(
                     "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
                     given=sink_of(step).describe(),

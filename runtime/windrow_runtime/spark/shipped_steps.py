@@ -76,7 +76,7 @@ class ShippedSteps:
         )
 
     def _shipped(self, routes: Sequence[Route]) -> tuple[Route, ...]:
-        """Returns ways through the steps as workers get them."""
+        """Returns the routes through the steps as workers get them."""
         return tuple(route.with_steps(self.topology) for route in routes)
 
     def create(self, port: Port) -> partial[PortFragment]:

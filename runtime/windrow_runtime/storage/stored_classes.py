@@ -65,7 +65,7 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 """Classes of windrow whose subclasses are values. Subclasses of others, such as functions and triggers, are not."""
 
 
-class Way(Enum):
+class StoredForm(Enum):
     """How values of a class are taken apart and made again."""
 
     MEMBER = auto()  # by the name of an Enum member
@@ -107,13 +107,13 @@ class StoredClasses:
         """The name under which values of a class are stored; None where the plan does not name the class."""
         return self._names.get(kind)
 
-    def find(self, name: object, *ways: Way) -> type[Any]:
-        """The class of a stored name, whose values are taken apart in one of these ways; in any, if none is given."""
+    def find(self, name: object, *forms: StoredForm) -> type[Any]:
+        """The class of a stored name, whose values are stored in one of these forms; in any, if none is given."""
         kind = self._kinds.get(name) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
-        if ways and way_of(kind) not in ways:
-            raise refused(f"{name} by {' or '.join(way.name for way in ways)}")
+        if forms and stored_form_of(kind) not in forms:
+            raise refused(f"{name} by {' or '.join(form.name for form in forms)}")
         return kind
 
 
@@ -128,27 +128,27 @@ def refused(name: str) -> IncompatibleStateError:
 
 
 @per_class
-def way_of(kind: type[Any]) -> Way:
+def stored_form_of(kind: type[Any]) -> StoredForm:
     """Finds how values of a class are taken apart and made again."""
     if issubclass(kind, Enum):
         # The constructor of an Enum without members makes classes.
-        return Way.MEMBER if kind.__members__ else Way.NONE
+        return StoredForm.MEMBER if kind.__members__ else StoredForm.NONE
     if hasattr(kind, "__del__"):
         # Whoever writes the bytes would choose what it is called on.
-        return Way.NONE
+        return StoredForm.NONE
     if _is_record(kind):
-        return Way.FIELDS
+        return StoredForm.FIELDS
     base = _base_of(kind)
     others = (msgspec.Struct, Counter, OrderedDict, defaultdict, deque)
     if issubclass(kind, others) or not _pickles_as(kind, base):
-        return Way.NONE
+        return StoredForm.NONE
     if base is not object:
-        return Way.PLAIN
+        return StoredForm.PLAIN
     try:
         object.__new__(kind)
     except TypeError:  # a class written in C may hold what no attribute shows
-        return Way.NONE
-    return Way.ATTRIBUTES
+        return StoredForm.NONE
+    return StoredForm.ATTRIBUTES
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:

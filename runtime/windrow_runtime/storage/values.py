@@ -29,14 +29,14 @@ from windrow_runtime.storage.standard_values import PACKERS, READERS, ColumnRead
 from windrow_runtime.storage.stored_classes import (
     STANDARD_CLASSES,
     StoredClasses,
-    Way,
+    StoredForm,
     build_records,
     fields_of,
     holds_flags,
     object_maker,
     plain_value,
     refused,
-    way_of,
+    stored_form_of,
 )
 
 # Any throughout this module: state is of the user's types.
@@ -98,12 +98,12 @@ class StateCodec:
         if issubclass(kind, type):
             return self._pack_classes(values)
         name = self._classes.name_of(kind)
-        way = Way.NONE if name is None else way_of(kind)
-        if name is None or way is Way.NONE:
+        form = StoredForm.NONE if name is None else stored_form_of(kind)
+        if name is None or form is StoredForm.NONE:
             return self._pickled(kind, values)
-        if way is Way.MEMBER:
+        if form is StoredForm.MEMBER:
             return self._pack_members(name, kind, values)
-        return (self._pack_records if way is Way.FIELDS else self._pack_objects)(name, kind, values)
+        return (self._pack_records if form is StoredForm.FIELDS else self._pack_objects)(name, kind, values)
 
     def _pack_members(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         members = kind.__members__
@@ -124,7 +124,7 @@ class StateCodec:
     def _pack_objects(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         attributes = list(map(attributes_of, values))
         names = set(map(tuple, attributes))
-        if way_of(kind) is Way.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
+        if stored_form_of(kind) is StoredForm.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
             held = zip(*[found.values() for found in attributes], strict=True)
             return packed("a", scalars=[name, *fields], columns=[*map(self._pack, held)])
         columns = [self._pack(list(map(plain_value(kind), values))), self._pack(attributes)]
@@ -206,12 +206,12 @@ def _read_flags(reader: ColumnReader, column: Packed) -> list[Any]:
 
 def _enum(reader: ColumnReader, column: Packed) -> type[Enum]:
     (name,) = column.scalars
-    return reader.classes.find(name, Way.MEMBER)
+    return reader.classes.find(name, StoredForm.MEMBER)
 
 
 def _read_records(reader: ColumnReader, column: Packed) -> list[Any]:
     name, *fields = column.scalars
-    kind = reader.classes.find(name, Way.FIELDS)
+    kind = reader.classes.find(name, StoredForm.FIELDS)
     columns = reader.read_within(column)
     if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
         raise damaged_state(f"columns of {name}")
@@ -220,14 +220,14 @@ def _read_records(reader: ColumnReader, column: Packed) -> list[Any]:
 
 def _read_objects(reader: ColumnReader, column: Packed) -> list[Any]:
     name, *fields = column.scalars
-    kind = reader.classes.find(name, Way.ATTRIBUTES)
+    kind = reader.classes.find(name, StoredForm.ATTRIBUTES)
     rows = zip(*reader.read_within(column), strict=True)
     return [set_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
 
 
 def _read_plain(reader: ColumnReader, column: Packed) -> list[Any]:
     (name,) = column.scalars
-    make = object_maker(reader.classes.find(name, Way.PLAIN, Way.ATTRIBUTES))
+    make = object_maker(reader.classes.find(name, StoredForm.PLAIN, StoredForm.ATTRIBUTES))
     values, attributes = reader.read_within(column)
     return [set_attributes(make(value), held) for value, held in zip(values, attributes, strict=True)]
 

@@ -29,7 +29,7 @@ from windrow_runtime.columnar.forms.route import (
     no_results,
     routes_to,
 )
-from windrow_runtime.columnar.forms.way_step import total_expression
+from windrow_runtime.columnar.forms.route_step import total_expression
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.kernels.totals import CountingKernel

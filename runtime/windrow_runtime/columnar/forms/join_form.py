@@ -24,7 +24,7 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.columnar_form import check_ends, check_near
 from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, side_routes
-from windrow_runtime.columnar.forms.way_step import total_expression
+from windrow_runtime.columnar.forms.route_step import total_expression
 from windrow_runtime.columnar.joins.interval import IntervalOperator
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_runtime.columnar.joins.windowed import WindowJoinOperator

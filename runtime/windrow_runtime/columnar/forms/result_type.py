@@ -16,9 +16,9 @@ from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, input_of
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.route import no_results
+from windrow_runtime.columnar.forms.route_step import check_made, record_of, single, tuple_of
 from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm
 from windrow_runtime.columnar.forms.step_form import OnColumns
-from windrow_runtime.columnar.forms.way_step import check_made, record_of, single, tuple_of
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_runtime.columnar.rows.columns import WholeElement

@@ -35,7 +35,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord
-from windrow_runtime.columnar.forms.way_step import WayStep, check_made, keying_step, way_step
+from windrow_runtime.columnar.forms.route_step import RouteStep, check_made, keying_step, route_step
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, is_keyed
@@ -56,8 +56,8 @@ class Route:
 
     source: str  # the id of the source, or of the keyed step whose results the elements are
     element: RecordType  # the type of the elements at the end of the way
-    steps: tuple[WayStep, ...] = ()
-    keyed: WayStep | None = None  # takes the keys at the end; None: the stream has none
+    steps: tuple[RouteStep, ...] = ()
+    keyed: RouteStep | None = None  # takes the keys at the end; None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
     side: int | None = None  # LEFT or RIGHT, of two streams that come together there; None: there is one stream
 
@@ -221,7 +221,7 @@ def routes_to(
     *,
     stamped: bool = True,
 ) -> tuple[Route, ...]:
-    """All ways to a keyed step; declined where elements cannot get there as columns, with timestamps."""
+    """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps."""
     if isinstance(step.node, BroadcastProcessNode):
         raise DeclinedError("some elements are for all keys")
     before = topology.step(step.inputs[0])
@@ -230,7 +230,7 @@ def routes_to(
     selector = None if key_by is None else key_by.selector
     routes = [_ending(route, before, selector, stamped=stamped) for route in routes]
     if len({route.source for route in routes}) < len(routes):
-        raise DeclinedError("elements of one step get there by several ways")
+        raise DeclinedError("elements of one step get there by several routes")
     if len({route.element for route in routes}) > 1:
         raise DeclinedError("elements of several types get there")
     _check_sources(topology, routes, check_source)
@@ -240,10 +240,10 @@ def routes_to(
 def open_routes(
     topology: Topology, before: Step, check_source: CheckSource, results_of: ResultsOf = no_results
 ) -> tuple[Route, ...]:
-    """All ways to what reads a step, without keys; declined where elements do not get there as columns."""
+    """All routes to what reads a step, without keys; declined where elements do not get there as columns."""
     routes = _routes(topology, before, results_of)
     if len({route.source for route in routes}) < len(routes):
-        raise DeclinedError("elements of one step get there by several ways")
+        raise DeclinedError("elements of one step get there by several routes")
     _check_sources(topology, routes, check_source)
     return tuple(routes)
 
@@ -251,9 +251,9 @@ def open_routes(
 def side_routes(
     topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
 ) -> tuple[Route, ...]:
-    """All ways of two streams to a keyed step that joins them by key; declined as those of :func:`routes_to`.
+    """All routes of two streams to a keyed step that joins them by key; declined as those of :func:`routes_to`.
 
-    A step in front may be on ways of both streams.
+    A step in front may be on routes of both streams.
     """
     before = topology.step(step.inputs[0])
     assert isinstance(before.node, KeyByNode), "joins are by key"
@@ -265,7 +265,7 @@ def side_routes(
         found = _routes(topology, topology.step(marker.inputs[0]), results_of)
         found = [replace(_ending(route, before, of_side, stamped=True), side=side) for route in found]
         if len({route.source for route in found}) < len(found):
-            raise DeclinedError("elements of one step get there by several ways")
+            raise DeclinedError("elements of one step get there by several routes")
         if len({route.element for route in found}) > 1:
             raise DeclinedError("elements of several types are in one of the streams")
         routes += found
@@ -296,7 +296,7 @@ def _check_sources(topology: Topology, routes: Sequence[Route], check_source: Ch
 
 
 def _routes(topology: Topology, step: Step, results_of: ResultsOf) -> list[Route]:
-    """The ways to a step in front of which no key is taken."""
+    """The routes to a step in front of which no key is taken."""
     node = step.node
     if isinstance(node, SourceNode):
         return [Route(step.id, _element_of(node))]
@@ -326,5 +326,5 @@ def _element_of(node: SourceNode) -> RecordType:
 
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
     """The way that goes on through one more step."""
-    found = way_step(step, node, route.element, is_stamped=route.is_stamped)
+    found = route_step(step, node, route.element, is_stamped=route.is_stamped)
     return replace(route, element=found.made, steps=(*route.steps, found))

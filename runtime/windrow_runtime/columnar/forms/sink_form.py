@@ -1,4 +1,4 @@
-"""Decides whether the elements of a sink get there as columns, and on which ways."""
+"""Decides whether the elements of a sink get there as columns, and on which routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windrow_runtime.operators.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class SinkForm:
-    """A sink that takes columns, with the ways from each source and each keyed step on columns."""
+    """A sink that takes columns, with the routes from each source and each keyed step on columns."""
 
     step: Step
     kind: RecordType  # the type of its elements

@@ -42,7 +42,7 @@ from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.operators.windows.shape import fires_once, lets_panes_out
-from windrow_runtime.storage.stored_classes import Way, default_makers, way_of
+from windrow_runtime.storage.stored_classes import StoredForm, default_makers, stored_form_of
 
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
@@ -249,7 +249,7 @@ def _value_shape(value: ValueType) -> object:
             "class": name,
             "text": name,
             # A class is stored field by field, or as a whole by its attributes; then a new field gets no default.
-            "by field": is_dict or way_of(value.python_type) is Way.FIELDS,
+            "by field": is_dict or stored_form_of(value.python_type) is StoredForm.FIELDS,
             "fields": {
                 field.name: {
                     "type": _value_shape(field.type),

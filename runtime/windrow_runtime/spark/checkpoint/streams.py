@@ -67,7 +67,7 @@ def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
     for step in topology.keyed:
         name = step.node.name
         # A step with a name takes what the user says that it takes.
-        moving = {} if name is not None else {"the functions in front": feeds.way_to(step)}
+        moving = {} if name is not None else {"the functions in front": feeds.route_to(step)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(topology, step), moving, name)
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
@@ -164,9 +164,9 @@ class _Feeds:
     def __init__(self, topology: Topology, names: Mapping[str, str]) -> None:
         numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
         self._before: dict[str, dict[str, frozenset[str]]] = {}
-        self._ways: dict[str, str] = {}
+        self._routes: dict[str, str] = {}
         behind: dict[str, dict[str, frozenset[str]]] = {}
-        ways: dict[str, str] = {}
+        routes: dict[str, str] = {}
         for step in topology.steps:
             node = step.node
             taken: dict[str, frozenset[str]] = {}
@@ -174,14 +174,14 @@ class _Feeds:
                 for port, labels in behind[source].items():
                     taken[port] = taken.get(port, frozenset()) | labels
             self._before[step.id] = taken
-            self._ways[step.id] = digest(*sorted(ways[source] for source in step.inputs))
+            self._routes[step.id] = digest(*sorted(routes[source] for source in step.inputs))
             if isinstance(node, SourceNode) or is_keyed(node):
                 label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
                 behind[step.id] = {"input": frozenset([label])}
-                ways[step.id] = ""
+                routes[step.id] = ""
                 continue
             behind[step.id] = _led_on(step, taken)
-            ways[step.id] = digest(node.kind, _function_mark(node), self._ways[step.id])
+            routes[step.id] = digest(node.kind, _function_mark(node), self._routes[step.id])
 
     def inputs_of(self, step: Step) -> dict[str, Mark]:
         """The sources and keyed steps that lead to each input of a step."""
@@ -189,9 +189,9 @@ class _Feeds:
             f"the {port}": Mark(", ".join(sorted(labels))) for port, labels in sorted(self._before[step.id].items())
         }
 
-    def way_to(self, step: Step) -> str:
+    def route_to(self, step: Step) -> str:
         """A digest of the functions in front of a step."""
-        return self._ways[step.id]
+        return self._routes[step.id]
 
 
 def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

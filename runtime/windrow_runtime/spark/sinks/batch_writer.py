@@ -31,7 +31,7 @@ from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks
 from windrow_runtime.spark.sinks.results import Results
-from windrow_runtime.spark.sinks.table import SinkWay, way_of
+from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
 from windrow_runtime.spark.worker import batch_tag
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
     """Returns the sinks that :func:`~windrow_runtime.outputs.registry.open_outputs` opens on the driver."""
-    return [step for step in sinks if way_of(step) is SinkWay.OUTPUT]
+    return [step for step in sinks if writer_of(step) is SinkWriter.OUTPUT]
 
 
 @dataclass
@@ -75,7 +75,9 @@ class BatchWriter:
         self._files = {} if self.parts is None else self.parts.of_files
         # Spark writes these sinks from the workers, in a pass of its own over the batch.
         self._by_spark = {
-            number: step for number, step in self.sinks.items() if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}
+            number: step
+            for number, step in self.sinks.items()
+            if writer_of(step) in {SinkWriter.SPARK_FILES, SinkWriter.KAFKA}
         }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -105,7 +107,7 @@ class BatchWriter:
         try:
             names, present = self._write_driver_sinks(kept, batch)
             for number, step in self._by_spark.items():
-                if way_of(step) is SinkWay.SPARK_FILES:
+                if writer_of(step) is SinkWriter.SPARK_FILES:
                     has_rows = number in present
                     self._run(partial(write_files, kept, batch, number, step, self.classes, has_rows=has_rows))
                 elif number in present:
@@ -142,7 +144,7 @@ class BatchWriter:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        numbers = [number for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS]
+        numbers = [number for number, step in self.sinks.items() if writer_of(step) is SinkWriter.RESULTS]
         collected = {number: _unpacked(taken[number]) for number in numbers}
         counts = self._counted(values[RowKind.COUNTERS])
         self.results.put(batch, collected, counts)

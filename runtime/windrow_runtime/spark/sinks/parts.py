@@ -34,7 +34,7 @@ from windrow_runtime.outputs.registry import CustomOutput
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
-from windrow_runtime.spark.sinks.table import SinkWay, way_of
+from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type, and pyarrow has no types.
@@ -131,7 +131,9 @@ def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int
 
     ``query`` gives the identity of the query, if a sink of the user's own needs it.
     """
-    found = {number: _worker_sink(step, query) for number, step in sinks.items() if way_of(step) is SinkWay.WORKERS}
+    found = {
+        number: _worker_sink(step, query) for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS
+    }
     return WorkerSinks(found, batch) if found else None
 
 

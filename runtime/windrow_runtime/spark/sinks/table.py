@@ -41,8 +41,8 @@ class ColumnsSink(Sink[Any]):
         return "DataFrame"
 
 
-class SinkWay(Enum):
-    """The ways to write a sink, which say who writes its elements."""
+class SinkWriter(Enum):
+    """The writers of sinks: who writes the elements of a sink."""
 
     RESULTS = "the driver keeps them for the result of the run"
     OUTPUT = "an output writes them, on the driver"
@@ -52,14 +52,14 @@ class SinkWay(Enum):
     QUERY = "Spark's own query writes them"
 
 
-def way_of(step: Step) -> SinkWay:
+def writer_of(step: Step) -> SinkWriter:
     """Returns the way to write the sink of a step; refuses a sink that Spark cannot write to."""
     sink = sink_of(step)
-    for kind, way in _WAYS.items():
+    for kind, writer in _WRITERS.items():
         if isinstance(sink, kind):
-            return way if isinstance(way, SinkWay) else way(sink, step)
+            return writer if isinstance(writer, SinkWriter) else writer(sink, step)
     if has_output(sink):
-        return SinkWay.OUTPUT
+        return SinkWriter.OUTPUT
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",
         given=sink.describe(),
@@ -82,11 +82,11 @@ def takes_columns(step: Step) -> bool:
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 
-def _file(sink: FileSink[Any], step: Step) -> SinkWay:
+def _file(sink: FileSink[Any], step: Step) -> SinkWriter:
     if local_path(sink.path) is not None:
-        return SinkWay.WORKERS
+        return SinkWriter.WORKERS
     _check_elsewhere(sink, step)
-    return SinkWay.SPARK_FILES
+    return SinkWriter.SPARK_FILES
 
 
 def _check_elsewhere(sink: FileSink[Any], step: Step) -> None:
@@ -102,14 +102,14 @@ def _check_elsewhere(sink: FileSink[Any], step: Step) -> None:
         )
 
 
-_WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
-    CollectSink: SinkWay.RESULTS,
-    ColumnsSink: SinkWay.QUERY,
+_WRITERS: Final[dict[type[Any], SinkWriter | Callable[[Any, Step], SinkWriter]]] = {
+    CollectSink: SinkWriter.RESULTS,
+    ColumnsSink: SinkWriter.QUERY,
     CsvFileSink: _file,
-    CustomSink: lambda sink, step: SinkWay.WORKERS if is_on_workers(sink, step) else SinkWay.OUTPUT,
+    CustomSink: lambda sink, step: SinkWriter.WORKERS if is_on_workers(sink, step) else SinkWriter.OUTPUT,
     JsonFileSink: _file,
-    KafkaSink: SinkWay.KAFKA,
+    KafkaSink: SinkWriter.KAFKA,
     ParquetFileSink: _file,
     TextFileSink: _file,
-    WriterSink: SinkWay.QUERY,
+    WriterSink: SinkWriter.QUERY,
 }

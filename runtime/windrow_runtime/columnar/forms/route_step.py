@@ -30,7 +30,7 @@ _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
 
 @dataclass(frozen=True, slots=True)
-class WayStep:
+class RouteStep:
     """A step that filters elements, stamps them, or makes a value or a record of each."""
 
     step: Step
@@ -97,9 +97,9 @@ def check_made(kind: RecordType) -> None:
         raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
 
 
-def way_step(
+def route_step(
     step: Step, node: FilterNode | MapNode | TimestampsNode, element: RecordType, *, is_stamped: bool
-) -> WayStep:
+) -> RouteStep:
     """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
     made = element
     found: ColumnExpression | ColumnRecord | None
@@ -122,10 +122,10 @@ def way_step(
         found = _made_by(node, element)
         made = found.kind if isinstance(found, ColumnRecord) else single(found.value)
     function = node.timestamp if isinstance(node, TimestampsNode) else node.function
-    return WayStep(step, element, made, found, function, _recognised(function))
+    return RouteStep(step, element, made, found, function, _recognised(function))
 
 
-def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> WayStep:
+def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> RouteStep:
     """Decides how a step takes the keys of elements as columns."""
     key = expression_of(selector, element, "the key")
     if key.may_outgrow:
@@ -133,7 +133,7 @@ def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType)
     parts = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
     if any(part.kind not in _KEYS for part in parts):
         raise DeclinedError(f"the key is a {key.value}")
-    return WayStep(step, element, single(key.value), key, selector, _recognised(selector))
+    return RouteStep(step, element, single(key.value), key, selector, _recognised(selector))
 
 
 def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
