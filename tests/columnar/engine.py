@@ -162,7 +162,7 @@ class Engine:
             rows += scan.flush()
             for row in rows:
                 found[row.group].append(row)
-                self.folded |= row.kind in {RowKind.PARTIALS, RowKind.FOLDED}
+                self.folded |= row.kind in {RowKind.PARTIALS, RowKind.AGGREGATED}
         return found
 
     def _run(self, label: int, times: BatchTimes, arrived: list[PackedRow]) -> list[PackedRow]:

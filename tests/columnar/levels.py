@@ -116,7 +116,7 @@ class Workers:
             by_label: dict[int, list[PackedRow]] = defaultdict(list)
             passed: list[PackedRow] = []
             for row in rows:
-                if row.kind in {RowKind.ELEMENTS, RowKind.COLUMNS, RowKind.FOLDED, RowKind.PARTIALS}:
+                if row.kind in {RowKind.ELEMENTS, RowKind.COLUMNS, RowKind.AGGREGATED, RowKind.PARTIALS}:
                     by_label[row.group].append(row)
                     self.kinds[state.level.number, row.kind] += 1
                 else:
@@ -202,7 +202,7 @@ def _shipped(*level: Any, **more: Any) -> Level:
 
 def _plain(rows: Sequence[PackedRow]) -> list[tuple[Any, ...]]:
     """Rows with their values: a pickle may say the same in other bytes."""
-    columns = {RowKind.COLUMNS, RowKind.FOLDED, RowKind.OUTPUT_COLUMNS, RowKind.PARTIALS, RowKind.ELEMENTS}
+    columns = {RowKind.COLUMNS, RowKind.AGGREGATED, RowKind.OUTPUT_COLUMNS, RowKind.PARTIALS, RowKind.ELEMENTS}
     return [
         (*row[:-1], row.payload if row.kind in columns else repr(load_values(row.payload)))
         for row in rows

@@ -93,7 +93,7 @@ def tumbling(keyed: Keyed) -> DataStream[Any]:
 
 
 def hourly(keyed: Keyed) -> DataStream[Any]:
-    """Windows with many elements of a task, which are folded in front of the exchange."""
+    """Windows with many elements of a task, which are partially aggregated before the exchange."""
     return keyed.window(TumblingEventTimeWindows.of(millis(3_600_000))).aggregate(Texts(), WithWindow())
 
 

@@ -278,7 +278,7 @@ def test_results_are_columns_for_the_next_step(name: str, seed: int) -> None:
     for state in ran.workers.levels:
         assert set(state.records.values()) == {None}
     kinds = ran.workers.kinds
-    by_columns = (RowKind.COLUMNS, RowKind.FOLDED, RowKind.PARTIALS)
+    by_columns = (RowKind.COLUMNS, RowKind.AGGREGATED, RowKind.PARTIALS)
     assert any(kinds[2, kind] for kind in by_columns) == (name != "python_in_front")
     assert bool(kinds[2, RowKind.ELEMENTS]) == (name == "python_in_front")
     if "late" in name:
@@ -309,7 +309,7 @@ def test_late_elements_are_columns_for_files() -> None:
     compared(ran, ["found", "late"], ordered=False)
     _, file = ran.expected
     assert ran.workers.kinds_out[file] == {RowKind.OUTPUT_COLUMNS}
-    assert ran.workers.kinds[1, RowKind.FOLDED], "what is on time is folded before the exchange"
+    assert ran.workers.kinds[1, RowKind.AGGREGATED], "what is on time is partially aggregated before the exchange"
     assert ran.workers.kinds[1, RowKind.COLUMNS]
 
 

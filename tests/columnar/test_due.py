@@ -44,7 +44,7 @@ def state_of(operator: SliceOperator, batches: Iterator[tuple[Any, Any]]) -> tup
     measure = partial(operator.measure, MIN_TIMESTAMP)
     chunks = Chunks(StepRecord(0), operator.schema, store, measure, operator.merged)
     for keys, stamps in batches:
-        rows, _ = operator.fold(pa.array(keys), stamps, [pa.array(np.ones(len(stamps), np.int64))])
+        rows, _ = operator.aggregate(pa.array(keys), stamps, [pa.array(np.ones(len(stamps), np.int64))])
         operator.add(chunks, [rows])
     store.reads = 0
     return chunks, store

@@ -122,7 +122,7 @@ def test_the_table(kind: str, name: str, optional: bool) -> None:
     function = AGGREGATES[name]()
     told = form(field | None if optional else field, function, parquet)
     if name in COLUMNS[kind]:
-        assert told == "columns, folded before the exchange"
+        assert told == "columns, partially aggregated before the exchange"
         return
     assert told.endswith(f"not on columns: {name} of {CALLED.get(kind, 'times')}")
     with pytest.raises(InvalidArgumentError, match=r"aggregate of numbers got something else"):
@@ -156,7 +156,7 @@ def test_elements_with_fields_that_have_to_be_looked_at(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ((38, 18), "columns, folded before the exchange"),
+        ((38, 18), "columns, partially aggregated before the exchange"),
         ((9, 2), "value is a decimal(9,2) in the DataFrame, and columns are (38,18)"),
     ],
 )

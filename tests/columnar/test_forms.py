@@ -112,62 +112,62 @@ def spare(reading: Reading) -> float | None:
     return reading.spare
 
 
-NOT_FOLDED = "; not folded before the exchange: "
+NOT_AGGREGATED = "; not partially aggregated before the exchange: "
 
 COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
-    "columns, folded before the exchange": lambda: mean(keyed()),
-    "columns, slices shared by windows, folded before the exchange": lambda: (
+    "columns, partially aggregated before the exchange": lambda: mean(keyed()),
+    "columns, slices shared by windows, partially aggregated before the exchange": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    f"columns, slices shared by windows{NOT_FOLDED}the result depends on the order of arrival": lambda: (
+    f"columns, slices shared by windows{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
         keyed()
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .aggregate(agg.top_k(3, lambda r: r.celsius))
     ),
-    f"columns, elements counted{NOT_FOLDED}each element is counted": lambda: (
+    f"columns, elements counted{NOT_AGGREGATED}each element is counted": lambda: (
         from_source(ParquetFileSource("never read", Reading))
         .key_by(lambda r: r.sensor)
         .count_window(100)
         .aggregate(agg.count())
     ),
-    f"columns, elements counted, runs shared by firings{NOT_FOLDED}each element is counted": lambda: (
+    f"columns, elements counted, runs shared by firings{NOT_AGGREGATED}each element is counted": lambda: (
         keyed().count_window(10, 5).aggregate(agg.count())
     ),
-    "columns, by the clock, folded before the exchange": lambda: (
+    "columns, by the clock, partially aggregated before the exchange": lambda: (
         keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    f"columns, by the clock{NOT_FOLDED}the result depends on the order of arrival": lambda: (
+    f"columns, by the clock{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
         keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.last(lambda r: r.celsius))
     ),
-    f"columns, by the clock{NOT_FOLDED}elements of sessions by the clock have no timestamps": (
+    f"columns, by the clock{NOT_AGGREGATED}elements of sessions by the clock have no timestamps": (
         lambda: keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
     ),
-    f"columns, firings at intervals{NOT_FOLDED}late elements leave one by one": lambda: (
+    f"columns, firings at intervals{NOT_AGGREGATED}late elements leave one by one": lambda: (
         keyed()
         .window(TumblingEventTimeWindows.of(FIVE))
         .trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
         .side_output_late_data(LATE)
         .aggregate(agg.count())
     ),
-    f"columns, firings at intervals{NOT_FOLDED}each element fires at the end of the stream": lambda: (
+    f"columns, firings at intervals{NOT_AGGREGATED}each element fires at the end of the stream": lambda: (
         keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())
     ),
-    "columns, by the clock, firings at intervals, folded before the exchange": lambda: (
+    "columns, by the clock, firings at intervals, partially aggregated before the exchange": lambda: (
         keyed()
         .window(GlobalWindows.create())
         .trigger(PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(FIVE)))
         .aggregate(agg.count())
     ),
-    f"columns{NOT_FOLDED}each late element fires its window": lambda: (
+    f"columns{NOT_AGGREGATED}each late element fires its window": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
-    "columns, firings at intervals, folded before the exchange": lambda: (
+    "columns, firings at intervals, partially aggregated before the exchange": lambda: (
         keyed()
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .trigger(ContinuousEventTimeTrigger.of(FIVE))
         .aggregate(agg.count())
     ),
-    "columns, folded before the exchange where on time and worth it": lambda: (
+    "columns, partially aggregated before the exchange where on time and worth it": lambda: (
         keyed().window(TumblingEventTimeWindows.of(FIVE)).side_output_late_data(LATE).aggregate(agg.count())
     ),
 }
@@ -176,7 +176,7 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
 @pytest.mark.parametrize(("size", "slide"), [(60_000, 7_001), (86_400_000, 10_000), (86_400_000, 100)])
 def test_sliding_windows_share_slices_whatever_their_sizes_are(size: int, slide: int) -> None:
     windows = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
-    told = "columns, slices shared by windows, folded before the exchange"
+    told = "columns, slices shared by windows, partially aggregated before the exchange"
     assert text(keyed().window(windows).aggregate(agg.count())) == told
 
 
@@ -187,11 +187,11 @@ def test_columns(told: str) -> None:
 
 def test_sessions_are_folded_where_no_element_fires_one_again() -> None:
     windows = keyed().window(EventTimeSessionWindows.with_gap(FIVE))
-    told = "columns, folded before the exchange where on time and worth it"
+    told = "columns, partially aggregated before the exchange where on time and worth it"
     assert text(windows.aggregate(agg.count())) == told
     assert text(windows.side_output_late_data(LATE).aggregate(agg.count())) == told
     assert text(windows.aggregate(agg.last(lambda r: r.celsius))) == (
-        f"columns{NOT_FOLDED}the result depends on the order of arrival"
+        f"columns{NOT_AGGREGATED}the result depends on the order of arrival"
     )
 
 
@@ -206,7 +206,7 @@ def test_expressions_that_columns_compute() -> None:
         .allowed_lateness(FIVE)
         .aggregate(agg.combine(agg.key(), agg.max(negative), agg.sum(spare)))
     )
-    assert text(stream) == "columns, folded before the exchange where on time and worth it"
+    assert text(stream) == "columns, partially aggregated before the exchange where on time and worth it"
 
 
 COMPARISONS: list[Callable[[Parcel], bool]] = [
@@ -331,7 +331,7 @@ def test_a_text_that_is_no_utf_8_is_compared_in_python(condition: Callable[[Read
 
 def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
     told = "elements cross the exchange as columns"
-    folded = "folded before where that pays"
+    folded = "partially aggregated before where that pays"
     assert f"loop of tumbling windows, {told}, {folded}; not on" in text(
         keyed().window(WINDOW).aggregate(MergingCount())
     )
@@ -362,7 +362,7 @@ class Each(KeyedProcessFunction[str, Reading, int]):
 
 
 HOURS = SlidingEventTimeWindows.of(2 * FIVE, FIVE)
-UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
+UNAGGREGATED: dict[str, Callable[[], DataStream[Any]]] = {
     "what a reduce leaves need not stand for its elements": lambda: keyed().window(WINDOW).reduce(max),
     "the function takes all elements of a window": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).apply(lambda key, window, elements: [len(elements)])
@@ -384,11 +384,11 @@ UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("told", UNFOLDED)
+@pytest.mark.parametrize("told", UNAGGREGATED)
 def test_why_nothing_is_folded_before_the_exchange(told: str) -> None:
-    found = text(UNFOLDED[told]())
+    found = text(UNAGGREGATED[told]())
     assert ", elements cross the exchange as columns; not on columns: " in found
-    assert found.endswith(f"{NOT_FOLDED}{told}")
+    assert found.endswith(f"{NOT_AGGREGATED}{told}")
 
 
 def test_why_elements_do_not_cross_the_exchange_as_columns() -> None:
@@ -427,10 +427,10 @@ def means(fact: Any = None) -> DataStream[Any]:
 
 
 BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
-    "columns, folded before the exchange": lambda: (
+    "columns, partially aggregated before the exchange": lambda: (
         means().filter(lambda m: m.mean > 3).key_by(lambda m: m.sensor).window(WINDOW).aggregate(agg.count())
     ),
-    "columns, folded before the exchange where on time and worth it": lambda: (
+    "columns, partially aggregated before the exchange where on time and worth it": lambda: (
         means().key_by(lambda m: m.sensor).window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
     ),
     "not on columns: the filter: .spare > 3 may meet None": lambda: (
@@ -486,10 +486,12 @@ def forms_before(sink: ParquetFileSink[Any], stream: DataStream[Any]) -> dict[st
 
 def test_a_sink_behind_results_on_columns_says_why_it_gets_objects() -> None:
     results = mean(keyed())
-    assert forms_before(ParquetFileSink("out"), results) == {"window": "columns, folded before the exchange"}
+    assert forms_before(ParquetFileSink("out"), results) == {
+        "window": "columns, partially aggregated before the exchange"
+    }
     assert forms_before(ParquetFileSink("out"), results.map(lambda m: m * 2.0).returns(float)).keys() == {"window"}
     assert forms_before(ParquetFileSink("out"), results.map(round).returns(int)) == {
-        "window": "columns, folded before the exchange",
+        "window": "columns, partially aggregated before the exchange",
         "sink": "Python, element by element; not on columns: the map is not a plain function",
     }
 

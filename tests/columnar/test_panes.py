@@ -187,7 +187,7 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
 
 
 NEVER_ENDS = [name for name in PLANS if name.startswith("all time")]
-FOLDED = {name for name in PLANS if "clock" in name or name.startswith("late each")} - {
+AGGREGATED = {name for name in PLANS if "clock" in name or name.startswith("late each")} - {
     "early clock, ordered",
     "early clock, at once",  # with a delay of none each element may fire a pane
     "late clock",
@@ -224,7 +224,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool,
     assert by_key(results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped
     assert engine.counted[CLOSED] == engine.wanted_counts[CLOSED]
-    assert engine.folded == (name in FOLDED)
+    assert engine.folded == (name in AGGREGATED)
     if has_late:
         assert told(engine.late) == told(wanted[1])
     if name not in NEVER_ENDS:

@@ -216,12 +216,12 @@ def explained(build: Callable[[Keyed], DataStream[Any]]) -> str:
 
 
 CROSS = "elements cross the exchange as columns"
-FOLDED = f"{CROSS}, folded before where that pays"
+AGGREGATED = f"{CROSS}, partially aggregated before where that pays"
 
 
 def test_explain_says_what_is_folded_and_shared() -> None:
-    assert explained(sliding(Totals(), 60, 20)) == f"{FOLDED}, slices shared by windows"
-    assert explained(sliding(Totals(), 60, 60)) == FOLDED
+    assert explained(sliding(Totals(), 60, 20)) == f"{AGGREGATED}, slices shared by windows"
+    assert explained(sliding(Totals(), 60, 60)) == AGGREGATED
     assert explained(sliding(Texts(), 60, 20)) == CROSS
     # An element between two windows may be late, which its slice does not tell.
     assert explained(sliding(Totals(), 20, 60)) == CROSS
@@ -264,7 +264,7 @@ def test_declared_aggregates_of_elements_in_order_share_nothing(
     both = agg.combine(agg.count(), aggregate)
     assert explained(sliding(both, 60, 20)) == CROSS
     tumbling = TumblingEventTimeWindows.of(millis(60))
-    assert explained(lambda keyed: keyed.window(tumbling).aggregate(both)) == FOLDED
+    assert explained(lambda keyed: keyed.window(tumbling).aggregate(both)) == AGGREGATED
 
 
 @dataclass
@@ -296,7 +296,7 @@ class Failing(Numbers):
 
 
 BAD = at(23, number=13)
-FOLDED_WINDOWS = {
+AGGREGATED_WINDOWS = {
     "tumbling": (
         TumblingEventTimeWindows.of(millis(60)),
         {
@@ -320,9 +320,9 @@ FOLDED_WINDOWS = {
 
 
 @pytest.mark.parametrize("method", ["create_accumulator", "add", "merge", "get_result"])
-@pytest.mark.parametrize("name", FOLDED_WINDOWS)
+@pytest.mark.parametrize("name", AGGREGATED_WINDOWS)
 def test_a_function_that_folds_before_is_told_with_key_window_and_element(name: str, method: str) -> None:
-    windows, given = FOLDED_WINDOWS[name]
+    windows, given = AGGREGATED_WINDOWS[name]
     # The second batch is folded apart, and merged into what the first has left.
     inputs = [[*four(0, 1), *four(22, 2)], [*four(21, 3), BAD, *four(24, 4)]]
     with pytest.raises(UserFunctionError) as caught:

@@ -23,5 +23,5 @@ def test_in_process(capsys: pytest.CaptureFixture[str]) -> None:
 def test_on_spark(capsys: pytest.CaptureFixture[str]) -> None:
     declared_aggregates.main([])
     plan, results = capsys.readouterr().out.split("collect quarters\n")
-    assert "runs as columns, folded before the exchange\n" in plan
+    assert "runs as columns, partially aggregated before the exchange\n" in plan
     assert results.splitlines() == RESULTS

@@ -87,7 +87,7 @@ def test_sums_of_decimals_and_time_spans(spark: SparkSession, tmp_path: Path) ->
     files = ParquetFileSink[Fares](str(tmp_path / "out"))
     pipeline = Pipeline("fares", fares.sink_to(sink), fares.sink_to(files))
     runner = SparkRunner(spark)
-    assert "runs as columns, folded before the exchange" in pipeline.explain(runner)
+    assert "runs as columns, partially aggregated before the exchange" in pipeline.explain(runner)
     wanted = sorted(map(repr, expected(trips)))
     assert sorted(map(repr, runner.run(pipeline).collected(sink))) == wanted
     written = [

@@ -114,7 +114,7 @@ def test_rows_are_folded_where_they_are_read(spark: SparkSession) -> None:
     sink = CollectSink[float]()
     warmest = keyed.window(TumblingEventTimeWindows.of(millis(2000))).aggregate(Warmest())
     pipeline = Pipeline("warmest", warmest.sink_to(sink))
-    assert "folded before where that pays" in pipeline.explain(SparkRunner(spark))
+    assert "partially aggregated before where that pays" in pipeline.explain(SparkRunner(spark))
     assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == [998, 998, 999, 999, 999, 999]
 
 

@@ -50,8 +50,8 @@ def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> 
     )
     rows = [*scan.add(encode_batch(elements, record_type(Element))), *scan.flush()]
     assert len({row.group for row in rows}) == len(rows), "one row for a group"
-    assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.FOLDED}
-    schema = form.crossed_schema if late else form.folded_schema
+    assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.AGGREGATED}
+    schema = form.exchange_schema if late else form.partial_schema
     return {row.group: load_rows(row.payload, schema).column(0).to_pylist() for row in rows}
 
 

@@ -242,7 +242,7 @@ def test_what_is_not_known_is_not_told(content: str | None, tmp_path: Path) -> N
 
 
 def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other one is above it: elements in windows behind it are folded before the exchange."""
+    """No other one is above it: elements in windows behind it are partially aggregated before the exchange."""
     file = tmp_path / "sums"
 
     def bound(batch: int | None, clock: ClockFiles | None = None) -> int | None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from windrow.plan import Pipeline, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
 from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.row_form import fold_for, row_form
+from windrow_runtime.columnar.forms.row_form import row_form, task_aggregation_of
 from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm, sink_form
 from windrow_runtime.columnar.forms.step_form import OnColumns, step_form
 from windrow_runtime.operators.choose import form_text
@@ -106,8 +106,8 @@ def _python_text(topology: Topology, step: Step, forms: Mapping[str, PlanForm]) 
     try:
         arrival = row_form(topology, step, check_columns, partial(results_of, forms))
         way = f", {arrival.describe()}"
-        lacking = "not folded before the exchange"
-        fold_for(step)
+        lacking = "not partially aggregated before the exchange"
+        task_aggregation_of(step)
         why = None
     except DeclinedError as declined:
         why = str(declined)

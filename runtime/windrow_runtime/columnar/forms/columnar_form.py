@@ -22,7 +22,7 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.route import (
     CheckSource,
-    Crossing,
+    ExchangeRows,
     ResultsOf,
     Route,
     ScanTarget,
@@ -35,7 +35,7 @@ from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.kernels.totals import CountingKernel
 from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
-from windrow_runtime.columnar.windows.column_operator import Folding
+from windrow_runtime.columnar.windows.column_operator import PartialAggregation
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
 from windrow_runtime.columnar.windows.kinds import (
@@ -87,22 +87,22 @@ class ColumnarForm(ScanTarget):
     hash_keys = staticmethod(hash_keys)
 
     @cached_property
-    def folding(self) -> Folding:
-        """Which elements are folded before the exchange."""
-        return self._folded[0]
+    def partial_aggregation(self) -> PartialAggregation:
+        """Which elements are partially aggregated before the exchange."""
+        return self._aggregation[0]
 
     @cached_property
-    def _folded(self) -> tuple[Folding, str]:
-        """Which elements are folded before the exchange, and why none of the others."""
+    def _aggregation(self) -> tuple[PartialAggregation, str]:
+        """Which elements are partially aggregated before the exchange, and why none of the others."""
         late = "late elements leave one by one" if self.late_tag is not None else ""
         if self.windows.lateness:
             late = "each late element fires its window"
-        return self.operator.folding(late, has_timers=any(route.has_stamps for route in self.routes))
+        return self.operator.partial_aggregation(late, has_timers=any(route.has_stamps for route in self.routes))
 
     @property
-    def folds_first(self) -> bool:
-        """Returns whether elements are folded before anybody has looked whether they are late."""
-        return self.folding is Folding.ALL
+    def aggregates_all(self) -> bool:
+        """Returns whether elements are aggregated before anybody has looked whether they are late."""
+        return self.partial_aggregation is PartialAggregation.ALL
 
     @property
     def counts_windows(self) -> bool:
@@ -129,7 +129,7 @@ class ColumnarForm(ScanTarget):
         return self._schema_of(inputs if self.late_tag is None else [*inputs, *self._element_fields()])
 
     @cached_property
-    def crossed_schema(self) -> pa.Schema:
+    def exchange_schema(self) -> pa.Schema:
         """The columns of elements that cross the exchange one by one.
 
         Those that may be late carry their fields for the side output, as a list of one: the others need no room.
@@ -140,9 +140,9 @@ class ColumnarForm(ScanTarget):
         return self._schema_of(inputs)
 
     @cached_property
-    def folded_schema(self) -> pa.Schema:
-        """The columns of elements that are folded before the exchange."""
-        return self.operator.folded_schema
+    def partial_schema(self) -> pa.Schema:
+        """The columns of elements that are partially aggregated before the exchange."""
+        return self.operator.partial_schema
 
     def columns_needed(self, route: Route) -> frozenset[str] | None:
         taken = self.inputs if route.key is None else (route.key, *self.inputs)
@@ -164,11 +164,11 @@ class ColumnarForm(ScanTarget):
         """The inputs of the kernel, in rows of elements."""
         return list(rows.columns[2 : 2 + len(self.inputs)])
 
-    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
-        for crossing, part in self._crossing(rows, bound):
-            yield crossing, self._crossed(part, bound) if crossing is Crossing.ELEMENTS else part
+    def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
+        for contents, part in self._exchange_rows(rows, bound):
+            yield contents, self._with_late_columns(part, bound) if contents is ExchangeRows.ELEMENTS else part
 
-    def _crossed(self, rows: pa.RecordBatch, bound: int | None) -> pa.RecordBatch:
+    def _with_late_columns(self, rows: pa.RecordBatch, bound: int | None) -> pa.RecordBatch:
         """Elements with the columns with which they cross one by one."""
         if self.late_tag is None:
             return rows
@@ -179,70 +179,73 @@ class ColumnarForm(ScanTarget):
             may_be_late = slices.gone(slices.slices_of(rows.column(1).to_numpy()), bound)
             element, sizes = element.filter(pa.array(may_be_late)), may_be_late.astype(np.int32)
         offsets = pa.array(np.append(np.int32(0), np.cumsum(sizes, dtype=np.int32)))
-        late = pa.ListArray.from_arrays(offsets, element, type=self.crossed_schema.field("late").type)
-        return pa.RecordBatch.from_arrays([*rows.columns[:count], late], schema=self.crossed_schema)
+        late = pa.ListArray.from_arrays(offsets, element, type=self.exchange_schema.field("late").type)
+        return pa.RecordBatch.from_arrays([*rows.columns[:count], late], schema=self.exchange_schema)
 
     def late_elements(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of late elements, from rows that crossed one by one."""
         late: list[pa.Array] = rows.column("late").flatten().flatten()
         return late
 
-    def _crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+    def _exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         """Rows as they cross, of which elements have all their columns."""
-        folding, operator = self.folding, self.operator
-        if folding is Folding.NONE or (folding is Folding.ON_TIME and bound is None):
-            yield Crossing.ELEMENTS, rows
+        aggregation, operator = self.partial_aggregation, self.operator
+        if aggregation is PartialAggregation.NONE or (aggregation is PartialAggregation.ON_TIME and bound is None):
+            yield ExchangeRows.ELEMENTS, rows
         elif isinstance(operator, TimedOperator):
-            yield Crossing.FOLDED, operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+            yield (
+                ExchangeRows.AGGREGATED,
+                operator.aggregate(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)),
+            )
         elif isinstance(operator, SessionOperator):
-            assert bound is not None, "sessions are folded where a bound is known"
+            assert bound is not None, "sessions are aggregated where a bound is known"
             yield from self._sessions(operator, rows, bound)
         else:
-            assert isinstance(operator, (SliceOperator, PanedOperator)), "counted elements are not folded"
-            yield from self._slices(operator, rows, None if folding is Folding.ALL else bound)
+            assert isinstance(operator, (SliceOperator, PanedOperator)), "counted elements are not aggregated"
+            yield from self._slices(operator, rows, None if aggregation is PartialAggregation.ALL else bound)
 
     def _slices(
         self, operator: SliceOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
-    ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+    ) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         """Rows for windows of slices; where there is a bound, elements that may be behind it cross one by one."""
-        # Slices are folded again where they arrive, and keyed windows are not.
-        may_cross = self.late_tag is None or isinstance(operator, PanedOperator)
-        may_cross = may_cross and not (self.kernel.ordered or self.kernel.is_numbered)
-        if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
-            yield Crossing.ELEMENTS, rows
+        # Slices are aggregated again where they arrive, and keyed windows are not.
+        may_send_elements = self.late_tag is None or isinstance(operator, PanedOperator)
+        may_send_elements = may_send_elements and not (self.kernel.ordered or self.kernel.is_numbered)
+        if may_send_elements and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
+            yield ExchangeRows.ELEMENTS, rows
             return
         if bound is not None:
             slices = assigned_slices(self.windows)
-            assert slices is not None, "sessions are folded in another way"
+            assert slices is not None, "sessions are aggregated elsewhere"
             stays = ~slices.ahead_of(bound, slices.slices_of(rows.column(1).to_numpy()))
             if stays.any():
-                yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
+                yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
             if not rows.num_rows:
                 return
         inputs = rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)
         if isinstance(operator, PanedOperator):
-            yield Crossing.FOLDED, operator.fold(*inputs)[0]
+            yield ExchangeRows.AGGREGATED, operator.aggregate(*inputs)[0]
             return
-        folded, counts = operator.fold(*inputs)
-        columns = [*folded.columns, pa.array(counts)]
-        yield Crossing.FOLDED, pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
+        rows_of_state, counts = operator.aggregate(*inputs)
+        columns = [*rows_of_state.columns, pa.array(counts)]
+        yield ExchangeRows.AGGREGATED, pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
 
     def _sessions(
         self, operator: SessionOperator, rows: pa.RecordBatch, bound: int
-    ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+    ) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         """Yields rows for sessions; all elements of a key cross one by one if one of them may be behind the bound."""
         keys = encode_keys(rows.column(0))
         stays = may_be_behind(keys, rows.column(1).to_numpy(), operator.windows.gap, bound)
         if stays.any():
-            yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
+            yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
             rows = rows.filter(pa.array(~stays))
             keys = encode_keys(rows.column(0))
         found = sessions_in_task(keys, rows.column(1).to_numpy(), operator.windows.gap)
         if rows.num_rows < _WORTH_IT * found.groups.count:
-            yield Crossing.ELEMENTS, rows
+            yield ExchangeRows.ELEMENTS, rows
         elif rows.num_rows:
-            yield Crossing.FOLDED, operator.fold(keys, found, self.inputs_in(rows))
+            yield ExchangeRows.AGGREGATED, operator.aggregate(keys, found, self.inputs_in(rows))
 
     @property
     def state_text(self) -> str:
@@ -252,13 +255,13 @@ class ColumnarForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         clock = ", by the clock" if self.windows.by_clock else ""
-        folding, why = self._folded
-        folded = {
-            Folding.NONE: f"; not folded before the exchange: {why}",
-            Folding.ALL: ", folded before the exchange",
-            Folding.ON_TIME: ", folded before the exchange where on time and worth it",
-        }[folding]
-        return f"columns{clock}{self.operator.describe()}{folded}"
+        aggregation, why = self._aggregation
+        partial = {
+            PartialAggregation.NONE: f"; not partially aggregated before the exchange: {why}",
+            PartialAggregation.ALL: ", partially aggregated before the exchange",
+            PartialAggregation.ON_TIME: ", partially aggregated before the exchange where on time and worth it",
+        }[aggregation]
+        return f"columns{clock}{self.operator.describe()}{partial}"
 
 
 def check_ends(topology: Topology, routes: Sequence[Route]) -> None:

@@ -82,13 +82,13 @@ class JoinForm(ScanTarget):
         return self.operator.schema
 
     @property
-    def crossed_schema(self) -> pa.Schema:
+    def exchange_schema(self) -> pa.Schema:
         """The columns of elements that cross the exchange one by one."""
         return self.operator.schema
 
     @property
-    def folded_schema(self) -> pa.Schema:
-        """The same for folded ones, of which a join has none."""
+    def partial_schema(self) -> pa.Schema:
+        """The same for partial aggregates, of which a join has none."""
         return self.operator.schema
 
     def columns_needed(self, route: Route) -> frozenset[str] | None:

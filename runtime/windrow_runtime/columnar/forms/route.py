@@ -127,12 +127,12 @@ class Route:
         return batch, stamps.to_numpy(), highest
 
 
-class Crossing(enum.Enum):
-    """Says whether rows in the exchange are elements, or were folded."""
+class ExchangeRows(enum.Enum):
+    """Says whether rows in the exchange are elements, or partial aggregates."""
 
     ELEMENTS = enum.auto()
-    FOLDABLE = enum.auto()  # elements, unless accumulators of Python functions cross in their place
-    FOLDED = enum.auto()
+    AGGREGABLE = enum.auto()  # elements, unless accumulators of Python functions cross in their place
+    AGGREGATED = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ class ScanTarget(ABC):
     """A keyed step whose elements leave sources or other keyed steps as columns; it may run on columns or on objects.
 
     A task calls ``check`` and ``columns_of`` for each batch that it has, and then, for some batches in one before
-    they go through the exchange, ``crossing``, ``hash_keys`` and ``partials``. In workers the step is without what only
-    the driver can load.
+    they go through the exchange, ``exchange_rows``, ``hash_keys`` and ``partials``. In workers the step is without
+    what only the driver can load.
     """
 
     step: Step
@@ -183,12 +183,12 @@ class ScanTarget(ABC):
         """The columns that the step takes beside key and timestamp, from those of elements that came by a route."""
         return list(named.values())
 
-    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+    def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         """Rows as they cross the exchange, and what they are then; the key is in the first column.
 
         No watermark is above the bound when the elements arrive; None: there is no bound that is known.
         """
-        yield Crossing.ELEMENTS, rows
+        yield ExchangeRows.ELEMENTS, rows
 
     @staticmethod
     @abstractmethod

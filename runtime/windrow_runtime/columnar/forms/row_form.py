@@ -1,9 +1,9 @@
-"""Hands elements to a keyed step as columns, which become objects there, or are folded in front of the exchange.
+"""Hands elements to a keyed step as columns: they become objects there, or are aggregated partially before.
 
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
 the exchange; as columns they cross it for next to nothing, and become objects right before the step takes them.
 
-Where the function can merge, elements are folded by slice in front of the exchange, and one accumulator for many of
+Where the function can merge, elements are aggregated by slice in front of the exchange, and one accumulator for many of
 them crosses it: the windows that hold one element of a slice hold all. A tumbling window is one slice. Sliding windows
 share theirs: an element is added once, and the accumulator of its slice is merged into each window behind the
 exchange. It pays where a task has several elements for each key and slice, which is known once they are grouped;
@@ -38,7 +38,7 @@ from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import (
     CheckSource,
-    Crossing,
+    ExchangeRows,
     ResultsOf,
     Route,
     ScanTarget,
@@ -68,7 +68,7 @@ _WORTH_SHARING: Final = 3
 """The same where windows share slices: an element is added once, its accumulator is copied and merged many times."""
 
 
-class Fold(NamedTuple):
+class TaskAggregation(NamedTuple):
     """How the elements of tumbling windows, of sliding ones or of sessions are folded; the function has a ``merge``."""
 
     windows: Slices | Sessions
@@ -80,7 +80,7 @@ class Fold(NamedTuple):
         return isinstance(self.windows, Slices) and self.windows.windows_each > 1
 
 
-class _Folded(NamedTuple):
+class _Groups(NamedTuple):
     """Elements by what they are folded to."""
 
     groups: Groups  # the accumulator of each element
@@ -93,7 +93,7 @@ class _Folded(NamedTuple):
 class RowForm(ScanTarget):
     """A keyed step on Python objects whose elements get there as columns."""
 
-    fold: Fold | None  # None: elements are not folded in front of the exchange
+    aggregation: TaskAggregation | None  # None: elements are not partially aggregated before the exchange
     by_key: bool  # whether elements of one key come side by side, which the loop of sessions takes at once
 
     hash_keys = staticmethod(stable_hashes)  # keys lie where they would if they came as objects
@@ -104,9 +104,9 @@ class RowForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        folded = "" if self.fold is None else ", folded before where that pays"
-        shared = ", slices shared by windows" if self.fold and self.fold.shares_slices else ""
-        return f"elements cross the exchange as columns{folded}{shared}"
+        before = "" if self.aggregation is None else ", partially aggregated before where that pays"
+        shared = ", slices shared by windows" if self.aggregation and self.aggregation.shares_slices else ""
+        return f"elements cross the exchange as columns{before}{shared}"
 
     def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
         """The timestamps of elements that came by a route; those of elements without any are null."""
@@ -125,30 +125,30 @@ class RowForm(ScanTarget):
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             yield RowPortion(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
 
-    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
-        fold = self.fold
-        if fold is None or (isinstance(fold.windows, Sessions) and bound is None):
-            yield Crossing.ELEMENTS, rows
+    def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
+        aggregation = self.aggregation
+        if aggregation is None or (isinstance(aggregation.windows, Sessions) and bound is None):
+            yield ExchangeRows.ELEMENTS, rows
             return
-        if isinstance(fold.windows, Sessions):
+        if isinstance(aggregation.windows, Sessions):
             assert bound is not None, "asked above"
             keys = encode_keys(rows.column(0))
-            stays = may_be_behind(keys, rows.column(1).to_numpy(), fold.windows.gap, bound)
+            stays = may_be_behind(keys, rows.column(1).to_numpy(), aggregation.windows.gap, bound)
             if stays.any():
-                yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
+                yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
         if rows.num_rows:
-            yield Crossing.FOLDABLE, rows
+            yield ExchangeRows.AGGREGABLE, rows
 
     def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
         """Folds elements, if that is worth it."""
-        if self.fold is None:
+        if self.aggregation is None:
             return None
         stamps = rows.column(1).to_numpy()
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
-        found = _folded_in(self.fold.windows, keys, stamps)
-        least = _WORTH_SHARING if self.fold.shares_slices else _WORTH_IT
+        found = _groups_in(self.aggregation.windows, keys, stamps)
+        least = _WORTH_SHARING if self.aggregation.shares_slices else _WORTH_IT
         if found.groups.count * least > len(stamps):
             return None
         counts = found.groups.sizes.tolist()
@@ -159,14 +159,19 @@ class RowForm(ScanTarget):
         values = chain.from_iterable(portion.values for portion in portions)
         distinct = python_values(keys.distinct)
         owners = [distinct[code] for code in found.codes.tolist()]
-        accumulators = self._accumulators(self.fold, values, owners, found, counts)
+        accumulators = self._accumulators(self.aggregation, values, owners, found, counts)
         return found.codes, Partials(owners, accumulators, found.starts, found.ends, counts)
 
     def _accumulators(
-        self, fold: Fold, values: Iterator[Any], owners: Sequence[Any], found: _Folded, counts: Sequence[int]
+        self,
+        aggregation: TaskAggregation,
+        values: Iterator[Any],
+        owners: Sequence[Any],
+        found: _Groups,
+        counts: Sequence[int],
     ) -> list[Any]:
         """Folds elements, which lie side by side by what they are folded to."""
-        create, add = accumulator_maker(fold.function), fold.function.add
+        create, add = accumulator_maker(aggregation.function), aggregation.function.add
         made: list[Any] = []
         value: Any = NOTHING
         try:
@@ -177,7 +182,7 @@ class RowForm(ScanTarget):
                     accumulator = add(value, accumulator)
                 made.append(accumulator)
         except USER_ERRORS as error:
-            start, windows = found.starts[len(made)], fold.windows
+            start, windows = found.starts[len(made)], aggregation.windows
             if isinstance(windows, Slices):
                 start -= (start - windows.offset) % windows.slide
             end = start + windows.size if isinstance(windows, Slices) else found.ends[len(made)]
@@ -186,13 +191,13 @@ class RowForm(ScanTarget):
         return made
 
 
-def _folded_in(windows: Slices | Sessions, keys: Keys, stamps: Ints) -> _Folded:
+def _groups_in(windows: Slices | Sessions, keys: Keys, stamps: Ints) -> _Groups:
     """Groups the elements of a task by key, and by slice or session."""
     if isinstance(windows, Sessions):
         groups, codes, starts, ends = sessions_in_task(keys, stamps, windows.gap)
-        return _Folded(groups, codes, starts.tolist(), ends.tolist())
+        return _Groups(groups, codes, starts.tolist(), ends.tolist())
     cells = cells_of(keys, windows.numbers_of(stamps))
-    return _Folded(cells.groups, cells.codes, windows.slices_at(cells.places).tolist(), [])
+    return _Groups(cells.groups, cells.codes, windows.slices_at(cells.places).tolist(), [])
 
 
 @dataclass(slots=True)
@@ -225,17 +230,17 @@ def row_form(topology: Topology, step: Step, check_source: CheckSource, results_
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     # A plan with windows of event time was checked for timestamps.
     routes = routes_to(topology, step, check_source, results_of, stamped=False)
-    fold: Fold | None = None
+    aggregation: TaskAggregation | None = None
     with suppress(DeclinedError):
-        fold = fold_for(step)
+        aggregation = task_aggregation_of(step)
     has_sessions = False
     with suppress(DeclinedError):
         has_sessions = isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)
-    return RowForm(step, routes, fold, has_sessions)
+    return RowForm(step, routes, aggregation, has_sessions)
 
 
-def fold_for(step: Step) -> Fold:
-    """How elements are folded before the exchange; declined where they are looked at singly, or nothing can merge."""
+def task_aggregation_of(step: Step) -> TaskAggregation:
+    """Decides how tasks aggregate elements partially; declines functions that see single elements, or cannot merge."""
     node = step.node
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")
@@ -258,12 +263,12 @@ def fold_for(step: Step) -> Fold:
         raise DeclinedError("the function has no merge")
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
-    fold = Fold(windows, function)
-    if fold.shares_slices and not function.can_share:
+    aggregation = TaskAggregation(windows, function)
+    if aggregation.shares_slices and not function.can_share:
         raise DeclinedError("sliding windows share slices, and the function is not commutative")
     if isinstance(windows, Sessions) and not function.can_share:
         raise DeclinedError("sessions merge in the order of their births, and the function is not commutative")
-    return fold
+    return aggregation
 
 
 def _has_life(function: RichFunction) -> bool:

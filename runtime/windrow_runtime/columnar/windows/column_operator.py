@@ -25,15 +25,15 @@ F = TypeVar("F")
 W = TypeVar("W", Slices, Sessions, Counted, Timed, Paned)
 
 
-class Folding(enum.Enum):
-    """Which elements of a step are folded before the exchange."""
+class PartialAggregation(enum.Enum):
+    """Which elements of a step are partially aggregated before the exchange."""
 
     NONE = enum.auto()
-    ALL = enum.auto()  # nobody asks for late ones; those that are folded together keep their order
+    ALL = enum.auto()  # nobody asks for late ones; those that are aggregated together keep their order
     ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
 
 
-BY_ARRIVAL: Final = Folding.NONE, "the result depends on the order of arrival"
+BY_ARRIVAL: Final = PartialAggregation.NONE, "the result depends on the order of arrival"
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class ColumnOperator(ABC, Generic[W]):
         return pa.schema(fields)
 
     @cached_property
-    def folded_schema(self) -> pa.Schema:
-        """The columns of elements that were folded before the exchange: those of state, and how many there were."""
+    def partial_schema(self) -> pa.Schema:
+        """The columns of partial aggregates: those of state, and the number of elements in each."""
         return pa.schema([*self.schema, pa.field("elements", pa.int64())])
 
     @abstractmethod
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
-        """Which elements are folded before the exchange, and why none of the others.
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
+        """Which elements are partially aggregated before the exchange, and why none of the others.
 
         Args:
             late: Why late elements cross one by one; empty if they need not.

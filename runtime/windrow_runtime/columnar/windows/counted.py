@@ -1,6 +1,6 @@
 """Windows that fire whenever a fixed number of elements has come to them, over columns.
 
-A keyed window is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into
+A keyed window is a key and a window, whose elements are numbered from 1 in order of arrival. They are aggregated in
 runs: as firings begin and end where runs do, each takes whole ones. State is a row for each run that a later
 firing takes, with the number of its last element, and for the newest run, which is continued::
 
@@ -24,7 +24,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.column_operator import Fired, Folding, KeyedRowsOperator, Times
+from windrow_runtime.columnar.windows.column_operator import Fired, KeyedRowsOperator, PartialAggregation, Times
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.keyed_windows import KeyedWindows, cleaned, keyed_windows_of, windows_for
 from windrow_runtime.columnar.windows.kinds import Counted
@@ -49,8 +49,8 @@ class CountOperator(KeyedRowsOperator[Counted]):
     def describe(self) -> str:
         return ", elements counted" + (", runs shared by firings" if self.windows.runs_each > 1 else "")
 
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
-        return Folding.NONE, "each element is counted"
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
+        return PartialAggregation.NONE, "each element is counted"
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """The rows of the windows that are not cleaned up; counts the elements that no firing has output."""

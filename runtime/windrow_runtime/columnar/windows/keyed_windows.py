@@ -67,18 +67,18 @@ class KeyedWindowOperator(KeyedRowsOperator[W]):
     """The base of operators whose state has a row for each keyed window."""
 
     @cached_property
-    def folded_schema(self) -> pa.Schema:
-        """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
+    def partial_schema(self) -> pa.Schema:
+        """The columns of partial aggregates: key, timestamp of the first one, the kernel's, and how many there are."""
         names = [name for name in self.schema.names if name not in self.window_columns]
         key, *states = [self.schema.field(name) for name in names[: 1 + len(self.kernel.state_types)]]
         return pa.schema([key, pa.field("at", pa.int64()), *states, pa.field("elements", pa.int64())])
 
-    def folded(
+    def aggregated(
         self, keys: Keys, cells: Cells, stamps: Ints, inputs: Sequence[pa.Array], *, by_arrival: bool
     ) -> pa.RecordBatch:
         """One row for all elements of a cell; ``by_arrival`` in the order in which the first ones came."""
         first = cells.groups.first_rows
         own, at = keys.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
         columns = [own, at, *self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)]
-        rows = pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
+        rows = pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
         return rows.take(pa.array(np.argsort(first))) if by_arrival else rows

@@ -55,7 +55,7 @@ class Counted(SlicedWindows):
 
     @property
     def run_length(self) -> int:
-        """The number of elements that are folded together: firings begin and end where such runs do."""
+        """The number of elements that are aggregated together: firings begin and end where such runs do."""
         return self.every if self.size is None else gcd(self.every, self.size)
 
     @property

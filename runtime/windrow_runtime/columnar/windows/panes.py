@@ -1,7 +1,7 @@
 """Windows that fire panes early, on time and late, over columns.
 
 State is a row for each keyed window, which is a key and a window: what the aggregate holds, how far the keyed window
-has got, and what its next pane waits for. Elements of a batch are folded into runs, each of which ends with an
+has got, and what its next pane waits for. Elements of a batch are aggregated in runs, each of which ends with an
 element that fires a pane, or with the last one of its keyed window::
 
     early=after_count(3)   elements  1 2 3 4 5 6 7
@@ -34,7 +34,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, PartialAggregation, Times
 from windrow_runtime.columnar.windows.keyed_windows import KeyedWindowOperator, keyed_windows_of, windows_for
 from windrow_runtime.columnar.windows.pane_rows import (
     EARLY,
@@ -86,22 +86,22 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def describe(self) -> str:
         return ", panes"
 
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
         windows = self.windows
         if windows.elements_let_panes_out:
-            return Folding.NONE, "each element may fire a pane"
+            return PartialAggregation.NONE, "each element may fire a pane"
         if self.needs_arrival:
             return BY_ARRIVAL
         if windows.lateness and windows.slices.windows_each > 1:
-            return Folding.NONE, "elements may be late for some of their windows, and on time for others"
+            return PartialAggregation.NONE, "elements may be late for some of their windows, and on time for others"
         if windows.may_close_filled:
             # Folded elements are added before late ones, so windows would be numbered in another order.
-            return Folding.NONE, "closing panes come in the order in which windows began"
+            return PartialAggregation.NONE, "closing panes come in the order in which windows began"
         if windows.early is not None and has_timers:
             # What timers in front emit comes before the clock fires panes, and the first element of a window that
             # is due does so by itself.
-            return Folding.NONE, "what timers in front emit may fire a pane"
-        return Folding.ON_TIME, "late elements come one by one"
+            return PartialAggregation.NONE, "what timers in front emit may fire a pane"
+        return PartialAggregation.ON_TIME, "late elements come one by one"
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -209,12 +209,12 @@ class PanedOperator(KeyedWindowOperator[Paned]):
 
     # Elements
 
-    def fold(self, keys: pa.Array, stamps: Ints, inputs: _States) -> tuple[pa.RecordBatch, Ints]:
+    def aggregate(self, keys: pa.Array, stamps: Ints, inputs: _States) -> tuple[pa.RecordBatch, Ints]:
         """One row for all elements of a key and a slice, in the order of the first ones, and the places of these."""
         encoded = encode_keys(keys)
         cells = cells_of(encoded, self.windows.slices.numbers_of(stamps))
-        folded = self.folded(encoded, cells, stamps, inputs, by_arrival=True)
-        return folded, np.sort(cells.groups.first_rows)
+        partial_rows = self.aggregated(encoded, cells, stamps, inputs, by_arrival=True)
+        return partial_rows, np.sort(cells.groups.first_rows)
 
     def add(
         self,
@@ -242,15 +242,15 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             fired, rows = self._add(rows, keys[part], stamps[part], states_of, times, dropped)
             yield fired, rows
 
-    def add_folded(self, rows: pa.RecordBatch, folded: pa.RecordBatch, times: Times) -> pa.RecordBatch:
-        """The rows with folded elements, none of which fires a pane."""
+    def add_partial_rows(self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, times: Times) -> pa.RecordBatch:
+        """The rows with partial aggregates, none of which fires a pane."""
 
         def states_of(runs: Groups, taken: Ints | None) -> _States:
             return self.kernel.merge(runs, _taken(some.columns[2:-1], taken))
 
         at_once = max(_LEAST_AT_ONCE, _ROWS_AT_ONCE // self.windows.slices.windows_each)
-        for start in range(0, folded.num_rows, at_once):
-            some = folded.slice(start, at_once)
+        for start in range(0, partial_rows.num_rows, at_once):
+            some = partial_rows.slice(start, at_once)
             stamps = some.column(1).to_numpy()
             fired, rows = self._add(rows, some.column(0), stamps, states_of, times, lambda count: None)
             assert fired is None, "elements that fire panes come one by one"

@@ -31,8 +31,8 @@ from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_runtime.columnar.windows.column_operator import (
     BY_ARRIVAL,
     Fired,
-    Folding,
     KeyedRowsOperator,
+    PartialAggregation,
     Times,
     waiting_in,
 )
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Placed(NamedTuple):
-    """In which sessions elements are. Rows are the sessions known before, folded elements, and elements one by one."""
+    """In which sessions elements are. Rows are: sessions known before, partial aggregates, and single elements."""
 
     keys: Keys
     starts: Ints  # of the window of each row by itself, in milliseconds
@@ -78,7 +78,7 @@ def sessions_in_task(keys: Keys, stamps: Ints, gap: int) -> TaskSessions:
 
 def may_be_behind(keys: Keys, stamps: Ints, gap: int, bound: int) -> Mask:
     """Marks all elements of each key that has one which may be behind the watermark; that is not above a bound."""
-    # Clipped, since a sum may not leave 64 bits: elements that are so far away are not folded.
+    # Clipped, since a sum may not leave 64 bits: elements that are so far away are not aggregated.
     behind = np.clip(stamps, -FARTHEST, FARTHEST) + (gap - 1) <= bound
     found = np.zeros(len(keys.distinct), np.bool_)
     found[keys.codes[behind]] = True
@@ -94,14 +94,14 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def adds_late_rows(self) -> bool:
         return True
 
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
         if self.needs_arrival:
             return BY_ARRIVAL
         if self.windows.lateness:
-            return Folding.NONE, late
+            return PartialAggregation.NONE, late
         if self.windows.by_clock:
-            return Folding.NONE, "elements of sessions by the clock have no timestamps"
-        return Folding.ON_TIME, late
+            return PartialAggregation.NONE, "elements of sessions by the clock have no timestamps"
+        return PartialAggregation.ON_TIME, late
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """Fires sessions when the watermark or the clock advances, and gives the sessions that are kept."""
@@ -121,17 +121,17 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def count_unfired(self, rows: pa.RecordBatch) -> None:
         self.unfired += waiting_in(rows)
 
-    def fold(self, keys: Keys, found: TaskSessions, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+    def aggregate(self, keys: Keys, found: TaskSessions, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """One row for the elements of each session of a task."""
         states = self.kernel.partial(found.groups, inputs)
         own, bounds = keys.distinct.take(pa.array(found.codes)), map(pa.array, (found.starts, found.ends))
         columns = [own, *bounds, *states, pa.array(found.groups.sizes)]
-        return pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
 
     def place(
         self,
         rows: pa.RecordBatch,
-        folded: pa.RecordBatch,
+        partial_rows: pa.RecordBatch,
         keys: pa.Array,
         stamps: Ints,
         watermark: int,
@@ -139,15 +139,15 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     ) -> Placed:
         """Finds the sessions of elements; one is late if its own window is cleaned up, and it touches no session.
 
-        Some elements were folded, and others came one by one, with their keys and timestamps. ``arrival`` numbers all
-        rows of both in the order in which they came; None: the folded ones came first.
+        Some elements were partially aggregated, and others came one by one, with their keys and timestamps. ``arrival``
+        numbers all rows of both in the order in which they came; None: partial aggregates came first.
         """
-        known, single = rows.num_rows, rows.num_rows + folded.num_rows
+        known, single = rows.num_rows, rows.num_rows + partial_rows.num_rows
         if self.windows.by_clock:
             stamps, watermark = np.full(len(stamps), watermark), watermark - 1
-        encoded = encode_keys(pa.concat_arrays([rows.column(0), folded.column(0), keys]))
-        starts = np.concatenate([rows.column(1).to_numpy(), folded.column(1).to_numpy(), stamps])
-        ends = np.concatenate([rows.column(2).to_numpy(), folded.column(2).to_numpy(), stamps + self.windows.gap])
+        encoded = encode_keys(pa.concat_arrays([rows.column(0), partial_rows.column(0), keys]))
+        starts = np.concatenate([rows.column(1).to_numpy(), partial_rows.column(1).to_numpy(), stamps])
+        ends = np.concatenate([rows.column(2).to_numpy(), partial_rows.column(2).to_numpy(), stamps + self.windows.gap])
         owners = _owners(encoded, starts, ends)
         behind = gone(ends - 1, self.windows.lateness, watermark)
         behind[:known] = False
@@ -160,7 +160,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         return Placed(encoded, starts, ends, owners, ~late, known, single)
 
     def add(
-        self, rows: pa.RecordBatch, folded: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]
+        self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]
     ) -> pa.RecordBatch:
         """The sessions with elements that are not late: one row for each owner that has anything."""
         known, kept = placed.single, placed.kept
@@ -174,8 +174,8 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         if not kept[known:].all():
             inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
         held = rows.columns[3:]
-        if folded.num_rows:
-            held = [pa.concat_arrays(both) for both in zip(held, folded.columns[3:-1], strict=True)]
+        if partial_rows.num_rows:
+            held = [pa.concat_arrays(both) for both in zip(held, partial_rows.columns[3:-1], strict=True)]
         if self.kernel.ordered:
             states = self._in_order(held, placed, ids, count, inputs)
         else:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, ColumnOperator, Fired, Folding
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, ColumnOperator, Fired, PartialAggregation
 from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.storage.tuning import ChunkTuning
 
@@ -55,13 +55,13 @@ class SliceOperator(ColumnOperator[Slices]):
     def describe(self) -> str:
         return ", slices shared by windows" if self.windows.windows_each > 1 else ""
 
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
-        # All elements are folded in their order, unless late ones cross beside them.
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
+        # All elements are aggregated in their order, unless late ones cross beside them.
         if self.kernel.is_numbered or (self.kernel.ordered and late):
             return BY_ARRIVAL
-        return (Folding.ON_TIME if late else Folding.ALL), late
+        return (PartialAggregation.ON_TIME if late else PartialAggregation.ALL), late
 
-    def fold(
+    def aggregate(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
     ) -> tuple[pa.RecordBatch, Ints]:
         """One row of state for each key and slice of elements behind ``arrived`` others; how many elements each has."""
@@ -108,12 +108,14 @@ class SliceOperator(ColumnOperator[Slices]):
         for keys, starts, states in held.held_by(windows.ending(held.slices, previous, watermark)):
             yield Fired(keys, starts, starts + windows.size, windows.last_times(starts), self.kernel.results(states))
 
-    def fold_arrived(self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
-        """Rows of state for elements that arrived now; their columns are those of ``fold``."""
-        folded, _ = self.fold(keys, stamps, inputs, chunks.arrived)
+    def aggregate_arrived(
+        self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]
+    ) -> pa.RecordBatch:
+        """Rows of state for elements that arrived now; their columns are those of ``aggregate``."""
+        partial_rows, _ = self.aggregate(keys, stamps, inputs, chunks.arrived)
         if self.kernel.is_numbered:
             chunks.arrived += len(stamps)
-        return folded
+        return partial_rows
 
     def add(self, chunks: Chunks, batches: Sequence[pa.RecordBatch]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""

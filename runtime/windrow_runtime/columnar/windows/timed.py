@@ -24,7 +24,7 @@ from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, Folding, Times, waiting_in
+from windrow_runtime.columnar.windows.column_operator import BY_ARRIVAL, Fired, PartialAggregation, Times, waiting_in
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.keyed_windows import KeyedWindowOperator, cleaned, keyed_windows_of, windows_for
@@ -47,17 +47,17 @@ class TimedOperator(KeyedWindowOperator[Timed]):
     def describe(self) -> str:
         return "" if self.windows.interval is None else ", firings at intervals"
 
-    def folding(self, late: str, *, has_timers: bool) -> tuple[Folding, str]:
+    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
         slices = self.windows.slices
         if self.kernel.is_numbered:
             return BY_ARRIVAL
         if late:
-            return Folding.NONE, late
+            return PartialAggregation.NONE, late
         if slices.is_global and not slices.by_clock:
-            return Folding.NONE, "each element fires at the end of the stream"
+            return PartialAggregation.NONE, "each element fires at the end of the stream"
         if self.kernel.ordered and slices.windows_each > 1 and not slices.by_clock:
-            return Folding.NONE, "the slices of a window would not keep the order of arrival"
-        return Folding.ALL, ""
+            return PartialAggregation.NONE, "the slices of a window would not keep the order of arrival"
+        return PartialAggregation.ALL, ""
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -69,7 +69,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         if ((filled != 0) & (filled != 1)).any():
             raise damaged_state("a window that is neither filled nor empty")
 
-    def fold(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+    def aggregate(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """One row for all elements of a key and a slice, before anybody has looked whether they are late.
 
         Windows that hold several slices have a row for each element where results depend on the order of these.
@@ -81,7 +81,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         else:
             cells = cells_of(encoded, numbers)
         # Windows come to be in the order in which their first elements come.
-        return self.folded(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
+        return self.aggregated(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
 
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
         """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.
@@ -169,17 +169,17 @@ class TimedOperator(KeyedWindowOperator[Timed]):
             columns = [*left.columns[:2], *map(pa.array, filled), *left.columns[3:]]
             yield fired, concatenated([others, self.rows(columns)])
 
-    def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
-        """The rows with folded elements, of windows that have not ended."""
+    def add(self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """The rows with partial aggregates, of windows that have not ended."""
         most = max(1, _ROWS_AT_ONCE // self.windows.slices.windows_each)
-        for start in range(0, folded.num_rows, most):
-            rows = self._add_some(rows, folded.slice(start, most), time)
+        for start in range(0, partial_rows.num_rows, most):
+            rows = self._add_some(rows, partial_rows.slice(start, most), time)
         return rows
 
-    def _add_some(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
-        """Adds some folded elements; each has a row for every window that it is in."""
+    def _add_some(self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """Adds some partial aggregates; each has a row for every window that it is in."""
         windows, slices, known = self.windows, self.windows.slices, rows.num_rows
-        keys, stamps, *states = folded.columns[:-1]
+        keys, stamps, *states = partial_rows.columns[:-1]
         places, starts = windows_for(slices, stamps.to_numpy(), time)
         if slices.windows_each > 1:
             taken = pa.array(places)

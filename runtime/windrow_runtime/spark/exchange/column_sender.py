@@ -1,4 +1,4 @@
-"""Sends columns of elements to keyed steps: folded where no step needs single elements, and by key group."""
+"""Sends columns of elements to keyed steps: aggregated where no step needs single elements, and by key group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import Crossing, Route, ScanTarget
+from windrow_runtime.columnar.forms.route import ExchangeRows, Route, ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
@@ -23,7 +23,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 19
-"""Elements are folded in portions of this size, so that the memory of a task does not grow with its partition."""
+"""Elements are aggregated in portions of this size, so that the memory of a task does not grow with its partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +96,19 @@ class ColumnSender:
         rows = concatenated(waiting)
         waiting.clear()
         with errors_at(form.step.where):
-            parts = list(form.crossing(rows, self.bound_of(form.step.id)))
-        for crossing, part in parts:
-            yield from self._send_rows(target, part, crossing)
+            parts = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
+        for contents, part in parts:
+            yield from self._send_rows(target, part, contents)
 
-    def _send_rows(self, target: ColumnTarget, rows: Any, crossing: Crossing) -> Iterator[PackedRow]:
+    def _send_rows(self, target: ColumnTarget, rows: Any, contents: ExchangeRows) -> Iterator[PackedRow]:
         form = target.form
         keys = encode_keys(rows.column(0))
         groups, labels = self._groups.count, self._groups.labels
         # The smallest type that holds the number of a group: numpy sorts small ones in one pass.
         of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.min_scalar_type(groups - 1))
-        folded = form.partials(keys, rows) if crossing is Crossing.FOLDABLE else None
-        if folded is None:
-            kind = RowKind.FOLDED if crossing is Crossing.FOLDED else RowKind.COLUMNS
+        aggregated = form.partials(keys, rows) if contents is ExchangeRows.AGGREGABLE else None
+        if aggregated is None:
+            kind = RowKind.AGGREGATED if contents is ExchangeRows.AGGREGATED else RowKind.COLUMNS
             order, bounds = _by_group(of_key[keys.codes])
             rows = rows.take(pa.array(order)) if groups > 1 else rows
             for number, start, end in bounds:
@@ -116,7 +116,7 @@ class ColumnSender:
                 part = rows.slice(start, end - start)
                 yield self._new_row(labels[number], kind, target.step, dump_rows(part, compress=False))
             return
-        codes, partials = folded
+        codes, partials = aggregated
         order, bounds = _by_group(of_key[codes])
         places = order.tolist()
         for number, start, end in bounds:

@@ -25,8 +25,10 @@ class RowKind:
 
     ELEMENTS: Final = 0  # for the keyed steps of a level, see pack_keyed
     COLUMNS: Final = 1  # elements for one keyed step, as an Arrow stream
-    FOLDED: Final = 2  # elements for one keyed step on columns, folded before the exchange, as an Arrow stream
-    PARTIALS: Final = 3  # elements for one keyed step on objects, folded before the exchange
+    AGGREGATED: Final = (
+        2  # elements for one keyed step on columns, partially aggregated before the exchange, as an Arrow stream
+    )
+    PARTIALS: Final = 3  # elements for one keyed step on objects, partially aggregated before the exchange
     OUTPUT: Final = 4  # values for a sink
     OUTPUT_COLUMNS: Final = 5  # elements for a sink, as an Arrow stream
     PART: Final = 6  # the name of a file that a worker wrote for a sink, for the driver
@@ -128,7 +130,7 @@ class ColumnElements(NamedTuple):
 
     step: int
     stream: bytes
-    is_folded: bool
+    is_partial: bool
 
 
 class PartialElements(NamedTuple):

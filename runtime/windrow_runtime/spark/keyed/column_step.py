@@ -36,21 +36,24 @@ class Phase(NamedTuple):
     """A part of a batch: elements, and the watermark that advances right before them."""
 
     watermark: int
-    folded: Any  # rows of the exchange: those of elements that were folded before it
+    partial_rows: Any  # rows of the exchange: those of elements that were partially aggregated before it
     elements: Any  # the same for those that came one by one
-    arrival: Ints  # numbers the rows of both, folded ones first, in the order in which they came
+    arrival: Ints  # numbers the rows of both, partial aggregates first, in the order in which they came
     packer: Packer  # takes what leaves for the elements
 
     @property
     def keys(self) -> list[Any]:
         """The columns of keys."""
-        return [self.folded.column(0), self.elements.column(0)]
+        return [self.partial_rows.column(0), self.elements.column(0)]
 
     def where(self, mask: Mask) -> Phase:
         """Some of the rows, by a mask over both."""
-        count = self.folded.num_rows
-        folded, elements = self.folded.filter(mask_array(mask[:count])), self.elements.filter(mask_array(mask[count:]))
-        return self._replace(folded=folded, elements=elements, arrival=self.arrival[mask])
+        count = self.partial_rows.num_rows
+        partial_rows, elements = (
+            self.partial_rows.filter(mask_array(mask[:count])),
+            self.elements.filter(mask_array(mask[count:])),
+        )
+        return self._replace(partial_rows=partial_rows, elements=elements, arrival=self.arrival[mask])
 
 
 class Emitted(Protocol):
@@ -77,7 +80,7 @@ class ColumnRunner(StepRunner, Generic[F]):
     def __init__(self, step: KeyedStep, form: OnColumns, tuning: StateTuning) -> None:
         super().__init__(step)
         self._tuning = tuning
-        self._schemas = form.crossed_schema, form.folded_schema
+        self._schemas = form.exchange_schema, form.partial_schema
         self._where = form.step.where
         self._to_sinks = SinkSender()
 
@@ -177,16 +180,16 @@ class ColumnRunner(StepRunner, Generic[F]):
         return rows
 
     def _elements_of(self, arrived: Sequence[Arrived]) -> tuple[Any, Any, Ints]:
-        """Returns the rows of folded elements and of others, and the number of each row in the order of arrival."""
+        """Returns the rows of partial aggregates and of others, and the number of each row in the order of arrival."""
         schemas = self._schemas
         found: tuple[list[Any], list[Any]] = [no_rows(schemas[0])], [no_rows(schemas[1])]
         numbers: tuple[list[Ints], list[Ints]] = [], []
         count = 0
         for part in arrived:
             assert isinstance(part, ColumnElements), "no others are sent to a step on columns"
-            rows = load_rows(part.stream, schemas[part.is_folded])
-            found[part.is_folded].append(rows)
-            numbers[part.is_folded].append(np.arange(count, count + rows.num_rows))
+            rows = load_rows(part.stream, schemas[part.is_partial])
+            found[part.is_partial].append(rows)
+            numbers[part.is_partial].append(np.arange(count, count + rows.num_rows))
             count += rows.num_rows
         arrival = np.concatenate([np.zeros(0, np.int64), *numbers[1], *numbers[0]])
         return concatenated(found[1]), concatenated(found[0]), arrival

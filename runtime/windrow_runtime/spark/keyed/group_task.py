@@ -228,7 +228,7 @@ class ObjectRunner(StepRunner):
     def _process(self, elements: _Elements | BroadcastElements, packer: Packer) -> None:
         """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
-            assert isinstance(self._operator, PartialsOperator), "no elements of others are folded before"
+            assert isinstance(self._operator, PartialsOperator), "only such operators take accumulators"
             self._operator.merge_batch(elements)
         elif isinstance(elements, BroadcastElements):
             assert isinstance(self._operator, BroadcastOperator), "no other step has elements for all keys"
@@ -375,8 +375,8 @@ def _by_step(rows: Iterable[PackedRow]) -> dict[int, list[Arrived]]:
 
 
 def _elements_of(row: PackedRow) -> Sequence[Arrived]:
-    if row.kind in {RowKind.COLUMNS, RowKind.FOLDED}:
-        return [ColumnElements(row.target, row.payload, row.kind == RowKind.FOLDED)]
+    if row.kind in {RowKind.COLUMNS, RowKind.AGGREGATED}:
+        return [ColumnElements(row.target, row.payload, row.kind == RowKind.AGGREGATED)]
     if row.kind == RowKind.PARTIALS:
         return [PartialElements(row.target, unpack_partials(row.payload))]
     if row.kind == RowKind.BROADCAST:

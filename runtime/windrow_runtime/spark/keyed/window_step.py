@@ -64,7 +64,7 @@ class WindowRunner(ColumnRunner[Fired]):
         measure = partial(operator.measure, record.watermark)
         chunks = Chunks(record, operator.schema, store, measure, operator.merged, self._tuning.row_chunks)
         before = record.watermark
-        for watermark, folded, elements, _, packer in phases:
+        for watermark, partial_rows, elements, _, packer in phases:
             chunks.measure = partial(operator.measure, watermark)
             if watermark > before:
                 for fired in operator.advance(chunks, before, watermark):
@@ -72,8 +72,8 @@ class WindowRunner(ColumnRunner[Fired]):
                     del fired  # frees its memory before the next ones are made
                 before = watermark
             fresh: list[Any] = []
-            if folded.num_rows:
-                fresh.append((yield from self._folded_before(operator, folded, watermark, packer)))
+            if partial_rows.num_rows:
+                fresh.append((yield from self._add_partial_rows(operator, partial_rows, watermark, packer)))
             if elements.num_rows:
                 fresh.append((yield from self._folded_now(operator, chunks, elements, watermark, packer)))
             if any(rows.num_rows for rows in fresh):
@@ -88,7 +88,7 @@ class WindowRunner(ColumnRunner[Fired]):
         if isinstance(operator, CountOperator):
             return (yield from self._count(operator, rows, arrived.elements, time, arrived.packer))
         if isinstance(operator, TimedOperator):
-            some = arrived.folded if self._form.folds_first else arrived.elements
+            some = arrived.partial_rows if self._form.aggregates_all else arrived.elements
             return (yield from self._add_timed(operator, rows, some, time, arrived.packer))
         rows = yield from self._add_to_sessions(operator, rows, arrived, time)
         yield from self._drain(arrived.packer)
@@ -98,12 +98,12 @@ class WindowRunner(ColumnRunner[Fired]):
         self, operator: PanedOperator, rows: Any, arrived: Phase, times: Times
     ) -> Generator[PackedRow, None, Any]:
         """Adds elements to windows that fire panes; returns the rows of state."""
-        slices, folded, elements = operator.windows.slices, arrived.folded, arrived.elements
-        if folded.num_rows:
-            ahead = slices.ahead_of(times.watermark, slices.slices_of(folded.column(1).to_numpy()))
+        slices, partial_rows, elements = operator.windows.slices, arrived.partial_rows, arrived.elements
+        if partial_rows.num_rows:
+            ahead = slices.ahead_of(times.watermark, slices.slices_of(partial_rows.column(1).to_numpy()))
             self._check_ahead(ahead, times.watermark)
-            folded, elements = self._folded_in_order(operator, arrived, times.watermark)
-            rows = operator.add_folded(rows, folded, times)
+            partial_rows, elements = self._aggregated_in_order(operator, arrived, times.watermark)
+            rows = operator.add_partial_rows(rows, partial_rows, times)
         elements = yield from self._without_late(slices, elements, times.watermark, arrived.packer)
         dropped = partial(self._metrics.count, CLOSED)
         return (
@@ -112,16 +112,16 @@ class WindowRunner(ColumnRunner[Fired]):
             )
         )
 
-    def _folded_in_order(self, operator: PanedOperator, arrived: Phase, watermark: int) -> tuple[Any, Any]:
-        """All elements that are on time, folded, in the order in which the first ones came; and the other elements."""
-        slices, folded, elements = operator.windows.slices, arrived.folded, arrived.elements
+    def _aggregated_in_order(self, operator: PanedOperator, arrived: Phase, watermark: int) -> tuple[Any, Any]:
+        """Aggregates those on time, in the order in which the first ones came; returns them and the other elements."""
+        slices, partial_rows, elements = operator.windows.slices, arrived.partial_rows, arrived.elements
         ahead = slices.ahead_of(watermark, slices.slices_of(elements.column(1).to_numpy()))
         if not ahead.any():
-            return folded, elements
-        arrival = arrived.arrival[folded.num_rows :][ahead]
-        more, firsts = operator.fold(*self._inputs_of(elements.filter(mask_array(ahead))))
-        order = np.argsort(np.concatenate([arrived.arrival[: folded.num_rows], arrival[firsts]]))
-        return concatenated([folded, more]).take(pa.array(order)), elements.filter(mask_array(~ahead))
+            return partial_rows, elements
+        arrival = arrived.arrival[partial_rows.num_rows :][ahead]
+        more, firsts = operator.aggregate(*self._inputs_of(elements.filter(mask_array(ahead))))
+        order = np.argsort(np.concatenate([arrived.arrival[: partial_rows.num_rows], arrival[firsts]]))
+        return concatenated([partial_rows, more]).take(pa.array(order)), elements.filter(mask_array(~ahead))
 
     def _count(
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
@@ -136,14 +136,14 @@ class WindowRunner(ColumnRunner[Fired]):
         """Adds elements to windows that fire by time; returns the rows of state."""
         slices = operator.windows.slices
         arrived = yield from self._without_late(slices, arrived, time, packer)
-        if self._form.folds_first:
+        if self._form.aggregates_all:
             return operator.add(rows, arrived, time)
         ended = slices.last_times(slices.last_windows(slices.slices_of(arrived.column(1).to_numpy()))) <= time
         if ended.any():
             fired = operator.each(rows, *self._inputs_of(arrived.filter(mask_array(ended))), time)
             rows = yield from self._emit_each(fired, rows, packer)
             arrived = arrived.filter(mask_array(~ended))
-        return operator.add(rows, operator.fold(*self._inputs_of(arrived)), time)
+        return operator.add(rows, operator.aggregate(*self._inputs_of(arrived)), time)
 
     def _without_late(self, slices: Slices, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
         """Takes away the elements that are late; returns the others."""
@@ -171,12 +171,12 @@ class WindowRunner(ColumnRunner[Fired]):
         self, operator: SessionOperator, rows: Any, arrived: Phase, watermark: int
     ) -> Generator[PackedRow, None, Any]:
         """Returns the sessions with the elements that arrived for their keys."""
-        folded = arrived.folded
-        if folded.num_rows:
+        partial_rows = arrived.partial_rows
+        if partial_rows.num_rows:
             # The first element of a session is the first one that is late.
-            self._check_ahead(folded.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
+            self._check_ahead(partial_rows.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
         keys, stamps, inputs = self._inputs_of(arrived.elements)
-        placed = operator.place(rows, folded, keys, stamps, watermark, arrived.arrival)
+        placed = operator.place(rows, partial_rows, keys, stamps, watermark, arrived.arrival)
         behind = ~placed.kept[placed.single :]
         if behind.any():
             yield from self._take_late(arrived.elements.filter(mask_array(behind)), watermark, arrived.packer)
@@ -186,10 +186,10 @@ class WindowRunner(ColumnRunner[Fired]):
                 self._collector.collect(*result)
                 if number % FIRINGS_AT_ONCE == 0:
                     yield from self._drain(arrived.packer)
-        return operator.add(rows, folded, placed, inputs)
+        return operator.add(rows, partial_rows, placed, inputs)
 
     def _check_ahead(self, ahead: Mask, watermark: int) -> None:
-        """Refuses folded elements that are behind the watermark: such have to come one by one."""
+        """Refuses partial aggregates that are behind the watermark: such have to come one by one."""
         if not ahead.all():
             raise folded_behind(self._form.step, watermark)
 
@@ -218,14 +218,14 @@ class WindowRunner(ColumnRunner[Fired]):
             dropped = windows.held.gone(slices, watermark)
             if windows.purges and dropped.any():
                 keys, stamps, inputs = self._inputs_of(rows.filter(mask_array(~dropped)))
-        return operator.fold_arrived(chunks, keys, stamps, inputs)
+        return operator.aggregate_arrived(chunks, keys, stamps, inputs)
 
-    def _folded_before(
+    def _add_partial_rows(
         self, operator: SliceOperator, rows: Any, watermark: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
-        """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
+        """Takes the late rows out of partial aggregates; returns the rows of state."""
         slices = slices_in(rows)
-        if not self._form.folds_first:
+        if not self._form.aggregates_all:
             self._check_ahead(operator.windows.ahead_of(watermark, slices), watermark)
             return rows.select(operator.schema.names)
         gone = operator.windows.gone(slices, watermark)
@@ -235,10 +235,10 @@ class WindowRunner(ColumnRunner[Fired]):
         return rows.select(operator.schema.names)
 
     def _take_late(self, rows: Any, watermark: int, packer: Packer) -> Iterator[PackedRow]:
-        """Passes on late elements, or drops them, which may be folded."""
+        """Passes on late elements or partial aggregates, or drops them."""
         form, tag = self._form, self._form.late_tag
-        is_folded = tag is None and rows.schema.equals(form.folded_schema)
-        count = int(rows.columns[-1].to_numpy().sum()) if is_folded else rows.num_rows
+        is_partial = tag is None and rows.schema.equals(form.partial_schema)
+        count = int(rows.columns[-1].to_numpy().sum()) if is_partial else rows.num_rows
         self._metrics.late += count
         if tag is None:
             self._metrics.count("late_records_dropped", count)

@@ -29,7 +29,7 @@ from windrow.errors import CheckpointError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
-from windrow_runtime.columnar.forms.route import Crossing
+from windrow_runtime.columnar.forms.route import ExchangeRows
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.windows.geometry import FARTHEST
@@ -156,13 +156,13 @@ def test_a_key_with_an_element_that_may_be_behind_crosses_one_by_one() -> None:
     for build, chosen in ((declared(10), columnar_form), (sessions(Numbers(), 10), row_form)):
         form = form_of(build, chosen)
         rows = rows_of(form, "kkkkllll", [60, 62, 64, 66, 60, 61, 40, 39])
-        crossing = [(kind, set(part.column(0).to_pylist())) for kind, part in form.crossing(rows, 50)]
-        folded = Crossing.FOLDED if chosen is columnar_form else Crossing.FOLDABLE
-        assert crossing == [(Crossing.ELEMENTS, {"l"}), (folded, {"k"})]
+        crossing = [(kind, set(part.column(0).to_pylist())) for kind, part in form.exchange_rows(rows, 50)]
+        folded = ExchangeRows.AGGREGATED if chosen is columnar_form else ExchangeRows.AGGREGABLE
+        assert crossing == [(ExchangeRows.ELEMENTS, {"l"}), (folded, {"k"})]
         # 39 + 10 is the end, exclusive: at a watermark of 47 its window is still open.
-        assert [kind for kind, _ in form.crossing(rows, 47)] == [folded]
-        assert [kind for kind, _ in form.crossing(rows, 48)] == [Crossing.ELEMENTS, folded]
-        assert [kind for kind, _ in form.crossing(rows, None)] == [Crossing.ELEMENTS]
+        assert [kind for kind, _ in form.exchange_rows(rows, 47)] == [folded]
+        assert [kind for kind, _ in form.exchange_rows(rows, 48)] == [ExchangeRows.ELEMENTS, folded]
+        assert [kind for kind, _ in form.exchange_rows(rows, None)] == [ExchangeRows.ELEMENTS]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-50, 50)), max_size=30), st.integers(1, 20))
@@ -278,4 +278,4 @@ def test_folded_elements_behind_the_watermark_are_refused(
     inputs = [[at(500)], [*map(at, stamps)]]
     with pytest.raises(CheckpointError, match="as those on time are behind the watermark") as caught:
         run(build, inputs, form, alone=True)
-    assert "test_folded_sessions.py:" in str(caught.value.where)
+    assert "test_partial_sessions.py:" in str(caught.value.where)
