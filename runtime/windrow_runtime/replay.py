@@ -122,8 +122,8 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
             where=str(folder.path),
         )
     batches = noted_batches(folder, topology)
-    with TemporaryDirectory(prefix="windrow-replay-") as aside:
-        run = _Run(topology, Path(aside), fast=fast)
+    with TemporaryDirectory(prefix="windrow-replay-") as sinks_folder:
+        run = _Run(topology, Path(sinks_folder), fast=fast)
         run.take(batches)
         differences = [*_counter_differences(folder, batches, run.counters)]
         for step in run.files:
@@ -148,17 +148,17 @@ def _check_source(step: Step) -> None:
 class _Run:
     """Runs batches by the interpreter; file sinks write below a folder of its own."""
 
-    def __init__(self, topology: Topology, aside: Path, *, fast: bool) -> None:
+    def __init__(self, topology: Topology, sinks_folder: Path, *, fast: bool) -> None:
         self._execution = Execution(topology, fast=fast)
         self._topology = self._execution.topology
-        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with one that writes aside
+        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with one that writes below a temporary folder
         self.collected: dict[int, list[Any]] = {}
         for place, step in enumerate(topology.sinks):
             sink = sink_of(step)
             if isinstance(sink, CollectSink):
                 self.collected[id(sink)] = []
             elif isinstance(sink, FileSink) and local_path(sink.path) is not None:
-                self.files[step] = _moved(step, aside / str(place))
+                self.files[step] = _moved(step, sinks_folder / str(place))
         self._outputs = {step.id: FileOutput(moved) for step, moved in self.files.items()}
 
     @property

@@ -93,7 +93,7 @@ def test_the_window_of_all_time_ends_with_it() -> None:
     assert slices.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
     assert slices.any_ends(0, 0, 3, MAX_TIMESTAMP)
     assert not slices.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
-    assert not slices.gone(one, MAX_TIMESTAMP).any()
+    assert not slices.expired(one, MAX_TIMESTAMP).any()
 
 
 def test_the_farthest_timestamps_stay_in_64_bits() -> None:

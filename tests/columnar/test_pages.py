@@ -173,8 +173,10 @@ def test_any_batches_give_what_a_dictionary_gives(at_once: int) -> None:
     state = State(small_pages(at_once))
     for _ in range(150):
         changes = names(*[chance.randrange(2_000) for _ in range(chance.choice([1, 10, 400]))])
-        gone = chance.sample(sorted(state.model), chance.randrange(1 + len(state.model) // 2))
-        state.batch({**changes, **dict.fromkeys(gone)}, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3]))
+        expired = chance.sample(sorted(state.model), chance.randrange(1 + len(state.model) // 2))
+        state.batch(
+            {**changes, **dict.fromkeys(expired)}, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3])
+        )
         assert state.whole() == state.model
 
 
@@ -314,8 +316,8 @@ def test_keys_come_and_go_and_none_is_lost(at_once: int, seed: int) -> None:
         favourites = chance.sample(range(1_500), 40)
         for _ in range(chance.randrange(1, 4)):
             some = chance.sample(favourites, chance.choice([1, 5, 30])) + chance.sample(range(1_500), 5)
-            gone = chance.sample(sorted(state.model), min(len(state.model), chance.choice([0, 2, 20])))
-            changes = {**names(*some), **dict.fromkeys(gone)}
+            expired = chance.sample(sorted(state.model), min(len(state.model), chance.choice([0, 2, 20])))
+            changes = {**names(*some), **dict.fromkeys(expired)}
             state.batch(changes, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3]))
             working = state.keys_of_working_set()
             moved += len(working ^ before)

@@ -230,7 +230,7 @@ def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         step = step_of(sink, elements)
         batch = BatchFiles(Path(sink.path), 0, BY)
         batch.begin()
-        files = part_files.part_of_task(step, record_type(Row), partitions_of(step), batch.aside, "part-0")
+        files = part_files.part_of_task(step, record_type(Row), partitions_of(step), batch.staging, "part-0")
         for element in elements:
             files.write([element])
         files.close()
@@ -268,7 +268,7 @@ def put(sink: Path, batch: int, parts: Sequence[str], content: str) -> None:
     folder = BatchFiles(sink, batch, None)
     folder.begin()
     for name in parts:
-        place = folder.aside / name
+        place = folder.staging / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content)
     folder.publish()
@@ -415,8 +415,8 @@ def test_lists_of_batches_that_cannot_run_again_are_deleted(tmp_path: Path) -> N
     for batch in (0, 1, 2, LISTS_KEPT, LISTS_KEPT + 1):
         files = BatchFiles(tmp_path, batch)
         files.begin()
-        files.aside.mkdir()
-        (files.aside / "part-0.json").touch()
+        files.staging.mkdir()
+        (files.staging / "part-0.json").touch()
         files.publish()
     assert sorted(os.listdir(tmp_path / "_batches")) == ["100.files", "101.files", "2.files"]
     assert len(list(tmp_path.glob("batch-*"))) == 5

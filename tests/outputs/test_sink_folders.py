@@ -50,8 +50,8 @@ def put(folder: Path, *names: str) -> None:
 def put_batch(folder: Path, batch: int) -> None:
     files = BatchFiles(folder, batch)
     files.begin()
-    files.aside.mkdir()
-    (files.aside / "part-0.json").write_text("1\n")
+    files.staging.mkdir()
+    (files.staging / "part-0.json").write_text("1\n")
     files.publish()
 
 
@@ -285,8 +285,8 @@ def test_a_list_with_another_checksum_is_refused(tmp_path: Path, change: str) ->
 def test_links_are_not_followed(tmp_path: Path, link: str) -> None:
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     files = BatchFiles(out, 0, ("p",))
-    (files.aside / "p=a").mkdir(parents=True)
-    (files.aside / "p=a" / "part-0.json").write_text("mine")
+    (files.staging / "p=a").mkdir(parents=True)
+    (files.staging / "p=a" / "part-0.json").write_text("mine")
     files.publish()
     place = out / link
     elsewhere.mkdir()

@@ -83,7 +83,7 @@ def test_rows_for_files_are_written_and_all_others_passed_on(sinks: WorkerSinks,
     passed = written(sinks, count, values(), first, other, second)
     (name,) = {row.payload for row in passed if row.kind == RowKind.PART}
     assert passed == [count, first._replace(kind=RowKind.PART, payload=name), other]
-    (part.folder(3).aside / "of-a-task-that-failed.parquet").write_bytes(b"half")
+    (part.folder(3).staging / "of-a-task-that-failed.parquet").write_bytes(b"half")
     part.publish(3, [name])
     assert [file.name for file in Path(part.path).glob("batch-*")] == [f"batch-3-{name.decode()}"]
     assert rows_in(Path(part.path)) == [Row("a", 1), Row("b", None), Row("c", 3)]
@@ -146,13 +146,13 @@ def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(sinks: Wo
     for there in (1, 0):
         with pytest.raises(SinkError, match="not where the driver looks") as caught:
             part.publish(3, [row.payload, b"part-0.parquet"])
-        aside = part.folder(3).aside
-        elsewhere = f"{2 - there} of 2 are missing in {aside}, one is part-0.parquet"
+        staging = part.folder(3).staging
+        elsewhere = f"{2 - there} of 2 are missing in {staging}, one is part-0.parquet"
         assert caught.value.given == elsewhere
         assert "every machine has mounted" in str(caught.value.hint)
         assert "test_file_parts.py:" in str(caught.value.where)
         assert not list(Path(part.path).glob("batch-*"))
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def test_an_element_of_another_type_names_the_sink(sinks: WorkerSinks) -> None:

@@ -23,7 +23,7 @@ from windrow.sources import CollectionSource
 from windrow_runtime.outputs.file_sinks import claim_folders
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.run import aside
+from windrow_runtime.spark.run import background
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,7 +208,7 @@ def test_a_query_that_does_not_end_keeps_its_lock(
 ) -> None:
     # sink    writes ----------------------------------- returns
     # run     SIGUSR1, waits END_SECONDS, raises                   the sink closes, the lock goes
-    monkeypatch.setattr(aside, "END_SECONDS", 0.3)
+    monkeypatch.setattr(background, "END_SECONDS", 0.3)
     checkpoint = tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
     begun, go = threading.Event(), threading.Event()

@@ -133,8 +133,8 @@ def fire_late_sessions(
     """The results of sessions that fire for elements, in order of the elements.
 
     The elements were placed among the sessions ``rows``, and the kernel takes ``inputs`` from them. An element fires
-    its session at once where that ends behind the watermark, with all that is in it so far; where it reaches ahead, the
-    session waits::
+    its session at once where that ends behind the watermark, with all that is in it so far; where it ends after that,
+    the session waits::
 
         gap 10, watermark 50, lateness 40
         kept          |5--------18|      |30--------45|  fired
@@ -146,7 +146,7 @@ def fire_late_sessions(
     chosen = _where_some_fire(placed, behind)
     if not chosen.any():
         return
-    # What reaches ahead never fires here, nor does what it becomes part of: its contents do not matter.
+    # What ends after the watermark never fires here, nor does what it becomes part of: its contents do not matter.
     counted = np.flatnonzero(chosen & behind)
     sessions, elements = counted[counted < placed.known], counted[counted >= placed.known]
     states = [column.take(pa.array(sessions)) for column in rows.columns[3:]]
@@ -177,11 +177,11 @@ def _where_some_fire(placed: Placed, behind: Mask) -> Mask:
     """The rows of sessions in which an element may fire: all that were there when it came are among them."""
     count = int(placed.owners.max()) + 1
     is_known = np.arange(len(behind)) < placed.known
-    # An element that touches a known session which reaches ahead waits with it.
-    ahead = np.full(count, np.iinfo(np.int64).max)
+    # An element that touches a known session that ends after the watermark waits with it.
+    earliest = np.full(count, np.iinfo(np.int64).max)
     reaching = is_known & ~behind
-    np.minimum.at(ahead, placed.owners[reaching], placed.starts[reaching])
-    fires = ~is_known & placed.kept & behind & (placed.ends < ahead[placed.owners])
+    np.minimum.at(earliest, placed.owners[reaching], placed.starts[reaching])
+    fires = ~is_known & placed.kept & behind & (placed.ends < earliest[placed.owners])
     wanted = np.zeros(count, np.bool_)
     wanted[placed.owners[fires]] = True
     return wanted[placed.owners] & placed.kept

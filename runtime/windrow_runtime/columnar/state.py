@@ -230,7 +230,7 @@ class DueRows:
     chunks: Chunks
     watermark: int
     fires: Callable[[Chunk], bool]  # whether a window may fire that holds rows of a chunk; others are cleaned up
-    gone: Callable[[pa.RecordBatch], Mask]  # marks the rows that the watermark has cleaned up
+    expired: Callable[[pa.RecordBatch], Mask]  # marks the rows that the watermark has cleaned up
     _part_numbers: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def parts(self) -> Iterator[pa.RecordBatch]:
@@ -289,13 +289,13 @@ class DueRows:
         return entry.due <= self.watermark and self.fires(entry)
 
     def _clean_up(self, entry: Chunk | None, rows: pa.RecordBatch) -> None:
-        kept = rows.filter(pa.array(~self.gone(rows)))
+        kept = rows.filter(pa.array(~self.expired(rows)))
         if entry is None:
             self.chunks.put_tail(kept)
         elif 2 * kept.num_rows <= rows.num_rows:
             self.chunks.replace(entry, kept)
         else:
-            # The chunk stays as it is, and is due when its other rows are gone.
+            # The chunk stays as it is, and is due when its other rows have expired.
             entry.due, entry.first, entry.last = self.chunks.measure(kept)
 
 

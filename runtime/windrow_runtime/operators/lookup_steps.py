@@ -223,14 +223,14 @@ class AsyncStep(FusedStep):
         except SystemExit as error:
             # It came from a task that a coroutine of the user's has begun, and has ended the loop.
             raise_call_error(self.step, error, f"one of {len(values)} elements")
-        done = [place for place in order if not isinstance(results[place], _Aside)]
+        done = [place for place in order if not isinstance(results[place], _SideOutput)]
         self._forward([own(results[place]) for place in done], [timestamps[place] for place in done])
-        aside: dict[str, list[int]] = {}
+        side_outputs: dict[str, list[int]] = {}
         for place, result in enumerate(results):
-            if isinstance(result, _Aside):
-                aside.setdefault(result.tag, []).append(place)
-        for tag in sorted(aside):
-            places = aside[tag]
+            if isinstance(result, _SideOutput):
+                side_outputs.setdefault(result.tag, []).append(place)
+        for tag in sorted(side_outputs):
+            places = side_outputs[tag]
             self._taps.push(tag, [values[place] for place in places], [timestamps[place] for place in places])
 
     def close(self) -> None:
@@ -270,7 +270,7 @@ class AsyncStep(FusedStep):
         return (list(range(len(values))) if self._node.ordered else finished), results
 
     async def _one(self, value: Any) -> Any:
-        """The result for an element, after as many tries as are allowed; an ``_Aside`` if it has failed for good."""
+        """The result for an element, after as many tries as are allowed; a ``_SideOutput`` if all fail."""
         for attempts in count(1):
             outcome = await self._try(value)
             error = outcome.error
@@ -303,9 +303,9 @@ class AsyncStep(FusedStep):
         if error is None:
             return outcome.result
         if outcome.is_late and node.timed_out is not None:
-            return _Aside(node.timed_out.name)
+            return _SideOutput(node.timed_out.name)
         if node.failed is not None:
-            return _Aside(node.failed.name)
+            return _SideOutput(node.failed.name)
         if outcome.is_late:
             raise self._timed_out(value, attempts)
         if isinstance(error, asyncio.CancelledError):
@@ -394,7 +394,7 @@ _LATE: Final = _Outcome(error=TimeoutError("the try took too long"), is_late=Tru
 
 
 @dataclass(frozen=True, slots=True)
-class _Aside:
+class _SideOutput:
     """Stands for the result of an element that goes to a side output."""
 
     tag: str

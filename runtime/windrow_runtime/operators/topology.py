@@ -129,7 +129,7 @@ class Topology:
             self._takers[fed_by_columns] = takers
         return step.id in self._takers[fed_by_columns]
 
-    def stampers(self, step: Step) -> tuple[str, ...]:
+    def timestamp_steps(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
 
         A keyed step hands on the watermark that reaches it. A source without timestamps has none.

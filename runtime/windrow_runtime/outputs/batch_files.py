@@ -46,7 +46,7 @@ _IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 class BatchFiles:
     """The files of one batch in a mounted file system; they are replaced where the batch is run again.
 
-    A batch is written below ``aside`` between :meth:`begin` and :meth:`publish`. While it takes its place a reader
+    A batch is written below ``staging`` between :meth:`begin` and :meth:`publish`. While it takes its place a reader
     finds some of its files and not yet others. While it replaces what it wrote before, the old files go first: a
     reader may miss rows for a moment, and finds none twice.
 
@@ -60,7 +60,7 @@ class BatchFiles:
         self._sink = sink
         self._batch = batch
         self._columns = columns
-        self.aside = sink / f"_{BATCH_PREFIX}{batch}"
+        self.staging = sink / f"_{BATCH_PREFIX}{batch}"
         self._lists = sink / _LISTS
         self._done = self._lists / f"{batch}{_DONE}"
         self._begun = self._lists / f"{batch}{_BEGUN}"
@@ -70,22 +70,22 @@ class BatchFiles:
         """Bring to its end what an attempt began to make visible, and clear what it left besides."""
         if os.path.lexists(self._begun):
             self._finish(lenient=True)
-        clear(self.aside)
+        clear(self.staging)
 
     def keep(self, names: set[str]) -> list[str]:
-        """Delete all files that were written aside but those of these names; gives the names that have no file."""
-        found = set(_files(self.aside))
+        """Delete all files of the staging folder but those of these names; gives the names that have no file."""
+        found = set(_files(self.staging))
         # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
-        missing = sorted(name for name in names - found if not (self.aside / name).exists())
+        missing = sorted(name for name in names - found if not (self.staging / name).exists())
         if not missing:
             for name in found - names:
-                (self.aside / name).unlink()
+                (self.staging / name).unlink()
             self._kept = names
         return missing
 
     def publish(self) -> None:
-        """Make what was written aside the files of the batch, in the place of those that it had."""
-        self._begin_list(sorted(_files(self.aside) if self._kept is None else self._kept))
+        """Make what was written to the staging folder the files of the batch, in the place of those that it had."""
+        self._begin_list(sorted(_files(self.staging) if self._kept is None else self._kept))
         self._finish(lenient=False)
         self._forget_old_lists()
 
@@ -93,19 +93,19 @@ class BatchFiles:
         """Delete the files of the batch, if it has any."""
         if os.path.lexists(self._begun):
             self._finish(lenient=True)
-        clear(self.aside)
+        clear(self.staging)
         if os.path.lexists(self._done):
             self._begin_list([])
             self._finish(lenient=False)
             self._remove_done()
-            clear(self.aside)
+            clear(self.staging)
 
     def _begin_list(self, names: Sequence[str]) -> None:
         check_no_link(self._lists)
         listed(self._done, self._columns)  # before anything changes: a damaged one is refused
         self._lists.mkdir(exist_ok=True)
-        # What is aside is cleared with the rest of the batch, also where the process is killed here.
-        unfinished = self.aside / "list"
+        # The staging folder is cleared with the rest of the batch, also where the process is killed here.
+        unfinished = self.staging / "list"
         for name in [*map(_entry_of, names), _checksum(self._batch, names)]:
             entry = unfinished / name
             entry.parent.mkdir(parents=True, exist_ok=True)
@@ -131,13 +131,13 @@ class BatchFiles:
             place = self._place(name)
             place.parent.mkdir(parents=True, exist_ok=True)
             try:
-                os.replace(self.aside / name, place)
+                os.replace(self.staging / name, place)
             except FileNotFoundError:
                 if not (lenient or place.exists()):
                     raise
         self._remove_done()
         os.replace(self._begun, self._done)
-        clear(self.aside)
+        clear(self.staging)
 
     def _forget_old_lists(self) -> None:
         """Delete the lists of batches that cannot run again any more; their files stay."""
@@ -149,20 +149,20 @@ class BatchFiles:
     def _remove_done(self) -> None:
         """Take the list of the files from before away, all at once."""
         if os.path.lexists(self._done):
-            self.aside.mkdir(exist_ok=True)
-            os.replace(self._done, self.aside / "replaced")
+            self.staging.mkdir(exist_ok=True)
+            os.replace(self._done, self.staging / "replaced")
 
     def _check_no_links(self, folder: str) -> None:
-        """Refuse links in the place of a folder of values, here and aside."""
-        for base in (self._sink, self.aside):
+        """Refuse links in the place of a folder of values, here and in the staging folder."""
+        for base in (self._sink, self.staging):
             path = base
             for name in folder.split("/") if folder else ():
                 path /= name
                 check_no_link(path)
-        check_no_link(self.aside)
+        check_no_link(self.staging)
 
     def _place(self, name: str) -> Path:
-        """Where a file is visible, of the name that it has aside."""
+        """Where a file is visible, of the name that it has in the staging folder."""
         folder, _, file = name.rpartition("/")
         return self._sink / folder / f"{BATCH_PREFIX}{self._batch}-{file}"
 
@@ -311,9 +311,9 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _files(aside: Path) -> Iterator[str]:
+def _files(staging: Path) -> Iterator[str]:
     """The paths of the files below a folder, in folders of values or in none."""
-    for folder, inside, files in os.walk(aside):
+    for folder, inside, files in os.walk(staging):
         inside[:] = [name for name in inside if "=" in name]
         for name in filter(_IS_PART.fullmatch, files):
-            yield Path(folder, name).relative_to(aside).as_posix()
+            yield Path(folder, name).relative_to(staging).as_posix()

@@ -4,9 +4,9 @@ The folder of a file sink belongs to one run, and to the runs that go on from it
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
 other in part. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
 
-The files of a batch are written aside, and made visible when they are whole. Readers pass over names that begin with an
-underscore. No name has an equals sign, but where ``partition_by`` asks for it: readers would take the folder for the
-value of a column, in front of a column of that name that the files have.
+The files of a batch are written into a staging folder, and made visible when they are whole. Readers pass over names
+that begin with an underscore. No name has an equals sign, but where ``partition_by`` asks for it: readers would take
+the folder for the value of a column, in front of a column of that name that the files have.
 """
 
 from __future__ import annotations

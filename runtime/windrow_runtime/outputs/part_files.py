@@ -167,7 +167,7 @@ class FileOutput(Output):
                 folder.withdraw()
                 return
             folder.begin()
-            with closing(part_of_task(self._step, self._kind, self._partitions, folder.aside, "part-0")) as file:
+            with closing(part_of_task(self._step, self._kind, self._partitions, folder.staging, "part-0")) as file:
                 file.write(values)
             folder.publish()
 

@@ -22,14 +22,15 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 def write_whole(file: Path, content: str | bytes) -> None:
     """Write a file such that nobody sees half of it. A link in its place is replaced, and leads nowhere meanwhile."""
-    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
-    aside = file.with_name(f"_{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    # Several tasks may write the same: each has a temporary name of its own. Spark does not list names with an
+    # underscore.
+    temporary = file.with_name(f"_{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with aside.open("xb") as opened:
+        with temporary.open("xb") as opened:
             opened.write(content if isinstance(content, bytes) else content.encode())
-        aside.replace(file)
+        temporary.replace(file)
     except BaseException:
-        aside.unlink(missing_ok=True)  # such as a part of it, where the file system is full
+        temporary.unlink(missing_ok=True)  # such as a part of it, where the file system is full
         raise
 
 

@@ -227,7 +227,7 @@ class Lowered:
             form = self.steps.forms.get(step.id)
             # Where windows share slices or runs of elements, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
-            has_watermark = bool(self.topology.stampers(step))
+            has_watermark = bool(self.topology.timestamp_steps(step))
             state_id = self._stored.state_ids[step.id]
             found.append(WatchedStep(step.id, state_id, has_watermark, has_windows, has_timers=form is None))
         return found
@@ -267,14 +267,14 @@ class Lowered:
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.
         bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
-        aside = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
+        malformed_output = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
         by_spark = any(writer_of(sink) is SinkWriter.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
             create=self.steps.create(Port(step.id)),
             groups=self.groups,
             levels=self._depth,
-            malformed=MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location),
+            malformed=MalformedRule(step.id, step.where, rule == "fail", malformed_output, step.node.location),
             place=place,
             classes=self.classes,
             closed=None if checkpoint is None else checkpoint.closed_sources,

@@ -38,7 +38,7 @@ from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_jar
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
 from windrow_runtime.spark.progress import OnProgress
-from windrow_runtime.spark.run.aside import aside_to_the_end, ctrl_c_kept
+from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import (
@@ -355,7 +355,7 @@ class SparkRunner:
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
-                aside_to_the_end(lambda: refuse_written(self._spark, topology.sinks), self._spark)
+                uninterrupted(lambda: refuse_written(self._spark, topology.sinks), self._spark)
             sinks = driver_sinks(topology.sinks)
             if is_connect(self._spark):
                 # The server opens users' own sinks.
@@ -415,7 +415,7 @@ class SparkRunner:
             forms = self._forms(topology)
             now = clock_millis(self._clock or now_millis)
             stored = unstored(topology, groups, forms)
-            return aside_to_the_end(lambda: Lowered(spark, pipeline, topology, stored, forms, now=now), spark)
+            return uninterrupted(lambda: Lowered(spark, pipeline, topology, stored, forms, now=now), spark)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
@@ -445,7 +445,7 @@ class SparkRunner:
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
             lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock)
-            lowered = aside_to_the_end(lambda: lower(spark, pipeline, topology, stored, forms), spark)
+            lowered = uninterrupted(lambda: lower(spark, pipeline, topology, stored, forms), spark)
         for step in topology.sinks if lowered.clock is not None else ():
             if writer_of(step) is SinkWriter.QUERY:
                 raise UnsupportedOperationError(

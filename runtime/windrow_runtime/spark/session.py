@@ -27,7 +27,7 @@ from windrow.errors import UnsupportedOperationError, warn
 from windrow.plan.location import caller_location
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
-from windrow_runtime.spark.run.aside import aside_to_the_end
+from windrow_runtime.spark.run.background import uninterrupted
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _MOST_PARTITIONS_OF_A_CORE: Final = 16
@@ -163,7 +163,7 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
 
     def start() -> SparkSession:
         # A JVM whose launch is interrupted finds nobody to tell its port, and runs for ever.
-        aside_to_the_end(lambda: SparkContext._ensure_initialized(conf=conf))
+        uninterrupted(lambda: SparkContext._ensure_initialized(conf=conf))
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
     with _loopback():

@@ -134,7 +134,7 @@ class ShippedSteps:
             create=partial(operator_for, step),
             output=self.create(Port(step.id))() if Port(step.id) in ports else None,
             side_outputs={port.tag: self.create(port)() for port in ports if port.tag is not None},
-            has_watermark=bool(self.topology.stampers(step)),
+            has_watermark=bool(self.topology.timestamp_steps(step)),
             name=step.node.name,
             where=step.where,
             form=self.forms.get(step.id),

@@ -176,7 +176,7 @@ class ColumnarForm(ScanTarget):
         element = pa.StructArray.from_arrays(rows.columns[count:], fields=self._element_fields())
         sizes = np.ones(rows.num_rows, np.int32)
         if slices is not None and bound is not None:
-            may_be_late = slices.gone(slices.slices_of(rows.column(1).to_numpy()), bound)
+            may_be_late = slices.expired(slices.slices_of(rows.column(1).to_numpy()), bound)
             element, sizes = element.filter(pa.array(may_be_late)), may_be_late.astype(np.int32)
         offsets = pa.array(np.append(np.int32(0), np.cumsum(sizes, dtype=np.int32)))
         late = pa.ListArray.from_arrays(offsets, element, type=self.exchange_schema.field("late").type)
@@ -217,7 +217,7 @@ class ColumnarForm(ScanTarget):
         if bound is not None:
             slices = assigned_slices(self.windows)
             assert slices is not None, "sessions are aggregated elsewhere"
-            stays = ~slices.ahead_of(bound, slices.slices_of(rows.column(1).to_numpy()))
+            stays = ~slices.on_time(bound, slices.slices_of(rows.column(1).to_numpy()))
             if stays.any():
                 yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))

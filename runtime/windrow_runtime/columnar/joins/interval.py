@@ -35,7 +35,7 @@ class IntervalOperator(JoinOperator):
     def describe(self) -> str:
         return "pairs as elements arrive"
 
-    def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
         if watermark == MAX_TIMESTAMP:
             return np.ones(rows.num_rows, np.bool_)
         return self._ends(rows) <= watermark

@@ -87,14 +87,14 @@ class JoinOperator(PagedOperator[Pairs]):
     def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Pairs], pa.RecordBatch]:
         if times.watermark <= before or not rows.num_rows:
             return (), rows
-        return self.due(rows, before, times.watermark), rows.filter(pa.array(~self.gone(rows, times.watermark)))
+        return self.due(rows, before, times.watermark), rows.filter(pa.array(~self.expired(rows, times.watermark)))
 
     def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterable[Pairs]:
         """The pairs that are made when the watermark advances."""
         return ()
 
     @abstractmethod
-    def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
         """Marks the rows that no element can join any more that is not late."""
 
     def made(

@@ -33,7 +33,7 @@ class WindowJoinOperator(JoinOperator):
     kind: JoinKind  # which elements without a partner come out
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
-        return self.windows.gone(self.windows.slices_of(stamps), watermark)
+        return self.windows.expired(self.windows.slices_of(stamps), watermark)
 
     def describe(self) -> str:
         return "pairs as windows end"
@@ -41,8 +41,8 @@ class WindowJoinOperator(JoinOperator):
     def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
         return iter(())
 
-    def gone(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        return self.windows.gone(self._slices(rows), watermark)
+    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+        return self.windows.expired(self._slices(rows), watermark)
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         return int(self.windows.next_times(self._slices(rows), times.watermark).min()), None

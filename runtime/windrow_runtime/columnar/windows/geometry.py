@@ -29,7 +29,7 @@ FARTHEST = 1 << 61
 _STARTS_AT_ONCE: Final = 10_000
 
 
-def gone(last: Ints, lateness: int, watermark: int) -> Mask:
+def expired(last: Ints, lateness: int, watermark: int) -> Mask:
     """Marks the windows that are cleaned up, by their last timestamps; ``FARTHEST`` lateness is for ever."""
     if lateness >= FARTHEST:
         return np.zeros(len(last), np.bool_)
@@ -101,13 +101,13 @@ class Slices:
             return np.full(len(windows), MAX_TIMESTAMP)
         return windows + (self.size - 1)
 
-    def gone(self, slices: Ints, watermark: int) -> Mask:
+    def expired(self, slices: Ints, watermark: int) -> Mask:
         """Marks the slices that have no window left that the watermark has not cleaned up."""
         if self.is_global:
             return np.zeros(len(slices), np.bool_)
-        return gone(self.last_times(self.last_windows(slices)), self.lateness, watermark)
+        return expired(self.last_times(self.last_windows(slices)), self.lateness, watermark)
 
-    def ahead_of(self, watermark: int, slices: Ints) -> Mask:
+    def on_time(self, watermark: int, slices: Ints) -> Mask:
         """Marks the slices whose elements are on time: none is late, nor fires a window that has fired, by then."""
         first = self.first_windows(slices) if self.lateness else self.last_windows(slices)
         return self.last_times(first) > watermark
@@ -121,8 +121,8 @@ class Slices:
         for delay in {0, self.lateness}:
             if delay < FARTHEST:
                 found = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
-                ahead = found <= last
-                np.minimum(times, found + (self.size - 1 + delay), out=times, where=ahead)
+                fires_later = found <= last
+                np.minimum(times, found + (self.size - 1 + delay), out=times, where=fires_later)
         return times
 
     def ending(self, slices: Ints, after: int, until: int) -> Iterator[Ints]:

@@ -13,7 +13,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.windows.column_operator import KeyedRowsOperator, W
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices, gone
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices, expired
 
 
 class KeyedWindows(NamedTuple):
@@ -53,14 +53,14 @@ def late(slices: Slices, stamps: Ints, time: int) -> Mask:
     """Marks the elements that are in no window that is kept."""
     if slices.by_clock:
         return np.zeros(len(stamps), np.bool_)
-    return slices.gone(slices.slices_of(stamps), time)
+    return slices.expired(slices.slices_of(stamps), time)
 
 
 def cleaned(slices: Slices, starts: Ints, time: int) -> Mask:
     """Marks the windows that are cleaned up, by their starts."""
     if slices.is_global:
         return np.zeros(len(starts), np.bool_)
-    return gone(slices.last_times(starts), slices.lateness, time)
+    return expired(slices.last_times(starts), slices.lateness, time)
 
 
 class KeyedWindowOperator(KeyedRowsOperator[W]):

@@ -253,8 +253,12 @@ class PaneRows:
         kinds, windows = np.empty(len(source), np.int64), np.empty(len(source), np.int64)
         source[places], windows[places] = np.arange(count, count + len(own)), own
         kinds[places] = np.where(withdraws, UPDATE_AFTER, INSERT)
-        ahead = places[withdraws] - 1
-        source[ahead], windows[ahead], kinds[ahead] = replaced[withdraws], own[withdraws], UPDATE_BEFORE
+        withdrawals = places[withdraws] - 1
+        source[withdrawals], windows[withdrawals], kinds[withdrawals] = (
+            replaced[withdraws],
+            own[withdraws],
+            UPDATE_BEFORE,
+        )
         both = pa.concat_arrays([self.shown, results])
         has_new = keyed_windows.sizes > 0
         newest = np.where(has_new, count + keyed_windows.last_rows, np.arange(count))

@@ -9,7 +9,7 @@ elements of a batch and the sessions of their keys are sorted by key and start; 
     sessions      |5------------------------------------27|     |40----50|
 
 With allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is
-not ahead of the watermark under which it was left.
+not after the watermark under which it was left.
 
 Elements of one key and task of which each is at most a gap behind the one before become one row with the start and the
 end of their session, if they are on time for certain. None of them is late, so this row stands for them all.
@@ -36,7 +36,7 @@ from windrow_runtime.columnar.windows.column_operator import (
     Times,
     waiting_in,
 )
-from windrow_runtime.columnar.windows.geometry import FARTHEST, gone
+from windrow_runtime.columnar.windows.geometry import FARTHEST, expired
 from windrow_runtime.columnar.windows.kinds import Sessions
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         last, watermark = rows.column(2).to_numpy() - 1, times.watermark
         # By the clock, a session may begin at the last millisecond that has come.
         due = (last <= watermark) & (self.windows.by_clock | (last > before))
-        cleaned = gone(last, self.windows.lateness, watermark)
+        cleaned = expired(last, self.windows.lateness, watermark)
         kept = rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
         if not due.any():
             return (), kept
@@ -149,7 +149,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         starts = np.concatenate([rows.column(1).to_numpy(), partial_rows.column(1).to_numpy(), stamps])
         ends = np.concatenate([rows.column(2).to_numpy(), partial_rows.column(2).to_numpy(), stamps + self.windows.gap])
         owners = _owners(encoded, starts, ends)
-        behind = gone(ends - 1, self.windows.lateness, watermark)
+        behind = expired(ends - 1, self.windows.lateness, watermark)
         behind[:known] = False
         late = np.zeros(len(starts), np.bool_)
         if behind.any():

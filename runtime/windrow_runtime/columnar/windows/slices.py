@@ -96,7 +96,7 @@ class SliceOperator(ColumnOperator[Slices]):
             chunks,
             watermark,
             fires=lambda entry: windows.any_ends(entry.first, entry.last, previous, watermark),
-            gone=lambda rows: windows.held.gone(slices_in(rows), watermark),
+            expired=lambda rows: windows.held.expired(slices_in(rows), watermark),
         )
         for rows in due.parts():
             yield from self._fire(rows, previous, watermark, chunks.tuning)

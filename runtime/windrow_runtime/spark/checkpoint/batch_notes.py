@@ -145,7 +145,9 @@ def _time_of(
     reached = decode_watermark(line.watermark)
     # A step that has no timestamp-assigning step in front of it sees the end of the stream alone.
     sees_all = reached == MAX_TIMESTAMP
-    return line.now, {step.id: reached if sees_all or topology.stampers(step) else MIN_TIMESTAMP for step in steps}
+    return line.now, {
+        step.id: reached if sees_all or topology.timestamp_steps(step) else MIN_TIMESTAMP for step in steps
+    }
 
 
 def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:

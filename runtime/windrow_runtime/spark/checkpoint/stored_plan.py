@@ -111,7 +111,9 @@ def resume(
             )
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if stored.time != time:
-            adopt_clock(checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.stampers(step)})
+            adopt_clock(
+                checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.timestamp_steps(step)}
+            )
         if steps != stored.steps or stored.time != time:
             # The next run has to read the state that this one stores.
             stored = replace(stored, steps=steps, time=time)

@@ -116,8 +116,8 @@ class PortFragment:
         if self._clock is not None and batch is not None:
             clock = self._clock.read(batch)
             return (clock.previous if self.precedes_watermark else clock.watermarks).get(step.id, MIN_TIMESTAMP)
-        stampers = self._topology.stampers(step)
-        if self._watermarks is None or not stampers or not sees_highest_only(self._topology):
+        timestamp_steps = self._topology.timestamp_steps(step)
+        if self._watermarks is None or not timestamp_steps or not sees_highest_only(self._topology):
             return MIN_TIMESTAMP
         known = self._watermarks.read()(step.id)
         return MIN_TIMESTAMP if known is None else known

@@ -100,8 +100,8 @@ class WindowRunner(ColumnRunner[Fired]):
         """Adds elements to windows that fire panes; returns the rows of state."""
         slices, partial_rows, elements = operator.windows.slices, arrived.partial_rows, arrived.elements
         if partial_rows.num_rows:
-            ahead = slices.ahead_of(times.watermark, slices.slices_of(partial_rows.column(1).to_numpy()))
-            self._check_ahead(ahead, times.watermark)
+            on_time = slices.on_time(times.watermark, slices.slices_of(partial_rows.column(1).to_numpy()))
+            self._check_on_time(on_time, times.watermark)
             partial_rows, elements = self._aggregated_in_order(operator, arrived, times.watermark)
             rows = operator.add_partial_rows(rows, partial_rows, times)
         elements = yield from self._without_late(slices, elements, times.watermark, arrived.packer)
@@ -115,13 +115,13 @@ class WindowRunner(ColumnRunner[Fired]):
     def _aggregated_in_order(self, operator: PanedOperator, arrived: Phase, watermark: int) -> tuple[Any, Any]:
         """Aggregates those on time, in the order in which the first ones came; returns them and the other elements."""
         slices, partial_rows, elements = operator.windows.slices, arrived.partial_rows, arrived.elements
-        ahead = slices.ahead_of(watermark, slices.slices_of(elements.column(1).to_numpy()))
-        if not ahead.any():
+        on_time = slices.on_time(watermark, slices.slices_of(elements.column(1).to_numpy()))
+        if not on_time.any():
             return partial_rows, elements
-        arrival = arrived.arrival[partial_rows.num_rows :][ahead]
-        more, firsts = operator.aggregate(*self._inputs_of(elements.filter(mask_array(ahead))))
+        arrival = arrived.arrival[partial_rows.num_rows :][on_time]
+        more, firsts = operator.aggregate(*self._inputs_of(elements.filter(mask_array(on_time))))
         order = np.argsort(np.concatenate([arrived.arrival[: partial_rows.num_rows], arrival[firsts]]))
-        return concatenated([partial_rows, more]).take(pa.array(order)), elements.filter(mask_array(~ahead))
+        return concatenated([partial_rows, more]).take(pa.array(order)), elements.filter(mask_array(~on_time))
 
     def _count(
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
@@ -174,7 +174,7 @@ class WindowRunner(ColumnRunner[Fired]):
         partial_rows = arrived.partial_rows
         if partial_rows.num_rows:
             # The first element of a session is the first one that is late.
-            self._check_ahead(partial_rows.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
+            self._check_on_time(partial_rows.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
         keys, stamps, inputs = self._inputs_of(arrived.elements)
         placed = operator.place(rows, partial_rows, keys, stamps, watermark, arrived.arrival)
         behind = ~placed.kept[placed.single :]
@@ -188,9 +188,9 @@ class WindowRunner(ColumnRunner[Fired]):
                     yield from self._drain(arrived.packer)
         return operator.add(rows, partial_rows, placed, inputs)
 
-    def _check_ahead(self, ahead: Mask, watermark: int) -> None:
+    def _check_on_time(self, on_time: Mask, watermark: int) -> None:
         """Refuses partial aggregates that are behind the watermark: such have to come one by one."""
-        if not ahead.all():
+        if not on_time.all():
             raise folded_behind(self._form.step, watermark)
 
     def _folded_now(
@@ -199,10 +199,10 @@ class WindowRunner(ColumnRunner[Fired]):
         """Fires windows for elements that are late for them; returns the rows of state of those that are kept."""
         windows = operator.windows
         slices = windows.slices_of(rows.column(1).to_numpy())
-        gone = windows.gone(slices, watermark)
-        if gone.any():
-            yield from self._take_late(rows.filter(mask_array(gone)), watermark, packer)
-            rows, slices = rows.filter(mask_array(~gone)), slices[~gone]
+        expired = windows.expired(slices, watermark)
+        if expired.any():
+            yield from self._take_late(rows.filter(mask_array(expired)), watermark, packer)
+            rows, slices = rows.filter(mask_array(~expired)), slices[~expired]
         keys, stamps, inputs = self._inputs_of(rows)
         if windows.lateness:
             if self._on_rows is None:
@@ -215,7 +215,7 @@ class WindowRunner(ColumnRunner[Fired]):
                     if number % FIRINGS_AT_ONCE == 0:
                         yield from self._drain(packer)
                 yield from self._drain(packer)
-            dropped = windows.held.gone(slices, watermark)
+            dropped = windows.held.expired(slices, watermark)
             if windows.purges and dropped.any():
                 keys, stamps, inputs = self._inputs_of(rows.filter(mask_array(~dropped)))
         return operator.aggregate_arrived(chunks, keys, stamps, inputs)
@@ -226,12 +226,12 @@ class WindowRunner(ColumnRunner[Fired]):
         """Takes the late rows out of partial aggregates; returns the rows of state."""
         slices = slices_in(rows)
         if not self._form.aggregates_all:
-            self._check_ahead(operator.windows.ahead_of(watermark, slices), watermark)
+            self._check_on_time(operator.windows.on_time(watermark, slices), watermark)
             return rows.select(operator.schema.names)
-        gone = operator.windows.gone(slices, watermark)
-        if gone.any():
-            yield from self._take_late(rows.filter(mask_array(gone)), watermark, packer)
-            rows = rows.filter(mask_array(~gone))
+        expired = operator.windows.expired(slices, watermark)
+        if expired.any():
+            yield from self._take_late(rows.filter(mask_array(expired)), watermark, packer)
+            rows = rows.filter(mask_array(~expired))
         return rows.select(operator.schema.names)
 
     def _take_late(self, rows: Any, watermark: int, packer: Packer) -> Iterator[PackedRow]:

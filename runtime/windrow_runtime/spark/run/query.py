@@ -28,7 +28,7 @@ from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_se
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
-from windrow_runtime.spark.run.aside import Aside, Ending, JobCalls, aside_to_the_end, wait_for_tasks
+from windrow_runtime.spark.run.background import BackgroundCall, Ending, JobCalls, uninterrupted, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.session import (
     FEW_ROWS_SETTINGS,
@@ -116,14 +116,14 @@ class Query:
             self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}), self._secrets)
 
     def attend(self, work: Callable[[], T]) -> T:
-        """Returns the result of some work with the query, which runs aside while this thread waits.
+        """Returns the result of some work with the query, which runs in the background while this thread waits.
 
         If this thread is interrupted, by Ctrl-C or by whatever else raises an exception here, the query is ended.
         """
         if self._gate.is_entered_here:
             # A sink calls this. It is refused, unless it breaks the batch off.
             return work()
-        call = Aside(work, self.lowered.spark)
+        call = BackgroundCall(work, self.lowered.spark)
         try:
             call.start()
             call.wait()
@@ -132,7 +132,7 @@ class Query:
             raise
         return call.result()
 
-    def end(self, error: BaseException, call: Aside[Any] | None = None) -> None:
+    def end(self, error: BaseException, call: BackgroundCall[Any] | None = None) -> None:
         """End the query because of an exception, then close the outputs, and then let the lock go, in this order.
 
         No further exception changes the order. ``call`` is work that goes on meanwhile, and may start the query anew
@@ -411,7 +411,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     results = Results()
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_folders(sinks, query, begins=True)
-    aside_to_the_end(lambda: refuse_written(lowered.spark, sinks), lowered.spark)
+    uninterrupted(lambda: refuse_written(lowered.spark, sinks), lowered.spark)
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # let go behind the outputs

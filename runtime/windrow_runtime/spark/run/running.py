@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.spark.progress import PipelineProgress
-from windrow_runtime.spark.run.aside import aside
+from windrow_runtime.spark.run.background import in_background
 from windrow_runtime.spark.run.query import Query
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class RunningPipeline:
             return False
 
         try:
-            return aside(wait)
+            return in_background(wait)
         finally:
             is_left.set()
 
@@ -154,7 +154,7 @@ class RunningPipeline:
         Raises:
             WindrowError: If the pipeline failed, as :meth:`await_termination`.
         """
-        aside(self._process_available)
+        in_background(self._process_available)
         self._query.reporter.flush()
 
     def _process_available(self) -> None:

@@ -37,7 +37,7 @@ from windrow_runtime.spark.worker import batch_tag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from windrow_runtime.spark.run.aside import JobCalls
+    from windrow_runtime.spark.run.background import JobCalls
 
 T = TypeVar("T")
 

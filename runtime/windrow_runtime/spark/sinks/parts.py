@@ -56,7 +56,7 @@ class PartSink:
     def task(self, batch: int) -> PartFile | PartitionedFiles:
         """Makes the part files of a task, in a worker."""
         name = f"part-{uuid.uuid4().hex}"
-        return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).aside, name)
+        return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name)
 
     def begin(self, batch: int) -> None:
         """Delete the files that an earlier attempt left; the driver calls this before the tasks of the batch begin."""
@@ -80,7 +80,7 @@ class PartSink:
                 return
         raise SinkError(
             "files that workers wrote are not where the driver looks for them",
-            given=f"{len(missing)} of {len(wanted)} are missing in {folder.aside}, one is {missing[0]}",
+            given=f"{len(missing)} of {len(wanted)} are missing in {folder.staging}, one is {missing[0]}",
             expected="a folder that the driver and all workers share",
             where=self.step.where,
             hint="write to a file system that every machine has mounted at the same path",

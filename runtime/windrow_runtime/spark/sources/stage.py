@@ -170,12 +170,12 @@ class _Task:
                 columns = scan.encode(found.values)
         count += len(found.malformed)
         self._unmatched.update(found.unmatched)
-        self._set_aside(found)
+        self._send_malformed(found)
         if not self._fragment.is_idle:
             self._run(self._fragment, found.values)
         return columns, count
 
-    def _set_aside(self, batch: SourceBatch) -> None:
+    def _send_malformed(self, batch: SourceBatch) -> None:
         rule = self._stage.malformed
         if rule.fail:
             batch.refuse_malformed(rule.where)

@@ -1,4 +1,4 @@
-"""Calls aside, and endings: what an exception from outside does to them. One of these starts Java."""
+"""Calls in the background, and endings: what an exception from outside does to them. One of these starts Java."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from windrow.errors import SinkError
-from windrow_runtime.spark.run import aside as module
-from windrow_runtime.spark.run.aside import Aside, Ending, aside, ctrl_c_kept, wait_through
+from windrow_runtime.spark.run import background as module
+from windrow_runtime.spark.run.background import BackgroundCall, Ending, ctrl_c_kept, in_background, wait_through
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def test_a_call_has_the_properties_of_the_thread_that_makes_it(spark: SparkSessi
 
 
 def check_calls(session: SparkSession | None) -> None:
-    call = Aside(lambda: threading.current_thread().name, session)
+    call = BackgroundCall(lambda: threading.current_thread().name, session)
     call.start()
     call.wait()
     assert call.result() == "windrow calls Spark"
@@ -39,7 +39,7 @@ def check_calls(session: SparkSession | None) -> None:
     def fail() -> None:
         raise KeyError("mine")
 
-    failing = Aside(fail, session)
+    failing = BackgroundCall(fail, session)
     failing.start()
     failing.wait()
     with pytest.raises(KeyError, match="mine"):
@@ -51,7 +51,7 @@ def test_an_interrupted_start_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OutsideError
 
     monkeypatch.setattr(module._Thread, "start", start)
-    call = Aside(lambda: 1)
+    call = BackgroundCall(lambda: 1)
     with pytest.raises(OutsideError):
         call.start()
     assert call.is_over(0.0)
@@ -64,12 +64,12 @@ def test_a_call_goes_on_if_its_caller_does_not_wait(monkeypatch: pytest.MonkeyPa
         assert go.wait(10)
         over.set()
 
-    def wait(call: Aside[None]) -> None:
+    def wait(call: BackgroundCall[None]) -> None:
         raise OutsideError
 
-    monkeypatch.setattr(Aside, "wait", wait)
+    monkeypatch.setattr(BackgroundCall, "wait", wait)
     with pytest.raises(OutsideError):
-        aside(work)
+        in_background(work)
     go.set()
     assert over.wait(10)
 

@@ -33,7 +33,7 @@ END_SECONDS: Final = 20.0
 T = TypeVar("T")
 
 
-class Aside(Generic[T]):
+class BackgroundCall(Generic[T]):
     """A call in a thread of its own. With a session, the thread has the properties that the caller's has in Spark."""
 
     def __init__(self, work: Callable[[], T], spark: SparkSession | None = None) -> None:
@@ -123,17 +123,17 @@ def ctrl_c_kept() -> Iterator[None]:
         raise
 
 
-def aside(work: Callable[[], T]) -> T:
-    """Returns the result of a call that runs aside. If this thread is interrupted, the call goes on by itself."""
-    call = Aside(work)
+def in_background(work: Callable[[], T]) -> T:
+    """Returns the result of a call in the background, which goes on by itself if this thread is interrupted."""
+    call = BackgroundCall(work)
     call.start()
     call.wait()
     return call.result()
 
 
-def aside_to_the_end(work: Callable[[], T], spark: SparkSession | None = None) -> T:
-    """Returns the result of a short call that runs aside. Whatever interrupts this thread is raised after its end."""
-    call = Aside(work, spark)
+def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T:
+    """Returns the result of a short call in the background; what interrupts this thread is raised after its end."""
+    call = BackgroundCall(work, spark)
     try:
         call.start()
         call.wait()
@@ -238,12 +238,12 @@ class JobCalls:
         self._spark, self._tag = spark, tag
         self._context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
         self._group: str | None = None
-        self._running: Aside[Any] | None = None
+        self._running: BackgroundCall[Any] | None = None
         self.interruption: BaseException | None = None
 
     def run(self, action: Callable[[], T]) -> T:
-        """Runs an action of Spark's aside, and waits for it."""
-        call: Aside[T] = Aside(lambda: self._tagged(action), self._spark)
+        """Runs an action of Spark's in the background, and waits for it."""
+        call: BackgroundCall[T] = BackgroundCall(lambda: self._tagged(action), self._spark)
         self._running = call
         try:
             call.start()
