@@ -65,7 +65,7 @@ def check_awaits_nothing(function: object, call: str) -> None:
             given=function,
             expected="a function without async, whose result is there when it returns",
             where=caller_location(),
-            hint=_INSTEAD.get(call, "use map_async(function, capacity=...) in front of it or behind it"),
+            hint=_INSTEAD.get(call, "use map_async(function, capacity=...) before it or after it"),
         )
 
 

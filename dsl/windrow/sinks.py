@@ -47,7 +47,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def takes_changes(self) -> bool:
-        """Whether the sink takes withdrawn elements out again, and so may stand behind windows that retract."""
+        """Whether the sink takes withdrawn elements out again, and so may stand downstream of windows that retract."""
         return False
 
     @property

@@ -269,7 +269,7 @@ class DataStream(Generic[T_co]):
         Args:
             strategy: How watermarks are made.
             timestamp: Takes the timestamp from an element: epoch milliseconds, or an aware datetime. May be left out
-                where the elements have timestamps, such as behind a window.
+                where the elements have timestamps, such as downstream of a window.
             name: Names the step.
         """
         if not isinstance(strategy, WatermarkStrategy):

@@ -1,4 +1,4 @@
-"""The stages behind ``window``: how windows fire, what leaves them, and what they compute."""
+"""The stages after ``window``: how windows fire, what leaves them, and what they compute."""
 
 from __future__ import annotations
 

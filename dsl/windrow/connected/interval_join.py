@@ -46,7 +46,7 @@ class IntervalJoin(Generic[L, U, K]):
         return node_line(type(self).__name__, self._node)
 
     def between(self, lower: timedelta, upper: timedelta) -> IntervalJoined[L, U, K]:
-        """Join each left element with the right ones from ``lower`` to ``upper`` behind its timestamp.
+        """Join each left element with the right ones from ``lower`` to ``upper`` after its timestamp.
 
         Args:
             lower: Of the pair left ``l`` and right ``r``, ``l.timestamp + lower <= r.timestamp``. May be negative.

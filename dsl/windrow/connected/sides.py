@@ -24,7 +24,8 @@ def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
         left: The first stream.
         right: The second one.
         counts_at_once: Whether a stream that comes back from being idle holds the watermark at once, as in front of
-            Flink's operators with two inputs; else from the time on at which it has caught up, as behind a union.
+            Flink's operators with two inputs; else from the time on at which it has caught up, as downstream of a
+            union.
     """
     kinds = (left.element_type, right.element_type)
     kind = None if None in kinds else GenericAlias(Tagged, kinds)

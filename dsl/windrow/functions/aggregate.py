@@ -79,7 +79,7 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
     def retract(self, value: T_contra, accumulator: A) -> A:
         """Take ``value`` out again, which :meth:`add` has folded in. Called for elements that were withdrawn upstream.
 
-        Without it a window behind one that retracts keeps all its elements, and folds them anew when it fires.
+        Without it a window downstream of one that retracts keeps all its elements, and folds them anew when it fires.
 
         Returns:
             The accumulator to store, as :meth:`add`.

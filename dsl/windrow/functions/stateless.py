@@ -31,10 +31,10 @@ class ProcessContext(Protocol):
     def timer_service(self) -> TimerService:
         """The watermark and the clock, in milliseconds. A stream without keys has no timers.
 
-        The watermark is that of the step's input when the batch began; behind a keyed step, results of its timers come
-        under the watermark before. It is :data:`windrow.time.MIN_TIMESTAMP` while there is none, and on Spark also in
-        ``run_batch``, after a restart that does not find the progress of the run before, and where a plan without keyed
-        steps assigns timestamps more than once or by a generator of the user's.
+        The watermark is that of the step's input when the batch began; downstream of a keyed step, results of its
+        timers come under the watermark before. It is :data:`windrow.time.MIN_TIMESTAMP` while there is none, and on
+        Spark also in ``run_batch``, after a restart that does not find the progress of the run before, and where a
+        plan without keyed steps assigns timestamps more than once or by a generator of the user's.
 
         Raises:
             UnsupportedOperationError: By the methods that register or delete timers.

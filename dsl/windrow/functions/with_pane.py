@@ -22,7 +22,7 @@ class WithPane:
 def with_pane() -> WithPane:
     """Gives each result of a ``reduce`` or an ``aggregate`` its key, its window and its pane.
 
-    It goes behind the function: ``windows.aggregate(sum(lambda play: play.score), with_pane())`` is a stream of
+    It goes after the function: ``windows.aggregate(sum(lambda play: play.score), with_pane())`` is a stream of
     :class:`~windrow.panes.WindowResult`. Without keys the key is None. Panes are counted where an accumulation mode was
     set or the trigger composes, and where a window fires once.
     """

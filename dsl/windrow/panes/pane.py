@@ -24,12 +24,12 @@ class PaneTiming(Enum):
     """The watermark had not passed the window."""
 
     ON_TIME = "on time"
-    """The first pane behind that, unless it is late; a window has at most one."""
+    """The first pane after that, unless it is late; a window has at most one."""
 
     LATE = "late"
     """Any pane after the one on time.
 
-    Also the first behind the end, if it comes neither at the end nor with the clean-up of the window, and all that is
+    Also the first after the end, if it comes neither at the end nor with the clean-up of the window, and all that is
     new in it came behind the watermark.
     """
 

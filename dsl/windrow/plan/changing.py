@@ -1,4 +1,4 @@
-"""Finds the streams that carry changes: behind windows that retract, up to where changes become records."""
+"""Finds the streams that carry changes: downstream of windows that retract, up to where changes become records."""
 
 from __future__ import annotations
 

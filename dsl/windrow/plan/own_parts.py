@@ -91,7 +91,7 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
             yield Fault(
                 f"{type(part).__name__}.{name} is a coroutine function, and nobody awaits what it gives",
                 step.where,
-                "write it without async; map_async(function, capacity=...) in front of the step, or behind it, awaits",
+                "write it without async; map_async(function, capacity=...) before the step, or after it, awaits",
             )
 
 

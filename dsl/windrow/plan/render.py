@@ -45,7 +45,7 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
 
 
 def _stamped_early(node: Node) -> list[WindowNode]:
-    """The windows in front of windows whose results may be late there; none where lateness is allowed.
+    """The windows upstream of windows whose results may be late there; none where lateness is allowed.
 
     With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires.
     """

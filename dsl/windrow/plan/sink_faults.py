@@ -52,7 +52,7 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
 
 
 def _type_hint(node: Node) -> str:
-    """How to say the type of the elements of a step: at the first step in front of it that loses it."""
+    """How to say the type of the elements of a step: at the first step upstream of it that loses it."""
     # The type of a side output comes from its tag, and from no step.
     while not isinstance(node, SideOutputNode):
         before = next((source for source in node.inputs if source.element_type is None), None)

@@ -31,7 +31,7 @@ def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | No
         raise InvalidArgumentError(
             "process needs a process function",
             given=function,
-            expected="an instance of ProcessFunction; a KeyedProcessFunction goes behind key_by",
+            expected="an instance of ProcessFunction; a KeyedProcessFunction goes after key_by",
             where=caller_location(),
             hint=f"an instance of a subclass, such as {function.__name__}()"
             if isinstance(function, type)

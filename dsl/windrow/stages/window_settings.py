@@ -1,4 +1,4 @@
-"""Holds what the calls behind ``window`` have set, and makes the step of it."""
+"""Holds what the calls after ``window`` have set, and makes the step of it."""
 
 from __future__ import annotations
 

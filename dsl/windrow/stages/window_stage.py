@@ -1,4 +1,4 @@
-"""The base of all stages behind ``window``, and the functions that do not depend on an evictor."""
+"""The base of all stages after ``window``, and the functions that do not depend on an evictor."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class WindowStage(Generic[T, W]):
     def retracting(self) -> Self:
         """As :meth:`accumulating`, and before each pane withdraw the result that it replaces.
 
-        The result of a session that merged into another is withdrawn as well. The stream behind carries changes:
+        The result of a session that merged into another is withdrawn as well. The stream downstream carries changes:
         further windows take withdrawn elements out again, and :meth:`windrow.DataStream.changelog` makes records.
 
         Raises:
@@ -137,9 +137,9 @@ class WindowStage(Generic[T, W]):
     def timestamp_combiner(self, combiner: TimestampCombiner) -> Self:
         """Say which timestamp the results of a window carry; its last one by default.
 
-        The watermark does not wait for a result with an earlier timestamp: it may be late for windows behind, which
+        The watermark does not wait for a result with an earlier timestamp: it may be late for windows downstream, which
         then drop it and count it (``late_records_dropped``), unless they have ``allowed_lateness`` or a side output for
-        late data. With as much allowed lateness as the windows in front are long, none is dropped that comes on time.
+        late data. With as much allowed lateness as the windows upstream are long, none is dropped that comes on time.
 
         Raises:
             InvalidArgumentError: If it was set already.
@@ -179,7 +179,7 @@ class WindowStage(Generic[T, W]):
     def _reduce(
         self,
         function: Callable[[Any, Any], Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
         element_type: object | None,
         name: str | None,
     ) -> DataStream[Any]:
@@ -192,7 +192,7 @@ class WindowStage(Generic[T, W]):
                 hint=function_hint(function),
             )
         check_awaits_nothing(function, "reduce")
-        return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
+        return self._stream(ReduceSpec(reduce=function, process=following), element_type, name)
 
     def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
         if not isinstance(function, AggregateFunction):
@@ -207,10 +207,10 @@ class WindowStage(Generic[T, W]):
             raise error.at(caller_location()) from None
 
     # Any: the window function is checked here.
-    def _behind(
+    def _following(
         self, given: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
-        """What follows a function whose results are of type ``value``, and the type of the elements behind it."""
+        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
         if isinstance(given, WithPane):
             window = base_argument(self._settings.assigner, WindowAssigner, 1)
             kinds = (self._key_type(), window, value)
@@ -228,7 +228,7 @@ class WindowStage(Generic[T, W]):
     def _aggregate(
         self,
         function: AggregateFunction[Any, Any, Any, Any, Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
         element_type: object | None,
         name: str | None,
     ) -> DataStream[Any]:
@@ -240,13 +240,13 @@ class WindowStage(Generic[T, W]):
                 where=caller_location(),
                 hint=f"{function.__name__}()" if isinstance(function, type) else None,
             )
-        spec = self._with_facts(function, behind)
-        return self._stream(spec or AggregateSpec(aggregate=function, process=behind), element_type, name)
+        spec = self._with_facts(function, following)
+        return self._stream(spec or AggregateSpec(aggregate=function, process=following), element_type, name)
 
     def _with_facts(
         self,
         function: AggregateFunction[Any, Any, Any, Any, Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
     ) -> AggregateSpec | None:
         """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
         try:
@@ -256,10 +256,10 @@ class WindowStage(Generic[T, W]):
         if found is None:
             return None
         inner, process = found
-        if behind is not None:
+        if following is not None:
             raise InvalidArgumentError(
-                "key() and the window go into the result itself, or into a function behind it",
-                given=f"{process.describe()} and {behind.describe()}",
+                "key() and the window go into the result itself, or into a function after it",
+                given=f"{process.describe()} and {following.describe()}",
                 expected="one or the other",
                 where=caller_location(),
             )
@@ -309,8 +309,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             window_function: Gets the one element that is left, with the key and the window.
             name: Names the step.
         """
-        behind, kind = self._behind(window_function, self._settings.input.element_type)
-        return self._reduce(function, behind, kind, name)
+        following, kind = self._following(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
 
     # Any: the stages that have aggregate() have proved that the parts fit.
     def _aggregate_keyed(
@@ -320,8 +320,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         name: str | None,
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
-        behind, kind = self._behind(window_function, value)
-        return self._aggregate(function, behind, kind, name)
+        following, kind = self._following(window_function, value)
+        return self._aggregate(function, following, kind, name)
 
     def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
@@ -388,8 +388,8 @@ class AllStage(WindowStage[T, W]):
         name: str | None = None,
     ) -> DataStream[Any]:
         """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
-        behind, kind = self._behind_all(window_function, self._settings.input.element_type)
-        return self._reduce(function, behind, kind, name)
+        following, kind = self._following_all(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
 
     # Any: as in KeyedStage.
     def _aggregate_all(
@@ -399,16 +399,16 @@ class AllStage(WindowStage[T, W]):
         name: str | None,
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
-        behind, kind = self._behind_all(window_function, value)
-        return self._aggregate(function, behind, kind, name)
+        following, kind = self._following_all(window_function, value)
+        return self._aggregate(function, following, kind, name)
 
-    # Any: as in WindowStage._behind.
-    def _behind_all(
+    # Any: as in WindowStage._following.
+    def _following_all(
         self, given: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
-        """What follows a function whose results are of type ``value``, and the type of the elements behind it."""
+        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
         if given is None or isinstance(given, WithPane):
-            return self._behind(given, value)
+            return self._following(given, value)
         check_process(given, ProcessAllWindowFunction)
         return WithoutKey(given), result_of(given)
 

@@ -26,7 +26,7 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
 
     @classmethod
     def create(cls) -> GlobalWindows:
-        """Global windows without a trigger: the stage behind needs ``trigger(...)``, or they never fire."""
+        """Global windows without a trigger: the next stage needs ``trigger(...)``, or they never fire."""
         return cls(end_of_stream=False)
 
     @classmethod

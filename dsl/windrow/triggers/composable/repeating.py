@@ -152,7 +152,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         return False
 
     def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Goes on behind the end if all windows did and the watermark has passed the new one; else before it."""
+        """Goes on after the end if all windows did and the watermark has passed the new one; else before it."""
         early, late = self._parts
         over = self._finished_or_ended(finished, context) and end_is_reached(window, context)
         early.merge(window, context)
@@ -218,7 +218,7 @@ def after_watermark(
 
     Args:
         early: Fires the window before that. It repeats: each time it begins anew.
-        late: Fires the window behind that, as long as lateness is allowed. It repeats. Without it the trigger is
+        late: Fires the window after that, as long as lateness is allowed. It repeats. Without it the trigger is
             finished, and elements that arrive later are dropped.
 
     Raises:
