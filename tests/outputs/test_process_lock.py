@@ -15,10 +15,8 @@ import pytest
 
 from windrow import Pipeline, from_collection
 from windrow.connectors import CustomSink, SinkContext
-from windrow.errors import CheckpointError
 from windrow.sinks import FunctionSink, JsonFileSink
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.process_lock import LockedError, OwnStack, ProcessLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -112,15 +110,15 @@ def test_a_fork_beside_a_thread_that_takes_locks(tmp_path: Path) -> None:
     def take() -> None:
         while not over.is_set():
             with ExitStack() as held:
-                assert all(lock_folder(folder, held, lambda: True) for folder in folders)
+                for folder in folders:
+                    held.callback(ProcessLock(folder).release)
 
     thread = threading.Thread(target=take)
     thread.start()
 
     def work() -> None:
         # The thread, which is not here, has nothing locked for ever.
-        with ExitStack() as held:
-            assert lock_folder(tmp_path, held, lambda: True)
+        ProcessLock(tmp_path).release()
 
     try:
         for _ in range(20):
@@ -182,16 +180,3 @@ def test_a_sink_that_forks(tmp_path: Path) -> None:
     _, status = os.waitpid(children[0], 0)
     assert os.waitstatus_to_exitcode(status) == 3
     assert witness.read_text() == f"closed by {parent}\n"
-
-
-def test_the_lock_of_a_checkpoint_follows_no_link(tmp_path: Path) -> None:
-    from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-
-    precious = tmp_path / "precious"
-    precious.write_text("kept")
-    checkpoint = tmp_path / "checkpoint"
-    checkpoint.mkdir()
-    (checkpoint / "in-use").symlink_to(precious)
-    with pytest.raises(CheckpointError):
-        CheckpointLock(checkpoint)
-    assert precious.read_text() == "kept"

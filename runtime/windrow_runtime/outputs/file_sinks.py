@@ -25,9 +25,8 @@ from windrow.sinks import FileSink
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.batch_files import batches_in, columns_in, old_batches_in, remove_batches
-from windrow_runtime.outputs.folder_lock import lock_folder
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.outputs.process_lock import OwnStack
+from windrow_runtime.outputs.process_lock import HAS_LOCKS, LockedError, OwnStack, ProcessLock
 from windrow_runtime.outputs.whole_files import check_no_link, read_whole
 
 # Any in this module: sinks of elements of every type.
@@ -70,14 +69,17 @@ def claim_folders(
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 folder.mkdir(parents=True, exist_ok=True)
-                if not lock_folder(folder, held, is_live):
+                try:
+                    if HAS_LOCKS:
+                        held.callback(ProcessLock(folder.resolve(), is_live).release)
+                except LockedError:
                     raise SinkError(
                         "another run writes to the folder of a file sink",
                         given=sink.shown_path,
                         expected="a folder for each run",
                         where=step.where,
                         hint="give each run a folder of its own, or wait for the end of the other one",
-                    )
+                    ) from None
         # A run may have written a batch, and have ended, before the folders were locked.
         check_folders(sinks, run, begins=begins)
         for step, sink, folder in _file_sinks(sinks):
