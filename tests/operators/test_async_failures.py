@@ -21,9 +21,11 @@ from windrow.functions import (
     FixedDelayRetryStrategy,
     RuntimeContext,
 )
+from windrow.plan import MapAsyncNode
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators import lookup_steps
+from windrow_runtime.operators.lookup_steps import AsyncStep, Taps
+from windrow_runtime.operators.topology import topology_of
 
 SHORT = timedelta(milliseconds=30)
 NONE = timedelta(0)
@@ -73,7 +75,7 @@ def test_an_answer_that_held_the_loop_up_is_late_too() -> None:
     assert run(blocking, values=(1,), timeout=SHORT, timed_out=SLOW) == {"main": [], "slow": [1]}
 
 
-def test_a_client_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_ends_is_left_behind() -> None:
     async def stubborn(value: int) -> int:
         until = time.monotonic() + 2
         while time.monotonic() < until:
@@ -90,9 +92,13 @@ def test_a_client_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch
     assert LocalRunner().run(Pipeline("p", late.sink_to(times))).collected(times)[0] - begun < 1
     # Further ones wait until one has ended, but not for ever.
     assert run(swallowing, values=(1, 1, 1), capacity=1, timeout=SHORT, timed_out=SLOW)["slow"] == [1, 1, 1]
-    monkeypatch.setattr(lookup_steps, "_CLEAN_UP", 0.05)
+    stream = from_collection([1, 2], int).map_async(stubborn, capacity=1, timeout=SHORT, timed_out=SLOW)
+    topology = topology_of(Pipeline("p", stream.sink_to(CollectSink[int]())))
+    ((step, node),) = [(step, step.node) for step in topology.steps if isinstance(step.node, MapAsyncNode)]
+    hasty = AsyncStep(step, [], Taps(step, {}), node, clean_up_seconds=0.05)
     with pytest.raises(UserFunctionError, match=r"go on though they were cancelled\n +given: +2 at a time"):
-        run(stubborn, values=(1, 2), capacity=1, timeout=SHORT, timed_out=SLOW)
+        hasty.push([1, 2], [0, 0])
+    hasty.close()
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

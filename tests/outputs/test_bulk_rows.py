@@ -17,14 +17,13 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from tests.outputs.outputs import output_of
+from tests.outputs.outputs import database_output
 from tests.outputs.postgres import PASSWORD
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink
 from windrow_runtime.operators.changes import Changed
-from windrow_runtime.outputs import database as database_module
-from windrow_runtime.outputs.database import DatabaseOutput
+from windrow_runtime.outputs.database import DatabaseLimits, DatabaseOutput
 
 # Any in this module: rows as the driver gives them.
 
@@ -42,10 +41,10 @@ class Server(NamedTuple):
             done = connection.execute(sa.text(statement))
             return [tuple(row) for row in done] if done.returns_rows else []
 
-    def output(self, kind: type[Any], table: str, *key: str) -> DatabaseOutput:
-        output = output_of(kind, DatabaseSink(self.url, table, key=key, schema=self.schema))
-        assert isinstance(output, DatabaseOutput)
-        return output
+    def output(self, kind: type[Any], table: str, *key: str, copied: int = 1) -> DatabaseOutput:
+        """An output that copies batches from a number of rows on, and tries again at once."""
+        sink = DatabaseSink[Any](self.url, table, key=key, schema=self.schema)
+        return database_output(kind, sink, DatabaseLimits(fewest_copied_rows=copied, first_pause_seconds=0.0))
 
 
 @pytest.fixture
@@ -109,10 +108,9 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("key", [(), ("number",), ("text", "at", "number")])
-def test_copy_writes_what_insert_writes(server: Server, key: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    for table, worth in (("inserted", 10**9), ("copied", 1)):
-        monkeypatch.setattr(database_module, "FEWEST_ROWS", worth)
-        server.output(Everything, table, *key).write(1, RECORDS)
+def test_copy_writes_what_insert_writes(server: Server, key: tuple[str, ...]) -> None:
+    for table, copied in (("inserted", 10**9), ("copied", 1)):
+        server.output(Everything, table, *key, copied=copied).write(1, RECORDS)
     rows = [list(map(repr, server.run(f"SELECT * FROM {table} ORDER BY number"))) for table in ("inserted", "copied")]
     assert len(rows[0]) == len(RECORDS)
     assert rows[0] == rows[1]
@@ -125,8 +123,7 @@ class Count(NamedTuple):
     n: int
 
 
-def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
+def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(server: Server) -> None:
     output = server.output(Count, "order", "key")
     output.write(1, [Count("a", 1), Count("b", 1), Count("a", 2), Count("c:d", 3)])
     output.write(1, [Count("a", 99)])
@@ -136,8 +133,7 @@ def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(server: Server, monk
     assert server.run('SELECT key, n FROM "order" ORDER BY key') == [("a", 5), ("c:d", 6)]
 
 
-def test_a_batch_that_is_refused_leaves_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
+def test_a_batch_that_is_refused_leaves_nothing(server: Server) -> None:
     output = server.output(Count, "counts", "key")
     with pytest.raises(SinkError, match=r"0x00|NUL"):
         output.write(1, [Count("fine", 1), Count("a\0b", 2)])
@@ -156,10 +152,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize("statements", TABLES, ids=["policies", "rules", "view"])
-def test_tables_that_copy_would_not_write_get_an_insert(
-    server: Server, statements: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_module, "FEWEST_ROWS", 1)
+def test_tables_that_copy_would_not_write_get_an_insert(server: Server, statements: str) -> None:
     for statement in statements.split("; "):
         server.run(statement)
     output = server.output(Count, "rows")
@@ -192,7 +185,6 @@ def lost(output: DatabaseOutput, server: Server, times: int, *, after: bool) -> 
 def test_a_lost_connection_is_tried_again_and_the_batch_is_written_once(
     server: Server, after: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database_module, "_FIRST_PAUSE_SECONDS", 0.0)
     output = server.output(Count, "counts")
     monkeypatch.setattr(output, "_write_rows", lost(output, server, 2, after=after))
     with caplog.at_level(logging.WARNING, logger="windrow"):
@@ -203,7 +195,6 @@ def test_a_lost_connection_is_tried_again_and_the_batch_is_written_once(
 
 
 def test_it_is_tried_a_bounded_number_of_times(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_FIRST_PAUSE_SECONDS", 0.0)
     output = server.output(Count, "counts")
     monkeypatch.setattr(output, "_write_rows", lost(output, server, 9, after=False))
     with pytest.raises(SinkError, match=r"the database refused a batch.*terminat"):

@@ -22,7 +22,7 @@ import pytest
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from tests.outputs.outputs import output_of, outputs_of
+from tests.outputs.outputs import database_output, output_of, outputs_of
 from tests.outputs.postgres import PASSWORD
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError
@@ -33,7 +33,7 @@ from windrow.triggers import after_count, after_watermark
 from windrow.windows import EventTimeSessionWindows, TimeWindow
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.changes import Changed
-from windrow_runtime.outputs import database as database_module
+from windrow_runtime.outputs.database import DatabaseLimits
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def again_name(database: Database) -> str:
     return "totals" if database.schema is None else f"{database.schema}.totals"
 
 
-def test_without_a_key_every_row_of_a_batch_is_added_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_ROWS_AT_ONCE", 2)
+def test_without_a_key_every_row_of_a_batch_is_added_once(database: Database) -> None:
     first, second = outputs_of(Total, database.sink("totals"), database.sink("totals"))
     batch = [Total("a", 1), Total("a", 1), Total("b", 2), Total("a", 3), Total("b", 4)]
     for output in (first, second, first, second):
@@ -195,20 +194,17 @@ def test_a_table_of_keys_alone(database: Database) -> None:
     assert database.run("SELECT value FROM seen ORDER BY value") == [(1,), (2,), (3,)]
 
 
-def test_a_batch_that_fails_leaves_nothing_and_is_written_later(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_module, "_ROWS_AT_ONCE", 1)
+def test_a_batch_that_fails_leaves_nothing_and_is_written_later(database: Database) -> None:
     database.run("CREATE TABLE totals (key TEXT PRIMARY KEY, value BIGINT CHECK (value < 10))")
-    output = output_of(Total, database.sink("totals", "key"))
+    output = database_output(Total, database.sink("totals", "key"), DatabaseLimits(rows_at_once=2))
     with pytest.raises(SinkError, match="the database refused a batch") as caught:
-        output.write(0, [Total("a", 1), Total("b", 1234567)])
-    assert str(caught.value.given).startswith("batch 0 of 2 elements for database ")
+        output.write(0, [Total("a", 1), Total("b", 2), Total("c", 1234567)])
+    assert str(caught.value.given).startswith("batch 0 of 3 elements for database ")
     assert "outputs.2.sink, " in str(caught.value.where)
     assert "1234567" not in str(caught.value).partition("DETAIL")[0]
     assert database.run("SELECT * FROM totals") == database.run("SELECT * FROM windrow_batches") == []
-    output.write(0, [Total("a", 1), Total("b", 9)])
-    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 1), ("b", 9)]
+    output.write(0, [Total("a", 1), Total("b", 2), Total("c", 9)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 1), ("b", 2), ("c", 9)]
 
 
 def test_of_two_processes_with_one_checkpoint_one_writes_the_batch(database: Database) -> None:

@@ -27,7 +27,6 @@ from windrow.plan import Step
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
 from windrow_runtime.codecs.arrow.encoding import encode_batch
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import part_files
 from windrow_runtime.outputs.batch_files import LISTS_KEPT, BatchFiles, remove_batches
@@ -204,7 +203,6 @@ def test_a_value_that_is_too_long_for_a_folder(
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_files, "_OPEN_FILES", 2)
     open_now: set[Path] = set()
     most = 0
 
@@ -228,9 +226,11 @@ def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ParquetFileSink[Row](tmp_path / "p", partition_by=BY),
     ):
         step = step_of(sink, elements)
+        partitions = partitions_of(step)
+        assert partitions is not None
         batch = BatchFiles(Path(sink.path), 0, BY)
         batch.begin()
-        files = part_files.part_of_task(step, record_type(Row), partitions_of(step), batch.staging, "part-0")
+        files = part_files.PartitionedFiles(step, partitions, batch.staging, "part-0", open_files=2)
         for element in elements:
             files.write([element])
         files.close()

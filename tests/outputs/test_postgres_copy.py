@@ -24,11 +24,12 @@ from tests.outputs.test_database import KEY, REPORTS, Database, Report, Total, p
 from windrow.errors import SinkError
 from windrow.panes import ChangeKind
 from windrow_runtime.operators.changes import Changed
-from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, _texts
+from windrow_runtime.outputs.database import DatabaseLimits
+from windrow_runtime.outputs.postgres_copy import Row, StagedRows, _texts
 
 __all__ = ["postgresql"]  # a fixture
 
-MANY = 2 * FEWEST_ROWS
+MANY = 2 * DatabaseLimits().fewest_copied_rows
 
 
 def totals(database: Database) -> dict[str, int]:

@@ -93,16 +93,13 @@ def test_an_end_that_fails_is_an_end() -> None:
     assert calls == ["close"]
 
 
-def test_what_does_not_end_in_time_is_closed_when_it_ends(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "END_SECONDS", 0.05)
+def test_what_does_not_end_in_time_is_closed_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     go, closed = threading.Event(), threading.Event()
 
     def end() -> None:
         assert go.wait(10)
 
-    ending = Ending(end, closed.set, "pipeline 'p'")
+    ending = Ending(end, closed.set, "pipeline 'p'", seconds=0.05)
     error = OutsideError()
     ending.close(error)
     assert (ending.is_pending, closed.is_set()) == (True, False)

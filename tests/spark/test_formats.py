@@ -30,7 +30,7 @@ from windrow.sources import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.sources import files
+from windrow_runtime.spark.run_limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,10 +156,11 @@ def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_p
         assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_large_files_are_read_in_parts_in_order(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "_LARGE", 1000)
+class DividingRunner(SparkRunner):
+    _limits = RunLimits(large_file_bytes=1000)
+
+
+def test_large_files_are_read_in_parts_in_order(spark: SparkSession, tmp_path: Path) -> None:
     lines = [json_of("x" * (number % 7), number) for number in range(500)]
     ends = [b"\n", b"\r\n", b"\r"]
     data = b"\xef\xbb\xbf" + b"".join(line + ends[number % 3] for number, line in enumerate(lines))
@@ -170,7 +171,7 @@ def test_large_files_are_read_in_parts_in_order(
         stream = from_source(JsonFileSource(tmp_path / name, Row, on_malformed=BAD))
         good, bad = CollectSink[Row](), CollectSink[MalformedRecord]()
         pipeline = Pipeline("parts", stream.sink_to(good), stream.get_side_output(BAD).sink_to(bad))
-        result = SparkRunner(spark).run(pipeline)
+        result = DividingRunner(spark).run(pipeline)
         assert [row.n for row in result.collected(good)] == [number for number in range(500) if number != 490]
         assert [record.origin for record in result.collected(bad)] == [f"{tmp_path / name}:491"]
 

@@ -23,7 +23,7 @@ from windrow.sources import CollectionSource
 from windrow_runtime.outputs.file_sinks import claim_folders
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.run import background
+from windrow_runtime.spark.run_limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,12 +203,15 @@ def test_a_plan_whose_making_is_interrupted_leaves_nothing(spark: SparkSession, 
     assert checkpoint is None or not is_locked(checkpoint)
 
 
+class HastyRunner(SparkRunner):
+    _limits = RunLimits(end_seconds=0.3)
+
+
 def test_a_query_that_does_not_end_keeps_its_lock(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # sink    writes ----------------------------------- returns
-    # run     SIGUSR1, waits END_SECONDS, raises                   the sink closes, the lock goes
-    monkeypatch.setattr(background, "END_SECONDS", 0.3)
+    # run     SIGUSR1, waits 0.3 s, raises                         the sink closes, the lock goes
     checkpoint = tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
     begun, go = threading.Event(), threading.Event()
@@ -220,7 +223,7 @@ def test_a_query_that_does_not_end_keeps_its_lock(
     numbers = from_source(CollectionSource([1, 2]))
     pipeline = Pipeline("blocked", numbers.sink_to(FunctionSink(write)), numbers.sink_to(witness))
     with pytest.raises(TimeIsUpError) as caught, interrupted(signal.SIGUSR1, begun.is_set):
-        SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+        HastyRunner(spark, checkpoint=checkpoint).run(pipeline)
     assert "has not ended within" in caught.value.__notes__[0]
     assert "pipeline 'blocked'" in caplog.text
     assert is_locked(checkpoint)

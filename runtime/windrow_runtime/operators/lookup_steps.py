@@ -189,15 +189,27 @@ def _in_order(results: Iterable[Any]) -> Iterable[Any]:
     return results
 
 
+CLEAN_UP_SECONDS: Final = 5.0
+"""The seconds in which coroutines may clean up when the step ends, or too many were left behind."""
+
+
 class AsyncStep(FusedStep):
     """Runs a coroutine for each element, a number of them side by side, until all are done."""
 
-    def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: MapAsyncNode) -> None:
+    def __init__(
+        self,
+        step: Step,
+        then: Sequence[FusedStep],
+        taps: Taps,
+        node: MapAsyncNode,
+        clean_up_seconds: float = CLEAN_UP_SECONDS,
+    ) -> None:
         super().__init__(step, then, constant=False)
         self.function: Any = node.function
         self._node = node
         self._taps = taps
-        self._loop = _Loop()
+        self._clean_up = clean_up_seconds
+        self._loop = _Loop(clean_up_seconds)
         self._left: set[asyncio.Task[Any]] = set()  # coroutines that go on though they were cancelled
         self._is_open = False
 
@@ -323,7 +335,7 @@ class AsyncStep(FusedStep):
             await asyncio.wait({task}, timeout=limit)
         except asyncio.CancelledError:
             # Another element has failed, or the run was interrupted: the coroutine may clean up.
-            await self._leave(task, _CLEAN_UP)
+            await self._leave(task, self._clean_up)
             raise
         if not task.done():
             await self._leave(task, _GRACE)
@@ -361,7 +373,7 @@ class AsyncStep(FusedStep):
         if len(self._left) <= self._node.capacity:
             return
         # Others wait until one has ended.
-        await asyncio.wait(set(self._left), timeout=_CLEAN_UP, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(set(self._left), timeout=self._clean_up, return_when=asyncio.FIRST_COMPLETED)
         if len(self._left) > self._node.capacity:
             raise UserFunctionError(
                 "coroutines of the step go on though they were cancelled",
@@ -419,9 +431,6 @@ async def _guarded(work: Awaitable[R]) -> R:
 _GRACE: Final = 0.05
 """The seconds in which a coroutine that took too long may clean up before it is left behind."""
 
-_CLEAN_UP: Final = 5.0
-"""The seconds in which coroutines may clean up when the step ends, or too many were left behind."""
-
 _LOOK: Final = 0.25
 """After each of so many seconds a caller that waits looks whether the event loop is still there."""
 
@@ -429,7 +438,8 @@ _LOOK: Final = 0.25
 class _Loop:
     """An event loop in a thread of its own, which begins with the first call: a notebook has one in the main thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clean_up_seconds: float) -> None:
+        self._clean_up = clean_up_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._fatal: BaseException | None = None
@@ -471,7 +481,7 @@ class _Loop:
         except BaseException:
             if not ended.is_set() and thread.is_alive():
                 loop.call_soon_threadsafe(cancel)
-                ended.wait(_CLEAN_UP + 1)
+                ended.wait(self._clean_up + 1)
             raise
 
     def _started(self) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
@@ -509,19 +519,19 @@ class _Loop:
             self._begin_thread(loop)
             thread, self._thread = self._thread, None
         assert thread is not None, "it has just begun"
-        ending = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
-        wait_for_any([ending], timeout=_CLEAN_UP + 1)
+        ending = asyncio.run_coroutine_threadsafe(_end_tasks(self._clean_up), loop)
+        wait_for_any([ending], timeout=self._clean_up + 1)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_CLEAN_UP)
+        thread.join(self._clean_up)
         # A coroutine that holds the thread up, without awaiting anything, keeps its loop: the thread is a daemon.
         if not thread.is_alive():
             loop.close()
 
 
-async def _end_tasks() -> None:
+async def _end_tasks(seconds: float) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
-        await asyncio.wait(others, timeout=_CLEAN_UP)
+        await asyncio.wait(others, timeout=seconds)
     await asyncio.get_running_loop().shutdown_asyncgens()

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -30,7 +31,7 @@ from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, JSON_CELLS, Kind
 from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key
-from windrow_runtime.outputs.postgres_copy import FEWEST_ROWS, Row, StagedRows, copy_rows, may_stage, takes_copy
+from windrow_runtime.outputs.postgres_copy import Row, StagedRows, copy_rows, may_stage, takes_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -205,11 +206,19 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 
 
 _LOG: Final = logging.getLogger("windrow")
-_ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
 _ATTEMPTS: Final = 5
-_FIRST_PAUSE_SECONDS: Final = 0.5  # before the second attempt; each pause is twice the one before
 _MOST_BATCHES_WITHOUT_COPY: Final = 64
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseLimits:
+    """The sizes and pauses by which an output writes its batches, which tests make small."""
+
+    rows_at_once: int = 5_000  # sent in one go; the transaction is that of the whole batch
+    # Fewer rows take milliseconds by INSERT, which leaves no traces in PostgreSQL's catalogue as COPY does.
+    fewest_copied_rows: int = 200
+    first_pause_seconds: float = 0.5  # before the second attempt; each pause is twice the one before
 
 
 class DatabaseOutput(TableOutput):
@@ -223,12 +232,15 @@ class DatabaseOutput(TableOutput):
     hint = "check the address, the user and what the user may do there"
 
     # Any: elements of every type.
-    def __init__(self, step: Step, sink: DatabaseSink[Any], identity: Identity) -> None:
+    def __init__(
+        self, step: Step, sink: DatabaseSink[Any], identity: Identity, limits: DatabaseLimits = DatabaseLimits()
+    ) -> None:
         super().__init__(step, sink)
         kind = self._kind
         key = self.fields_named(sink.key, "the key of the table")
         check_key(key, kind, step.where)
         self._sink = sink
+        self._limits = limits
         self._identity = identity
         self._encoder = RowEncoder(kind, sink.url.backend, {})
         self._names = [field.column for field in kind.columns]
@@ -307,7 +319,7 @@ class DatabaseOutput(TableOutput):
                     text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
                     _LOG.warning("batch %d of %s is tried again: %s", batch, self._shown, shorten(text))
                 # Whether the last attempt was committed is not known; the number of the batch tells the next one.
-                time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+                time.sleep(self._limits.first_pause_seconds * 2 ** (attempt - 1))
 
     def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
         """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement.
@@ -330,7 +342,8 @@ class DatabaseOutput(TableOutput):
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
                 return
-            if self._may_stage and len(deleted) >= FEWEST_ROWS:
+            fewest = self._limits.fewest_copied_rows
+            if self._may_stage and len(deleted) >= fewest:
                 self._staged_keys.fill(connection, deleted)
                 staged = self._staged_keys
                 same_key = [self._table.c[name] == staged.table.c[name] for name in staged.columns]
@@ -338,9 +351,9 @@ class DatabaseOutput(TableOutput):
             else:
                 names = [f"key{place}" for place in self._key_places]
                 self._execute_many(connection, self._delete, names, deleted)
-            if len(rows) >= FEWEST_ROWS and self._copy_new_rows(connection, rows):
+            if len(rows) >= fewest and self._copy_new_rows(connection, rows):
                 return
-            if self._may_stage and len(rows) >= FEWEST_ROWS:
+            if self._may_stage and len(rows) >= fewest:
                 self._staged_rows.fill(connection, rows)
                 connection.execute(self._upsert_statement(self._staged_rows))
             else:
@@ -367,12 +380,12 @@ class DatabaseOutput(TableOutput):
         self._refused_copies = 0
         return True
 
-    @staticmethod
     def _execute_many(
-        connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
+        self, connection: sa.Connection, statement: sa.Executable, names: Sequence[str], rows: Sequence[Row]
     ) -> None:
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            part = rows[start : start + _ROWS_AT_ONCE]
+        at_once = self._limits.rows_at_once
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
             connection.execute(statement, [dict(zip(names, row, strict=True)) for row in part])
 
     def _claim_statement(self) -> sa.Executable:

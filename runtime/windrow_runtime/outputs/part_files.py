@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from windrow.addresses.paths import local_path
 from windrow.plan import Step
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
-
-_OPEN_FILES: Final = 64
-"""A task has at most this number of files open; each holds the rows of a row group in memory."""
 
 
 class PartFile:
@@ -77,15 +74,16 @@ class PartFile:
 class PartitionedFiles:
     """The files of one task in a batch of a sink with ``partition_by``; methods are those of :class:`PartFile`.
 
-    Each has the rows of one folder of values. The one that was written to longest ago is finished where too many are
-    open, and its folder gets another file when more rows come for it.
+    Each has the rows of one folder of values. The one that was written to longest ago is finished where ``open_files``
+    are open, each of which holds the rows of a row group in memory; its folder gets another file when more rows come.
     """
 
-    def __init__(self, step: Step, partitions: Partitions, folder: Path, name: str) -> None:
+    def __init__(self, step: Step, partitions: Partitions, folder: Path, name: str, open_files: int = 64) -> None:
         self._step = step
         self._partitions = partitions
         self._folder = folder
         self._name = name
+        self._open_files = open_files
         self._as_rows = isinstance(file_sink_of(step), ParquetFileSink)
         self._open: OrderedDict[str, PartFile] = OrderedDict()
         self._finished = 0
@@ -115,7 +113,7 @@ class PartitionedFiles:
     def _file(self, folder: str) -> PartFile:
         file = self._open.get(folder)
         if file is None:
-            if len(self._open) >= _OPEN_FILES:
+            if len(self._open) >= self._open_files:
                 self._open.popitem(last=False)[1].close()
                 self._finished += 1
             # A folder that comes again has a file of a smaller number.

@@ -20,9 +20,6 @@ import sqlalchemy as sa
 
 Row = tuple[object, ...]
 
-FEWEST_ROWS: Final = 200
-"""From how many rows on COPY is used: below that INSERT takes milliseconds, and leaves no traces in the catalogue."""
-
 _ROWS_AT_ONCE: Final = 10_000  # that are one text on their way
 
 _OPTIONS: Final = r"""FORMAT csv, NULL 'null', QUOTE '"', ESCAPE E'\\', ENCODING 'UTF8'"""

@@ -35,6 +35,7 @@ from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
+from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.spark.shipped_steps import ShippedSteps
 from windrow_runtime.spark.shipping import functions_of, known_classes
 from windrow_runtime.spark.sinks.parts import worker_sinks
@@ -159,8 +160,10 @@ class Lowered:
         checkpoint: Checkpoint | None = None,
         own_clock: bool = False,
         now: int = 0,
+        limits: RunLimits = USUAL_LIMITS,
     ) -> None:
         self.spark = spark
+        self._limits = limits
         self.pipeline = pipeline
         self.topology = topology
         self.groups = stored.groups
@@ -262,7 +265,7 @@ class Lowered:
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint = self._checkpoint
         source = source_of(step)
-        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
+        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self._limits))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.

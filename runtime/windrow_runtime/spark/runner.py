@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -41,6 +41,7 @@ from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
+from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.spark.session import (
     JOB_SETTINGS,
     SHUFFLE_PARTITIONS,
@@ -95,6 +96,8 @@ class SparkRunner:
         InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive, or ``accept_changes``
             is given without a checkpoint.
     """
+
+    _limits: ClassVar[RunLimits] = USUAL_LIMITS
 
     def __init__(
         self,
@@ -380,7 +383,16 @@ class SparkRunner:
                     planned=checkpoint.last_planned(),
                 )
                 keeper.begin()
-            query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
+            query = Query(
+                lowered,
+                checkpoint,
+                lock,
+                outputs,
+                keeper,
+                verbose=self._is_verbose,
+                on_progress=on_progress,
+                end_seconds=self._limits.end_seconds,
+            )
             query.opened = opened.pop_all()
             return query
 
@@ -415,7 +427,8 @@ class SparkRunner:
             forms = self._forms(topology)
             now = clock_millis(self._clock or now_millis)
             stored = unstored(topology, groups, forms)
-            return uninterrupted(lambda: Lowered(spark, pipeline, topology, stored, forms, now=now), spark)
+            lower = partial(Lowered, now=now, limits=self._limits)
+            return uninterrupted(lambda: lower(spark, pipeline, topology, stored, forms), spark)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
@@ -444,7 +457,7 @@ class SparkRunner:
             checkpoint.clear_leftovers()
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock)
+            lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock, limits=self._limits)
             lowered = uninterrupted(lambda: lower(spark, pipeline, topology, stored, forms), spark)
         for step in topology.sinks if lowered.clock is not None else ():
             if writer_of(step) is SinkWriter.QUERY:

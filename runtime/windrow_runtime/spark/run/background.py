@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pyspark import InheritableThread
 
 from windrow_runtime.spark.quiet import interrupted_by
+from windrow_runtime.spark.run_limits import USUAL_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +28,6 @@ _TURN_SECONDS: Final = 0.5
 _TASK_POLL_SECONDS: Final = 0.05
 _TASKS_SECONDS: Final = 10.0
 _NEWEST_JOBS: Final = 4
-END_SECONDS: Final = 20.0
-"""How long a run waits for the end of its query, or of its job, before it leaves that to a thread."""
 
 T = TypeVar("T")
 
@@ -138,7 +137,7 @@ def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T
         call.start()
         call.wait()
     except BaseException:
-        call.is_over(END_SECONDS)
+        call.is_over(USUAL_LIMITS.end_seconds)
         raise
     return call.result()
 
@@ -160,12 +159,18 @@ class Ending:
     """Ends what works for a run, then closes what the run has opened: sinks first, and locks at last.
 
     A thread of its own, which no signal interrupts, calls ``end``, which returns when nothing of the run is at work any
-    more, and then ``close``. If the end takes longer than :data:`END_SECONDS`, all stays open and locked until then,
-    and the log says so.
+    more, and then ``close``. If the end takes longer than ``seconds``, all stays open and locked until then, and
+    the log says so.
     """
 
-    def __init__(self, end: Callable[[], None], close: Callable[[], object], shown: str) -> None:
-        self._end, self._close, self._shown = end, close, shown
+    def __init__(
+        self,
+        end: Callable[[], None],
+        close: Callable[[], object],
+        shown: str,
+        seconds: float = USUAL_LIMITS.end_seconds,
+    ) -> None:
+        self._end, self._close, self._shown, self._seconds = end, close, shown, seconds
         self._begins = threading.Lock()
         self._has_begun = False
         self._over = threading.Event()
@@ -194,9 +199,9 @@ class Ending:
             except BaseException:
                 # Whether the thread has begun is not known. A second one would do nothing.
                 continue
-        if not wait_through(self._over, END_SECONDS):
+        if not wait_through(self._over, self._seconds):
             text = (
-                f"{self._shown} has not ended within {END_SECONDS:.0f} seconds: until it ends, its sinks stay open, "
+                f"{self._shown} has not ended within {self._seconds:.0f} seconds: until it ends, its sinks stay open, "
                 "and its checkpoint and folders locked"
             )
             _LOG.warning(text)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
 
-_LARGE: Final = 32 << 20
 _MOST_PARTS: Final = 64
 
 # Spark lists all folders below, and takes no folder's name for the value of a column, as ``day=7``.
@@ -135,14 +134,15 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
     ``path`` is that of the source in the mounted file system, and ``given`` the same for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(given)
-    has_large = not split_pattern(path)[1] and any(map(_is_large, visible_below(path)))
+    large = context.limits.large_file_bytes
+    has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
     if not has_large:
         names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
         return names
     parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
     # A part goes to the partition of its number, so that the records of a file stay in order.
     labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
-    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {_LARGE}, 1, {parts}) AS __parts")
+    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {large}, 1, {parts}) AS __parts")
     frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
     place = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
     frame = frame.selectExpr("*", f"element_at(array({labels}), {place} + 1) AS __label")
@@ -150,9 +150,9 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
     return divided
 
 
-def _is_large(file: str) -> bool:
+def _has_bytes(file: str, size: int) -> bool:
     try:
-        return os.path.isfile(file) and os.path.getsize(file) >= _LARGE
+        return os.path.isfile(file) and os.path.getsize(file) >= size
     except OSError:
         return False
 

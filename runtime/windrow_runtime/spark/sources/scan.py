@@ -13,6 +13,7 @@ from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class ScanContext:
     step: Step
     checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
     codec: StateCodec  # writes and reads collections
+    limits: RunLimits = USUAL_LIMITS
 
     @property
     def reader(self) -> Any:  # Spark's two readers have the same methods and no common type
