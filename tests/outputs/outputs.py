@@ -34,6 +34,8 @@ def output_of(element_type: type[Any], sink: Sink[Any], query: str = "query") ->
 def database_output(element_type: type[Any], sink: DatabaseSink[Any], limits: DatabaseLimits) -> DatabaseOutput:
     """The output of one sink, opened, with limits of its own."""
     pipeline = Pipeline("outputs", from_source(CollectionSource([], element_type)).sink_to(sink))
-    output = DatabaseOutput(pipeline.step_of(pipeline.sinks[0].node), sink, Identity("query", sink.qualified_table), limits)
+    output = DatabaseOutput(
+        pipeline.step_of(pipeline.sinks[0].node), sink, Identity("query", sink.qualified_table), limits
+    )
     output.open()
     return output

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.plan import Step
@@ -100,7 +101,7 @@ def expected(elements: Sequence[Row]) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(elements=st.lists(rows, min_size=1, max_size=12), size=st.integers(1, 6))
 def test_arrow_reads_what_was_written(
     form: str, tmp_path_factory: pytest.TempPathFactory, elements: list[Row], size: int
@@ -118,7 +119,7 @@ def test_arrow_reads_what_was_written(
         assert [part.partition("=")[0] for part in file.relative_to(out).parts[:-1]] == list(BY)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(elements=st.lists(rows, max_size=20))
 def test_rows_are_split_as_objects_are(elements: list[Row]) -> None:
     partitions = partitions_of(step_of(ParquetFileSink("out", partition_by=BY), elements))

@@ -163,7 +163,7 @@ class Lowered:
         limits: RunLimits = USUAL_LIMITS,
     ) -> None:
         self.spark = spark
-        self._limits = limits
+        self.limits = limits
         self.pipeline = pipeline
         self.topology = topology
         self.groups = stored.groups
@@ -265,7 +265,7 @@ class Lowered:
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint = self._checkpoint
         source = source_of(step)
-        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self._limits))
+        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.

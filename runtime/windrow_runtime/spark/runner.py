@@ -383,16 +383,7 @@ class SparkRunner:
                     planned=checkpoint.last_planned(),
                 )
                 keeper.begin()
-            query = Query(
-                lowered,
-                checkpoint,
-                lock,
-                outputs,
-                keeper,
-                verbose=self._is_verbose,
-                on_progress=on_progress,
-                end_seconds=self._limits.end_seconds,
-            )
+            query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()
             return query
 

@@ -73,12 +73,10 @@ class Query:
         *,
         verbose: bool,
         on_progress: OnProgress | None,
-        end_seconds: float,
     ) -> None:
         self.lowered = lowered
         self.lock = lock
         self.is_verbose = verbose
-        self._end_seconds = end_seconds
         self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
         # Closes the outputs and releases the lock, when no batch will run any more; the runner gives it.
@@ -153,7 +151,7 @@ class Query:
                 self.kill(self._started)
 
         if self._ending is None:
-            self._ending = Ending(end, self.close, self._place, self._end_seconds)
+            self._ending = Ending(end, self.close, self._place, self.lowered.limits.end_seconds)
         self._ending.close(error)
 
     @property
