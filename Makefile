@@ -5,22 +5,24 @@ VENV ?= .venv
 JAVA ?= $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+CONSTRAINTS ?=
 ENGINE ?= local
 FILES ?= $(wildcard tests/conformance/*.json)
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv java demo quick test check lint types docs format conformance bench
+.PHONY: help venv constraints java demo quick test thorough check suite lint types docs format conformance bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "PYTHON=$(PYTHON) chooses the Python that makes $(VENV); JAVA_HOME the Java that Spark runs on."
+	@echo "PYTHON=$(PYTHON) chooses the Python that makes $(VENV); JAVA_HOME the Java that Spark runs on;"
+	@echo "CONSTRAINTS=constraints.txt installs the versions that CI installs."
 
 venv: $(STAMP) ## make the virtual environment, if it is missing or pyproject.toml is newer
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "windrow needs Python 3.11 or newer as $(PYTHON); another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
@@ -29,8 +31,21 @@ $(STAMP): pyproject.toml
 	    echo "  Debian, Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
 	  echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing windrow and its tools into $(VENV) (some minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[dev]'
 	@touch $@
+
+constraints: $(STAMP) ## choose the versions anew that CI installs, with the Python that CI has
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+	  --report $(VENV)/resolved.json --editable '.[dev]'
+	$(BIN)/python -c "$$PINS" $(VENV)/resolved.json > constraints.txt
+
+define PINS
+import json, sys
+print("# The versions that CI installs, for Python %s. `make constraints` chooses them anew." % sys.version[:4])
+found = [each["metadata"] for each in json.load(open(sys.argv[1]))["install"] if not each["requested"]]
+print(*sorted("%s==%s" % (each["name"].lower(), each["version"]) for each in found), sep="\n")
+endef
+export PINS
 
 java:
 	@version=$$("$(JAVA)" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
@@ -49,8 +64,13 @@ demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its
 	$(BIN)/python examples/sensor_min.py $(ARGS)
 
 test: java $(STAMP) ## run everything that CI runs
-	@$(MAKE) --jobs 2 lint types docs
+	@$(MAKE) --jobs 3 lint types docs suite
+
+suite: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest --timeout 7200 --numprocesses 2 --dist loadfile $(ARGS)
 
 quick: $(STAMP) ## check in less than a minute what the working tree changes, without Spark
 	@$(BIN)/python -m tests.quick $(ARGS)
