@@ -14,22 +14,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 from sybil import Document, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser
 
+from tests.budget import register_profiles
 from tests.java import JAVA_OPTIONS
 from tests.spark_home import home_without_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Property tests run the same examples every time, so that a run that fails can be run again.
-settings.register_profile("windrow", derandomize=True, deadline=None)
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
-settings.register_profile("thorough", deadline=None, max_examples=2_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "windrow"))
+register_profiles()
 
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)

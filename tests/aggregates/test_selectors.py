@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow.aggregates import Binary, Conditional, Constant, Element, Field, Item, Opaque, recognise
 from windrow.aggregates import Record as MadeRecord
 from windrow.aggregates.selectors import selected_type, selector_text
@@ -110,7 +111,7 @@ def outcome(call: Callable[[], Any]) -> tuple[str, str]:
     return type(value).__name__, repr(value)
 
 
-@settings(max_examples=800, derandomize=True, deadline=None)
+@examples(260)
 @given(text=texts, element=records)
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")  # such as 'x'[0] of a text in random code
 def test_an_expression_gives_what_its_selector_gives(text: str, element: Record) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregates.naive import AGGREGATES, Row, close
 from tests.aggregates.test_values import rows
+from tests.budget import examples
 from tests.operators.streams import millis
 from windrow import Pipeline, from_source
 from windrow.aggregates.combined import Combined
@@ -73,7 +74,7 @@ assigners: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@examples(30)
 @given(
     assigner=assigners,
     lateness=st.sampled_from([0, 7]),
@@ -116,7 +117,7 @@ def run(pipeline: Pipeline, stream: list[tuple[int, list[Row], bool]], *, fast: 
     return list(taken.values())
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@examples(20)
 @given(every=st.integers(1, 4), kept=st.integers(0, 4), after=st.booleans(), elements=rows)
 def test_what_evictors_leave(every: int, kept: int, after: bool, elements: list[Row]) -> None:
     source = PushSource(Row)
@@ -157,7 +158,7 @@ class Rolling(KeyedProcessFunction[str, Row, tuple[Any, ...]]):
         yield found
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@examples(20)
 @given(elements=rows)
 def test_results_so_far(elements: list[Row]) -> None:
     source = PushSource(Row)

@@ -11,10 +11,11 @@ from decimal import Decimal, Inexact
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregates.naive import AGGREGATES, Row, close
+from tests.budget import examples
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError, InvalidArgumentError
@@ -53,7 +54,7 @@ def result(function: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any]) 
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
-@settings(max_examples=25, derandomize=True, deadline=None)
+@examples(25)
 @given(elements=rows, data=st.data())
 def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: st.DataObject) -> None:
     function, naive = AGGREGATES[name]

@@ -52,7 +52,6 @@ __all__ = [
     "by_key",
     "millis",
     "run",
-    "seeded",
     "told",
 ]
 
@@ -233,11 +232,6 @@ def near(value: Any) -> Any:
     if isinstance(value, float):
         return Near(value)
     return tuple(map(near, value)) if isinstance(value, (tuple, list)) else value
-
-
-def seeded(plans: Iterable[str]) -> list[tuple[str, int]]:
-    """One of two seeds for each plan, in turn; ``python -m tests.differential --columns`` draws more of both."""
-    return [(name, 1 + place % 2) for place, name in enumerate(plans)]
 
 
 class Ran(NamedTuple):

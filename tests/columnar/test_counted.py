@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import FEW, LATE, MANY, Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.budget import seeded
+from tests.columnar.engine import FEW, LATE, MANY, Keyed, at, batches, by_key, millis, run, told
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg

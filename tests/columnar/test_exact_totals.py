@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.columnar.rows import column, folded, groups_of, kernel_of_numbers
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
@@ -76,7 +77,7 @@ def merged(function: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[An
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=150)
+@examples(60)
 @given(data=st.data())
 def test_sums_are_those_of_the_aggregate(name: str, data: st.DataObject) -> None:
     kind, values = KINDS[name]

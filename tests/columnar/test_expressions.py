@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import UserFunctionError
@@ -161,7 +162,7 @@ def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] |
         return None
 
 
-@settings(max_examples=700, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(250, suppress_health_check=[HealthCheck.too_slow])
 @given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
 def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
     around = {

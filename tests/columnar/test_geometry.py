@@ -6,9 +6,10 @@ import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices
 
@@ -34,7 +35,7 @@ def windows_of(slices: Slices, stamp: int) -> list[int]:
     return [start for start in range(stamp, stamp - slices.size, -1) if (start - slices.offset) % slices.slide == 0]
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(shapes(), stamps)
 def test_all_elements_of_a_slice_are_in_the_same_windows(slices: Slices, moments: list[int]) -> None:
     found = slices.slices_of(np.array(moments))
@@ -55,7 +56,7 @@ def next_time(slices: Slices, slice_start: int, watermark: int) -> int:
     return min((moment for moment in moments if moment > watermark), default=MAX_TIMESTAMP)
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(shapes(), stamps, watermarks, watermarks)
 @example(Slices(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
 def test_windows_that_end_between_two_watermarks(slices: Slices, moments: list[int], after: int, until: int) -> None:

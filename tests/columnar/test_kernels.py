@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregates.naive import AGGREGATES, Row, Summary
+from tests.budget import examples
 from tests.columnar.rows import decode, folded, groups_of, kernel_of, rebuilt, states_of
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
@@ -86,7 +87,7 @@ def outcome(call: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=50)
+@examples(20)
 @given(arrived=rows, data=st.data())
 def test_a_kernel_gives_what_the_aggregate_gives(
     name: str, arrived: list[tuple[int, Row]], data: st.DataObject
@@ -126,7 +127,7 @@ def test_a_kernel_gives_what_the_aggregate_gives(
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if kernel_of(AGGREGATES[name][0]).ordered])
-@settings(max_examples=50)
+@examples(20)
 @given(arrived=rows, data=st.data())
 def test_a_numbered_kernel_merges_in_any_order(name: str, arrived: list[tuple[int, Row]], data: st.DataObject) -> None:
     function, _ = AGGREGATES[name]

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.columnar import test_arrivals, test_steps
 from tests.columnar.engine import Element, by_key, run, told
 from windrow import DataStream
@@ -86,7 +87,7 @@ def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
 
 
 @pytest.mark.parametrize("record", KEYS)
-@settings(max_examples=12)
+@examples(8)
 @given(data=st.data(), name=st.sampled_from(PLANS))
 def test_columns_give_what_the_general_operator_gives(record: type[Any], name: str, data: st.DataObject) -> None:
     late = name in {"lateness_and_late_output", "sliding_unevenly"}
@@ -98,7 +99,7 @@ def test_columns_give_what_the_general_operator_gives(record: type[Any], name: s
 
 
 @pytest.mark.parametrize("record", KEYS)
-@settings(max_examples=6)
+@examples(4)
 @given(data=st.data(), name=st.sampled_from(PYTHON_PLANS))
 def test_elements_in_columns_give_what_the_general_operator_gives(
     record: type[Any], name: str, data: st.DataObject
@@ -117,7 +118,7 @@ def by_pair(records: DataStream[ByGivenNumber]) -> Any:
 
 
 @pytest.mark.parametrize("name", PLANS)
-@settings(max_examples=12)
+@examples(8)
 @given(data=st.data())
 def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> None:
     late = name in {"lateness_and_late_output", "sliding_unevenly"}
@@ -131,7 +132,7 @@ def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("name", PYTHON_PLANS)
-@settings(max_examples=6)
+@examples(4)
 @given(data=st.data())
 def test_elements_with_keys_that_are_tuples_cross_in_columns(name: str, data: st.DataObject) -> None:
     late = name == "sessions_late"
@@ -163,7 +164,7 @@ def ranked(stream: Any) -> DataStream[Any]:
     return found
 
 
-@settings(max_examples=60)
+@examples(25)
 @given(data=st.data())
 def test_tuples_compare_part_by_part(data: st.DataObject) -> None:
     inputs = data.draw(elements(ByGivenNumber))

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
 from tests.working_sets import small_working_sets
 from windrow import DataStream
@@ -140,7 +141,7 @@ def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
     )
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
-    for seed in range(4):
+    for seed in (*seeds(2), 3):
         chance = random.Random(seed)
         keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
         batches = [*scattered(chance, keys)]
@@ -154,9 +155,9 @@ def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
         bridged += bridges(engine.results)
         came_late += dropped + len(engine.late)
     if lateness < timedelta(seconds=1):
-        assert came_late > 5
+        assert came_late > 2
     if lateness > millis(1):
-        assert bridged >= 5
+        assert bridged >= 2
 
 
 def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
@@ -225,7 +226,7 @@ def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, la
     small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, hot_keys=small_working_sets(2_000))
     pages = small if are_small else ROW_PAGES
     merged = 0
-    for seed in range(8):
+    for seed in seeds(4):
         chance = random.Random(seed)
         inputs = [
             [
@@ -239,4 +240,4 @@ def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, la
         assert by_key(ran.engine.results) == by_key(ran.expected[0])
         assert ran.engine.counted["late_records_dropped"] == ran.dropped
         merged += sum(result[-1] > 8 for result in ran.expected[0])
-    assert merged > 5
+    assert merged > 2

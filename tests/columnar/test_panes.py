@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.budget import seeded
 from tests.columnar.engine import FEW, LATE, Keyed, at, batches, by_key, millis, run, told
 from tests.columnar.test_counted import some, with_window
 from tests.columnar.test_steps import TINY
@@ -169,9 +170,8 @@ PANES = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("mode", ["accumulating", "discarding", "retracting"])
-@pytest.mark.parametrize("name", PANES)
+@pytest.mark.parametrize(("name", "seed"), seeded(PANES))
 def test_panes_are_counted_as_the_general_operator_counts_them(name: str, mode: str, seed: int) -> None:
     inputs = [*batches(random.Random(seed), FEW), *[[]] * 12]
     engine, (wanted, *_), _ = run(PANES[name](mode), inputs, columnar_form, crash_at=seed, tuning=TINY)
@@ -209,9 +209,9 @@ def with_kinds(results: list[Any]) -> list[Any]:
     return [(*value_of(result), kind_of(result).value) for result in results]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
-    ("name", "retracts"), [*((name, False) for name in PLANS), *((name, True) for name in RETRACTED)]
+    ("name", "retracts", "seed"),
+    [(name, retracts, seed) for retracts in (False, True) for name, seed in seeded(RETRACTED if retracts else PLANS)],
 )
 def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool, seed: int) -> None:
     mode = "retracting" if retracts else "discarding" if "discarding" in name else "accumulating"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
+from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, run
 from tests.columnar.test_arrivals import Texts, WithWindow
 from windrow import DataStream
@@ -136,7 +137,7 @@ def test_windows_that_share_slices_have_what_the_general_operator_gives_them(
     function: AggregateFunction[Element, Any, Any],
 ) -> None:
     folded = dropped = 0
-    for seed in range(25):
+    for seed in seeds(10):
         chance = random.Random(seed)
         slide = chance.choice([1, 30, 40, 100, 250])
         size = chance.choice([slide, 2 * slide, 5 * slide, slide + slide // 2, slide + chance.randrange(300)])
@@ -146,8 +147,8 @@ def test_windows_that_share_slices_have_what_the_general_operator_gives_them(
         folded += ran.engine.folded
         dropped += ran.dropped
     # Where slices are short, elements cross one by one.
-    assert folded > 8
-    assert dropped > 100
+    assert folded > 2
+    assert dropped > 30
 
 
 def assert_equal(ran: Ran) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.columnar.rows import folded, groups_of, kernel_of_numbers
 from windrow import aggregates as agg
 from windrow.aggregates.arithmetic import Spread
@@ -41,7 +42,7 @@ def merged(function: Spread[Any], pieces: Sequence[Sequence[float | None]]) -> f
 
 
 @pytest.mark.parametrize("kind", range(len(KINDS)))
-@settings(max_examples=60)
+@examples(60)
 @given(pieces=st.lists(values, min_size=1, max_size=4))
 def test_spread_is_as_exact_as_two_passes(kind: int, pieces: list[list[float | None]]) -> None:
     function, measure, least = KINDS[kind]

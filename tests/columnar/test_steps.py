@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.engine import FEW, LATE, MANY, Element, Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.budget import seeded
+from tests.columnar.engine import FEW, LATE, MANY, Element, Keyed, at, batches, by_key, millis, run, told
 from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import FEW, MANY, Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.budget import seeded
+from tests.columnar.engine import FEW, MANY, Keyed, at, batches, by_key, millis, run, told
 from tests.columnar.test_counted import in_time, purging, some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Ran, millis, run, seeded, told
+from tests.budget import seeded
+from tests.columnar.engine import Ran, millis, run, told
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate

@@ -9,9 +9,10 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow.errors import UserFunctionError
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
@@ -94,7 +95,7 @@ elements = st.lists(
 batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_size=8)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@examples(100)
 @given(
     assigner=assigners,
     lateness=st.integers(0, 15),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.operators.streams import millis
 from tests.operators.test_trigger_laws import Step, Trigger, steps, triggers
 from windrow import aggregates as agg
@@ -69,7 +70,7 @@ def lost(
 def test_plans_that_are_accepted_lose_nothing() -> None:
     accepted = 0
 
-    @settings(max_examples=200)
+    @examples(100)
     @given(assigners, st.sampled_from([0, 7, 100]), composites, steps)
     def loses_nothing(
         assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: list[Step]

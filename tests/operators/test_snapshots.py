@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.conformance.cases import Fields, Json
 from tests.conformance.elements import Element
 from tests.conformance.engines import ClockStep, ElementStep, RestoreStep, Script, Step, WatermarkStep
@@ -142,7 +143,7 @@ def scripted(steps: list[Drawn], cuts: set[int]) -> Iterator[Step]:
     yield WatermarkStep(1000)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(pipeline=any_pipeline, steps=steps, cuts=st.sets(st.integers(0, 24), max_size=6))
 def test_a_cut_changes_nothing(pipeline: dict[str, Json], steps: list[Drawn], cuts: set[int]) -> None:
     assert observe(pipeline, steps, cuts) == observe(pipeline, steps, set())

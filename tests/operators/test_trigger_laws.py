@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow import DataStream, WindowedStream, from_source
 from windrow.aggregates import sum as total
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction, with_pane
@@ -124,7 +125,7 @@ def accumulated(
     return run(windows(source, assigner, late, trigger).accumulating().process(_Shown()), source, moves)
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(assigners, lateness, triggers, triggers, triggers, steps)
 def test_after_each_is_associative(
     assigner: TumblingEventTimeWindows, late: int, one: Trigger, two: Trigger, three: Trigger, moves: list[Step]
@@ -134,7 +135,7 @@ def test_after_each_is_associative(
     assert left == accumulated(assigner, late, after_each(one, two, three), moves)
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(assigners, lateness, triggers, triggers, steps)
 def test_nothing_comes_after_what_repeats(
     assigner: TumblingEventTimeWindows, late: int, one: Trigger, two: Trigger, moves: list[Step]
@@ -144,7 +145,7 @@ def test_nothing_comes_after_what_repeats(
     )
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(assigners, lateness, triggers, steps)
 def test_repeating_twice_is_repeating(
     assigner: TumblingEventTimeWindows, late: int, one: Trigger, moves: list[Step]
@@ -154,7 +155,7 @@ def test_repeating_twice_is_repeating(
     )
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(assigners, lateness, triggers, steps)
 def test_a_snapshot_between_any_two_steps_changes_nothing(
     assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
@@ -173,7 +174,7 @@ def by_window(changes: Iterable[Change[Shown]]) -> dict[TimeWindow, int]:
     return {window: value for window, value in found.items() if value}
 
 
-@settings(max_examples=250)
+@examples(100)
 @given(assigners, lateness, triggers, steps)
 def test_modes_agree_in_the_end(
     assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
@@ -194,7 +195,7 @@ def test_modes_agree_in_the_end(
         assert summed == {window: value for window, value in last.items() if value} == by_window(discarding)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(assigners, lateness, triggers, steps)
 def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
     assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
@@ -223,7 +224,7 @@ def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
         assert all(some[-1].is_last for some in panes.values())
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(assigners, steps, st.sampled_from([after_watermark(), default(), PurgingTrigger.of(EventTimeTrigger.create())]))
 def test_windows_that_fire_once_do_so_by_any_name(
     assigner: TumblingEventTimeWindows, moves: list[Step], trigger: Trigger
@@ -232,7 +233,7 @@ def test_windows_that_fire_once_do_so_by_any_name(
     assert {change.value[1].timing for change in accumulated(assigner, 0, trigger, moves)} <= {PaneTiming.ON_TIME}
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(
     assigners,
     lateness,
@@ -252,7 +253,7 @@ def test_windows_that_fire_at_their_end_need_no_panes(
     assert plain == sums_of(paned, source, moves)
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(lateness, triggers, steps, st.sampled_from(["accumulating", "discarding", "retracting"]))
 def test_windows_behind_retracting_ones_take_withdrawn_elements_out(
     late: int, trigger: Trigger, moves: list[Step], mode: str

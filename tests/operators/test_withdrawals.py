@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.growth import assert_no_square
 from windrow.plan import FunctionSpec
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
@@ -64,7 +65,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or ("nan" in repr(one).lower() and repr(one) == repr(other))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(120)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, len(ELEMENTS) - 1), st.booleans()), max_size=40))
 def test_the_first_equal_element_is_taken_out(steps: list[tuple[bool, int, bool]]) -> None:
     contents_of = KeptContents(FunctionSpec())

@@ -27,9 +27,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.errors import CheckpointError
 from windrow.sinks import CollectSink
@@ -141,7 +142,7 @@ def page_of_sessions() -> bytes:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@examples(120)
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for function in (read, load_page, PAGES.load_shared, lambda data: PAGES.load(data, NoSegments())):
         try:
@@ -173,7 +174,7 @@ columns = st.recursive(
 
 
 @given(columns)
-@settings(max_examples=500, deadline=None)
+@examples(200)
 def test_any_columns_are_read_or_refused(column: Packed) -> None:
     try:
         found = read(encode(column))

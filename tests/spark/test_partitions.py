@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.outputs.test_partitions import BY, Level, Row, expected, rows, written
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
@@ -50,7 +51,7 @@ def stream_of(elements: list[Row], size: int) -> DataStream[Row]:
 
 
 # Few examples: each is a run of three sinks. Workers write two of them, and Spark's writer the files of JSON.
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(elements=st.lists(rows, min_size=1, max_size=30))
 def test_arrow_reads_what_was_written(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, elements: list[Row]

@@ -18,9 +18,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
@@ -233,13 +234,13 @@ def exact(value: Any) -> Any:
 
 
 @given(st.lists(values))
-@settings(max_examples=200, deadline=None)
+@examples(100)
 def test_every_value_comes_back_exactly(column: list[Any]) -> None:
     assert exact(back(column)) == exact(column)
 
 
 @given(values, st.integers(1, 70))
-@settings(max_examples=200, deadline=None)
+@examples(100)
 def test_columns_of_one_class_come_back_exactly(value: Any, count: int) -> None:
     column = [value] * count
     assert exact(back(column)) == exact(column)

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.operators.streams import Event, Total, key_of, millis
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
@@ -95,7 +96,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@examples(60)
 @given(
     names=st.lists(st.sampled_from(sorted(STRATEGIES)), min_size=1, max_size=2),
     idleness=st.sampled_from([None, 5, 15]),
