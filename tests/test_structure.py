@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -24,12 +25,18 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(file.read_text())
+
+
 def imported(file: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules of both packages that a module imports when it runs, inside functions too."""
-    nodes: list[ast.AST] = [ast.parse(file.read_text())]
+    nodes: list[ast.AST] = [tree_of(file)]
     while nodes:
         node = nodes.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             nodes += node.orelse
             continue
         nodes += ast.iter_child_nodes(node)
@@ -126,7 +133,7 @@ def own_names(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield from [node.attr] if ast.unparse(node.value) == "self" else []
+            yield from [node.attr] if isinstance(node.value, ast.Name) and node.value.id == "self" else []
 
 
 def private_uses(tree: ast.AST, own: set[str]) -> Iterator[str]:
@@ -143,7 +150,7 @@ def private_uses(tree: ast.AST, own: set[str]) -> Iterator[str]:
                     yield f"{module}.{name}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("pyspark."):
             yield node.value
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "hasattr"}:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"getattr", "hasattr"}:
             name = ast.literal_eval(node.args[1]) if isinstance(node.args[1], ast.Constant) else ""
             if re.match("_(?!_)", name) and name not in own:
                 yield name
@@ -170,7 +177,7 @@ def test_public_uses_are_no_private_ones() -> None:
 
 def test_the_architecture_names_each_module_that_uses_private_parts_of_spark() -> None:
     runtime = PACKAGES["windrow_runtime"]
-    trees = {file: ast.parse(file.read_text()) for package in PACKAGES.values() for file in package.rglob("*.py")}
+    trees = {file: tree_of(file) for package in PACKAGES.values() for file in package.rglob("*.py")}
     own = {name for tree in trees.values() for name in own_names(tree)}
     uses = {str(file.relative_to(runtime)): {*private_uses(trees[file], own)} for file in runtime.rglob("*.py")}
     table = (ROOT / "docs" / "architecture.md").read_text().partition("### What is not public")[2].partition("\n#")[0]

@@ -13,17 +13,6 @@ import windrow
 
 HEAVY = ["pyspark", "pyarrow", "pandas", "numpy", "msgspec"]
 
-_EACH_ONE_FIRST = """
-import importlib, pkgutil, sys, windrow
-for name in ["windrow", *[found.name for found in pkgutil.walk_packages(windrow.__path__, "windrow.")]]:
-    for loaded in [loaded for loaded in sys.modules if loaded.split(".")[0] == "windrow"]:
-        del sys.modules[loaded]
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        print(name, error)
-"""
-
 
 def loaded(statements: str, modules: list[str]) -> list[str]:
     """Which of ``modules`` are loaded after ``statements``."""
@@ -53,9 +42,3 @@ def test_every_public_name_exists(module: str) -> None:
     names = getattr(found, "__all__", [])
     assert [name for name in names if not hasattr(found, name)] == []
     assert len(set(names)) == len(names)
-
-
-def test_every_module_can_be_imported_first() -> None:
-    """Each module is imported behind no other one, so that a cycle that works from one side only shows."""
-    done = subprocess.run([sys.executable, "-c", _EACH_ONE_FIRST], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("", "")
