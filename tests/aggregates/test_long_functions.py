@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import pickle
 import time
@@ -15,7 +16,7 @@ import pytest
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Opaque, recognise
 from windrow.aggregates.selectors import selector_text, selector_type
-from windrow.expressions import tracing
+from windrow.expressions.tracing import TRACER
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.route_step import expression_of
@@ -131,19 +132,12 @@ factor = 3
 TABLE = {"a": 1}
 
 
-def test_a_function_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-    ways = tracing._Ways
-
-    def counted(*args: Any) -> Any:
-        calls.append(args)
-        return ways(*args)
-
-    monkeypatch.setattr(tracing, "_Ways", counted)
+def test_a_function_is_traced_once() -> None:
     selector: Callable[[Any], Any] = lambda r: r.x * factor + TABLE["a"]  # noqa: E731  a function to be recognised
+    before = TRACER.traced
     assert recognise(selector) is recognise(selector)
     assert selector_text(selector)
-    assert len(calls) == 1
+    assert TRACER.traced == before + 1
 
 
 def test_it_is_tried_again_when_a_variable_around_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +151,47 @@ def test_it_is_tried_again_when_a_variable_around_it_has_changed(monkeypatch: py
     assert recognised(selector).evaluate(element) == selector(element) == (14.0, 5, 1)
     enclosed = 9
     assert recognised(selector).evaluate(element) == selector(element) == (14.0, 5, 9)
+
+
+def tripled(value: float, factor: int = 3, *, more: int = 0) -> float:
+    return value * factor + more
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubled:
+    x: float
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (tripled, "__defaults__", (4,)),
+        (tripled, "__kwdefaults__", {"more": 5}),
+        (tripled, "__code__", (lambda value, factor=3, *, more=0: value - factor - more).__code__),
+        (Doubled, "__init__", lambda self, x: object.__setattr__(self, "x", 2 * x)),
+    ],
+)
+def test_it_is_traced_again_when_what_it_calls_has_changed(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, value: Any
+) -> None:
+    selector: Callable[[Any], Any] = lambda r: tripled(r.x) + Doubled(r.x).x  # noqa: E731  as above
+    before = recognised(selector)
+    assert before.evaluate(Reading(2.0)) == selector(Reading(2.0)) == 8.0
+    monkeypatch.setattr(owner, name, value)
+    assert recognise(selector) != before
+    assert selector(Reading(2.0)) != 8.0
+
+
+def test_functions_of_one_code_share_an_answer_if_what_they_read_is_the_same() -> None:
+    def scaled(factor: float) -> Callable[[Any], Any]:
+        return lambda r: r.x * factor
+
+    before = TRACER.traced
+    selectors = [scaled(factor) for factor in (2, 2, 2.0, True)]
+    trees = [recognised(selector) for selector in selectors]
+    assert trees[0] is trees[1]
+    assert [repr(tree.evaluate(Reading(3))) for tree in trees] == ["6", "6", "6.0", "3"]
+    assert TRACER.traced - before == 3
 
 
 def test_what_is_known_of_a_function_does_not_keep_it() -> None:

@@ -196,7 +196,7 @@ class _Copies:
                 return _DatetimeClass()
             if value is datetime.timezone:
                 return _TimezoneClass()
-            if hook_of(value) is None and _takes_fields(value):
+            if around.read(self._root, lambda _: hook_of(value)) is None and _takes_fields(value):
                 return _maker(value)
         elif value is len:
             return _CALLS[len]

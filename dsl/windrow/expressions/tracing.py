@@ -1,7 +1,7 @@
 """Recognises what a function computes of an element, without running it on one.
 
 The code of the function is looked at first. A copy of it is then called with a proxy that records what is asked of it,
-once for each way through its decisions, and the results are put together to one expression. Where in doubt the answer
+once for each path through its decisions, and the results are put together to one expression. Where in doubt the answer
 is *opaque*, and the function is called for each element.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from types import FunctionType
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from windrow.expressions.bytecode import callable_with_proxies
 from windrow.expressions.recorder import Budget, Decisions, ItemRecorder, Recorder, RefusedError, chosen, result_of
@@ -21,11 +21,11 @@ from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Constant, Element, Expression, Record
 from windrow.functions.rich import RichFunction
 
-__all__ = ["Opaque", "made_record", "recognise"]
+__all__ = ["TRACER", "Opaque", "made_record", "recognise"]
 
 # Any in this module: functions of elements of every type.
 
-_MOST_WAYS: Final = 64
+_MOST_PATHS: Final = 64
 _MOST_PARTS: Final = 1_000
 """The most values that a function on columns may compute of an element: each is a column while a batch is computed."""
 
@@ -44,7 +44,7 @@ class Opaque:
 def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     """Recognises what ``selector`` computes of an element.
 
-    Variables around the function count with the values that they have now. A function is tried once, and again if one
+    Variables around the function count with the values that they have now. A function is traced once, and again if one
     of these has changed.
 
     Returns:
@@ -54,31 +54,70 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     if isinstance(selector, RichFunction):
         return Opaque("is a rich function")
     if isinstance(selector, (operator.attrgetter, operator.itemgetter)):
-        return _tried(partial(_same, selector), None)
-    if type(selector) is not FunctionType:
-        return Opaque("is not a plain function")
-    known = _KNOWN.get(selector)
-    if known is not None and known[1].is_current(selector):
-        return known[0]
-    around = Surroundings(selector)
-    found = _tried(lambda: callable_with_proxies(selector, around), around)
-    _KNOWN[selector] = found, around
-    return found
+        return _of_getter(selector)
+    return TRACER.answer_for(selector) if type(selector) is FunctionType else Opaque("is not a plain function")
 
 
-_KNOWN: Final[WeakKeyDictionary[FunctionType, tuple[Expression | Opaque, Surroundings]]] = WeakKeyDictionary()
-"""What functions were recognised as, with the values that variables around them had."""
+def made_record(function: Callable[[Any], Any]) -> type[Any] | None:
+    """The class of the records that a function makes on each path through its decisions; None where it may do else."""
+    answer = recognise(function)
+    return answer.target if isinstance(answer, Record) and answer.target is not tuple else None
 
 
-def _tried(make: Callable[[], Callable[[Any], Any]], around: Surroundings | None) -> Expression | Opaque:
-    """Recognises what a callable gives that ``make`` makes."""
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """What a function was recognised as, with the values that variables around it had."""
+
+    expression: Expression | Opaque
+    around: Surroundings
+
+
+class Tracer:
+    """Traces functions, and keeps the answers: each function is traced once, and again if what it reads has changed.
+
+    Functions of one code share an answer where all that they read is the same, as those that a factory makes anew.
+
+    Attributes:
+        traced: How many functions were traced.
+    """
+
+    def __init__(self) -> None:
+        self.traced = 0
+        self._answers: WeakKeyDictionary[FunctionType, _Answer] = WeakKeyDictionary()
+        self._latest: WeakValueDictionary[CodeType, _Answer] = WeakValueDictionary()  # as long as a function has them
+
+    def answer_for(self, function: FunctionType) -> Expression | Opaque:
+        """Returns what a function was recognised as, or traces it."""
+        answer = self._answers.get(function)
+        if answer is not None and answer.around.is_current(function):
+            return answer.expression
+        answer = self._latest.get(function.__code__)
+        if answer is None or not answer.around.is_current(function):
+            self.traced += 1
+            around = Surroundings(function)
+            expression = _traced(lambda: callable_with_proxies(function, around), around)
+            answer = self._latest[function.__code__] = _Answer(expression, around)
+        self._answers[function] = answer
+        return answer.expression
+
+
+TRACER: Final = Tracer()
+
+
+@lru_cache(maxsize=1_000)
+def _of_getter(getter: Callable[[Any], Any]) -> Expression | Opaque:
+    return _traced(lambda: getter, None)
+
+
+def _traced(make: Callable[[], Callable[[Any], Any]], around: Surroundings | None) -> Expression | Opaque:
+    """Recognises what the callable that ``make`` returns computes."""
     try:
-        found = _Ways(make(), around).found(())
-        if isinstance(found, Constant):
+        expression = _Paths(make(), around).expression(())
+        if isinstance(expression, Constant):
             return Opaque("gives something else than a value of the element")
-        if len(found.parts()) > _MOST_PARTS:
+        if len(expression.parts()) > _MOST_PARTS:
             return Opaque(f"computes more than {_MOST_PARTS} values")
-        return found if around is None else around.named(found)
+        return expression if around is None else around.named(expression)
     except RefusedError as refused:
         return Opaque(str(refused))
     except Exception as error:
@@ -88,14 +127,8 @@ def _tried(make: Callable[[], Callable[[Any], Any]], around: Surroundings | None
         return Opaque(f"raises {type(error).__name__} when it is tried")
 
 
-def made_record(function: Callable[[Any], Any]) -> type[Any] | None:
-    """The class of the records that a function makes on each way through its decisions; None where it may do else."""
-    found = recognise(function)
-    return found.target if isinstance(found, Record) and found.target is not tuple else None
-
-
-class _Ways:
-    """Calls a function once for each way through its decisions."""
+class _Paths:
+    """Calls a function once for each path through its decisions."""
 
     def __init__(self, call: Callable[[Any], Any], around: Surroundings | None) -> None:
         self._call = call
@@ -105,21 +138,16 @@ class _Ways:
         formats = around is not None and around.formats and around.has_texts
         self._recorder: type[Recorder] = Recorder if formats else ItemRecorder
 
-    def found(self, answers: tuple[bool, ...]) -> Expression:
-        """The expression of what the function gives if its first decisions have these answers."""
+    def expression(self, answers: tuple[bool, ...]) -> Expression:
+        """Returns what the function gives if its first decisions have these answers."""
         self._calls += 1
-        if self._calls > _MOST_WAYS:
-            raise RefusedError(f"has more than {_MOST_WAYS} ways through its decisions")
+        if self._calls > _MOST_PATHS:
+            raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
         decisions = Decisions(self._budget, answers, has_tuples=self._has_tuples)
-        found = result_of(self._call(self._recorder(Element(), decisions)))
-        decisions.check_used(found)
-        made = decisions.made
-        for place in reversed(range(len(answers), len(made))):
-            test, _ = made[place]
-            others = self.found((*(answer for _, answer in made[:place]), False))
-            found = chosen(test, found, others)
-        return found
-
-
-def _same(getter: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return getter
+        result = result_of(self._call(self._recorder(Element(), decisions)))
+        decisions.check_used(result)
+        for number in reversed(range(len(answers), len(decisions.made))):
+            test, _ = decisions.made[number]
+            if_false = self.expression((*(answer for _, answer in decisions.made[:number]), False))
+            result = chosen(test, result, if_false)
+        return result
