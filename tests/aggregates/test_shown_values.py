@@ -19,7 +19,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.expressions.built_in_on_columns import NotInColumnsError
 from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import pyarrow as pa
 import pytest
@@ -16,11 +16,14 @@ from tests.budget import examples
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import UserFunctionError
-from windrow.expressions.tree import collection_digest
+from windrow.expressions.built_in import CALLS as BUILT_IN_CALLS
+from windrow.expressions.built_in import METHOD_TYPES
+from windrow.expressions.constant_texts import collection_digest
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.codecs.value_type import Kind
+from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import column_expression
 from windrow_runtime.columnar.forms.route_step import expression_of, keying_step
 from windrow_runtime.columnar.forms.sink_form import sink_form
@@ -440,3 +443,32 @@ class Rounded:
 def test_a_record_of_other_columns_is_declined() -> None:
     with pytest.raises(DeclinedError, match=r"Rounded\.price is a float, and it gets a int"):
         ways(lambda b: Rounded(b.price))
+
+
+SAMPLES: dict[Kind, list[Any]] = {
+    Kind.BOOL: [True, False],
+    Kind.INT: [0, -(2**40)],
+    Kind.FLOAT: [0.5, float("inf")],
+    Kind.STR: ["", "/", "a/B/c", "B"],
+    Kind.DATETIME: [datetime(2026, 3, 1, 6, 59, 1, 5, UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)],
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_gives_what_python_gives_and_its_type(name: str) -> None:
+    row, texts = METHODS[name], ["/"] * METHODS[name].texts
+    for kind in row.kinds:
+        expected = [getattr(value, name)(*texts) for value in SAMPLES[kind]]
+        array = pa.array(SAMPLES[kind])
+        assert row.arrow(CALLS["utc"].arrow(array), *texts).to_pylist() == expected
+        result = METHOD_TYPES[type(SAMPLES[kind][0]), name]
+        assert {*map(type, expected)} == {get_origin(result) or result}
+
+
+@pytest.mark.parametrize("name", BUILT_IN_CALLS)
+def test_a_built_in_function_gives_what_python_gives_and_its_type(name: str) -> None:
+    built_in = BUILT_IN_CALLS[name]
+    for kind in CALLS[name].kinds:
+        expected = [built_in.python(value) for value in SAMPLES[kind]]
+        assert CALLS[name].arrow(pa.array(SAMPLES[kind])).to_pylist() == expected
+        assert {*map(type, expected)} == {built_in.result}

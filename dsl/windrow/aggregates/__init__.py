@@ -27,6 +27,7 @@ from windrow.aggregates.order import (
     top_k,
 )
 from windrow.aggregates.sketches import approx_count_distinct, approx_quantile, approx_quantiles
+from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import (
     Binary,
@@ -35,7 +36,6 @@ from windrow.expressions.tree import (
     Constant,
     Contains,
     Element,
-    Expression,
     Field,
     Item,
     Lookup,

@@ -19,9 +19,11 @@ from itertools import pairwise
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
+from windrow.expressions.built_in import CALLS
+from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Made, Members, RefusedError, Table, call, is_recorder, result_of
 from windrow.expressions.surroundings import Surroundings
-from windrow.expressions.tree import Expression, Record
+from windrow.expressions.tree import Record
 from windrow.plan.records import hook_of
 
 __all__ = ["callable_with_proxies"]
@@ -99,9 +101,7 @@ _MAKES_TUPLES: Final = frozenset(
 _LONGEST: Final = 200_000  # bytes of code that are looked at
 
 _CALLS: Final[Mapping[object, Callable[[object], object]]] = {
-    int: lambda value: call("int", value, int),
-    float: lambda value: call("float", value, float),
-    len: lambda value: call("len", value, len),
+    row.python: partial(call, name) for name, row in CALLS.items()
 }
 
 
@@ -233,7 +233,7 @@ class _DatetimeClass:
         """Records the call."""
         if not is_recorder(seconds) or tz is not datetime.UTC:
             raise RefusedError("calls fromtimestamp for another time zone than UTC")
-        return call("utc", seconds, None)
+        return call("utc", seconds)
 
 
 class _TimezoneClass:

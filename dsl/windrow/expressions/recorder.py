@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias
 
+from windrow.expressions.built_in import CALLS, COMPARISONS, METHOD_TYPES
+from windrow.expressions.constant_texts import shortened_text
+from windrow.expressions.node import Expression, ordered
 from windrow.expressions.tree import (
-    COMPARISONS,
     Binary,
     Call,
     Conditional,
     Constant,
     Contains,
     Element,
-    Expression,
     Field,
     Item,
     Lookup,
@@ -21,8 +22,6 @@ from windrow.expressions.tree import (
     Method,
     Record,
     Unary,
-    ordered,
-    shortened_text,
 )
 
 __all__ = [
@@ -48,7 +47,8 @@ SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
 _METHODS: Final = frozenset(
     {name for name in dir(str) if not name.startswith("_")}
-    | {"bit_length", "date", "hex", "isoformat", "isoweekday", "strftime", "timestamp", "total_seconds", "weekday"}
+    | {name for _, name in METHOD_TYPES}
+    | {"bit_length", "date", "hex", "isoformat", "isoweekday", "timestamp", "total_seconds", "weekday"}
 )
 """The methods of texts, numbers and times, which change nothing."""
 
@@ -354,9 +354,9 @@ class Table(Members):
             self._note(lambda: table.get(key, Ellipsis), value, f"{self._name}[{text}]")
 
 
-def call(function: str, value: object, otherwise: Any) -> object:
-    """Records a call of a built-in function with a value of the element; other values are given to ``otherwise``."""
-    return _with(value, Call(function, _own(value))) if is_recorder(value) else otherwise(value)
+def call(function: str, value: object) -> object:
+    """Records a call of a built-in function with a value of the element, or calls it with another value."""
+    return _with(value, Call(function, _own(value))) if is_recorder(value) else CALLS[function].python(value)
 
 
 def expression_of(value: object) -> Expression:

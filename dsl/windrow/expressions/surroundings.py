@@ -7,8 +7,9 @@ from types import FunctionType
 from typing import Any, Final
 from weakref import ref
 
+from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Budget
-from windrow.expressions.tree import Constant, Expression, Item
+from windrow.expressions.tree import Constant, Item
 
 __all__ = ["Surroundings"]
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from windrow.expressions.bytecode import callable_with_proxies
+from windrow.expressions.node import Expression
 from windrow.expressions.recorder import Budget, Decisions, ItemRecorder, Recorder, RefusedError, chosen, result_of
 from windrow.expressions.surroundings import Surroundings
-from windrow.expressions.tree import Constant, Element, Expression, Record
+from windrow.expressions.tree import Constant, Element, Record
 from windrow.functions.rich import RichFunction
 
 __all__ = ["TRACER", "Opaque", "made_record", "recognise"]

@@ -6,7 +6,7 @@ text that is not there), :class:`NotInColumnsError` is raised, and the caller co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,8 +27,9 @@ from windrow.aggregates import (
     Record,
     Unary,
 )
-from windrow.expressions.tree import Texts, ordered
+from windrow.expressions.node import Texts, ordered
 from windrow_runtime.columnar import Mask
+from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 
 # Any in this module: pyarrow has no types.
 
@@ -44,17 +45,12 @@ _FUNCTIONS: Final = {
     "*": "multiply",
     "/": "divide",
 }
-"""Arrow's functions for operators."""
+"""Arrow's functions for operators of two operands."""
+
+_UNARY: Final = {"+": lambda of: of, "-": pc.negate_checked, "abs": pc.abs_checked}
 
 LARGEST_EXACT: Final = 2**53
 """Floats hold each int up to here, and not all beyond."""
-
-_FIRST_SECOND: Final = -30_610_224_000  # of the year 1000: Python writes earlier years with fewer digits
-_LAST_SECOND: Final = 253_402_300_799  # of the year 9999
-
-
-class NotInColumnsError(Exception):
-    """Arrow cannot compute an expression for a batch as Python does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -98,53 +94,59 @@ class Found(Expression):
 class Evaluation:
     """Computes expressions over the columns of a batch; what several expressions share is computed once."""
 
-    def __init__(self, columns: Mapping[str, Any], whole: Evaluation | None = None, chosen: Any = None) -> None:
-        self._columns = columns
-        self._whole_batch, self._chosen = whole, chosen  # where these are the columns of chosen elements
-        self._found: dict[Expression, Any] = {}
-        self._sides: dict[Expression, tuple[Evaluation, Evaluation]] = {}
+    def __init__(self, columns: Mapping[str, Any], of_all: Evaluation | None = None, chosen: Any = None) -> None:
+        self._columns = dict(columns)
+        self._of_all, self._chosen = of_all, chosen  # where it computes for chosen elements
+        self._values: dict[Expression, Any] = {}
+        self._sides: dict[Expression, list[Evaluation]] = {}
 
     def array(self, expression: Expression, kind: Any) -> Any:
         """Returns the value of an expression for each element, as an array of an Arrow type."""
-        found = self._value(expression)
-        if isinstance(found, pa.Scalar) and found.type != kind:
-            found = pa.scalar(found.as_py(), kind)
-        found = self._whole(found)
-        return found if found.type == kind else found.cast(kind)
+        value = self._value(expression)
+        if isinstance(value, pa.Scalar) and value.type != kind:
+            value = pa.scalar(value.as_py(), kind)
+        array = self._repeated(value)
+        return array if array.type == kind else array.cast(kind)
 
-    def _whole(self, found: Any) -> Any:
-        """Returns an array, with a scalar repeated for each element."""
-        return pa.repeat(found, len(next(iter(self._columns.values())))) if isinstance(found, pa.Scalar) else found
+    def _repeated(self, value: Any) -> Any:
+        """Returns an array as it is, and a scalar repeated for each element."""
+        if not isinstance(value, pa.Scalar):
+            return value
+        count = len(next(iter(self._columns.values()))) if self._of_all is None else self._chosen.true_count
+        return pa.repeat(value, count)
+
+    def _column(self, name: str) -> Any:
+        """Returns the column of a field; that of chosen elements is filtered when it is asked for."""
+        if self._of_all is not None and name not in self._columns:
+            self._columns[name] = self._of_all._column(name).filter(self._chosen)
+        return self._columns[name]
 
     def _value(self, expression: Expression) -> Any:
         """Returns an array; a scalar for a constant of the code, and for nothing else."""
         match expression:
             case Field():
-                return self._columns[expression.name]
+                return self._column(expression.name)
             case Constant():
                 return pa.scalar(expression.value)
-        found = self._found.get(expression)
-        if found is None:
-            for each in ordered([expression], self._not_found):
-                if each not in self._found and not isinstance(each, _LEAVES):
-                    self._found[each] = self._found_before(each)
-            found = self._found[expression]
-        return found
+        for part in () if expression in self._values else ordered([expression], self._uncomputed):
+            if part not in self._values and not isinstance(part, _LEAVES):
+                self._values[part] = self._chosen_or_computed(part)
+        return self._values[expression]
 
-    def _not_found(self, expression: Expression) -> Collection[Expression]:
-        """What has to be computed before an expression."""
-        if expression in self._found or isinstance(expression, _LEAVES):
+    def _uncomputed(self, expression: Expression) -> Collection[Expression]:
+        """Returns what has to be computed before an expression."""
+        if expression in self._values or isinstance(expression, _LEAVES) or self._value_of_all(expression) is not None:
             return ()
-        return [] if self._of_whole(expression) is not None else _computed_first(expression)
+        return expression.computed_first
 
-    def _of_whole(self, expression: Expression) -> Any:
-        """What was found for the elements of which these are chosen; None: nothing was, or they are not chosen."""
-        return None if self._whole_batch is None else self._whole_batch._found.get(expression)
+    def _value_of_all(self, expression: Expression) -> Any:
+        """Returns what was computed for all elements where these are chosen ones; None: nothing was."""
+        return None if self._of_all is None else self._of_all._values.get(expression)
 
-    def _found_before(self, expression: Expression) -> Any:
-        known = self._of_whole(expression)
-        if known is not None:
-            return known.filter(self._chosen)
+    def _chosen_or_computed(self, expression: Expression) -> Any:
+        of_all = self._value_of_all(expression)
+        if of_all is not None:
+            return of_all.filter(self._chosen)
         try:
             return self._computed(expression)
         except pa.ArrowException as error:
@@ -153,28 +155,29 @@ class Evaluation:
     def _computed(self, expression: Expression) -> Any:
         match expression:
             case Unary():
-                return self._unary(expression)
+                return _UNARY[expression.operator](self._value(expression.of))
             case Binary():
                 return self._binary(expression)
             case Conditional():
                 return self._conditional(expression)
             case Call():
-                return self._call(expression)
+                return CALLS[expression.function].arrow(self._value(expression.of))
             case Method():
-                return self._method(expression)
-            case Item(of=Method() as split, key=int() as place):
-                parts = pc.split_pattern(self._value(split.of), pattern=_text_of(split))
-                return pc.list_element(parts, place)
+                texts = [self._value(argument).as_py() for argument in expression.arguments]
+                return METHODS[expression.name].arrow(self._value(expression.of), *texts)
+            case Item():
+                return pc.list_element(self._value(expression.of), expression.key)
             case Contains():
-                assert isinstance(expression.item, Constant), "others have no column form"
-                return pc.match_substring(self._value(expression.of), pattern=expression.item.value)
+                return pc.match_substring(self._value(expression.of), pattern=self._value(expression.item).as_py())
             case Among():
                 return pc.is_in(self._value(expression.of), value_set=expression.values)
             case Record():
                 names = [name for name, _ in expression.fields]
-                return pa.StructArray.from_arrays([self._whole(self._value(of)) for _, of in expression.fields], names)
+                return pa.StructArray.from_arrays(
+                    [self._repeated(self._value(of)) for _, of in expression.fields], names
+                )
         assert isinstance(expression, Found), "there are no other ones over columns"
-        places = pc.index_in(self._whole(self._value(expression.key)), value_set=expression.keys)
+        places = pc.index_in(self._repeated(self._value(expression.key)), value_set=expression.keys)
         if expression.default is not None:
             default = self._value(expression.default)
             taken = expression.values.take(places)
@@ -184,12 +187,6 @@ class Evaluation:
         if places.null_count:
             raise NotInColumnsError("a key is not in the dict")
         return expression.values.take(places)
-
-    def _unary(self, expression: Unary) -> Any:
-        of = self._value(expression.of)
-        if expression.operator == "+":
-            return of
-        return pc.abs_checked(of) if expression.operator == "abs" else pc.negate_checked(of)
 
     def _binary(self, expression: Binary) -> Any:
         symbol = expression.operator
@@ -217,93 +214,27 @@ class Evaluation:
             # Of two constants that are None nothing has a type.
             return pa.nulls(len(test)) if yes.type == pa.null() else pc.if_else(test, yes, no)
         if mask.all():
-            return self._whole(self._value(expression.yes))
+            return self._repeated(self._value(expression.yes))
         if not mask.any():
-            return self._whole(self._value(expression.no))
+            return self._repeated(self._value(expression.no))
         # Python computes the one or the other, which may fail where it is not asked for.
         sides = self._sides.get(expression.test)
         if sides is None:
-            of_yes, of_no = [
-                Evaluation(_Chosen(self._columns, chosen), self, chosen) for chosen in (test, pc.invert(test))
-            ]
-            sides = self._sides[expression.test] = of_yes, of_no
-        found = [side._value(branch) for side, branch in zip(sides, (expression.yes, expression.no), strict=True)]
+            sides = [Evaluation({}, self, chosen) for chosen in (test, pc.invert(test))]
+            self._sides[expression.test] = sides
+        values = [side._value(branch) for side, branch in zip(sides, expression.sides, strict=True)]
         # None has no type of its own.
-        kind = next((each.type for each in found if each.type != pa.null()), pa.null())
+        kind = next((each.type for each in values if each.type != pa.null()), pa.null())
         counts = np.count_nonzero(mask), np.count_nonzero(~mask)
         arrays = [
             pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each.cast(kind)
-            for each, count in zip(found, counts, strict=True)
+            for each, count in zip(values, counts, strict=True)
         ]
         places = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)
         return pa.concat_arrays(arrays).take(pa.array(places))
 
-    def _call(self, expression: Call) -> Any:
-        of = self._value(expression.of)
-        if expression.function == "len":
-            return pc.utf8_length(of).cast(pa.int64())
-        return of.cast(pa.int64() if expression.function == "int" else pa.float64(), safe=False)
-
-    def _method(self, expression: Method) -> Any:
-        name = expression.name
-        if name == "strftime":
-            assert isinstance(expression.of, Call), "others have no column form"
-            seconds = self._value(expression.of.of)
-            if pa.types.is_timestamp(seconds.type):
-                micros = seconds.cast(pa.timestamp("us", tz="UTC")).view(pa.int64())
-                seconds = pa.array(micros.to_numpy() // 1_000_000)
-            return _formatted(seconds, _text_of(expression))
-        of = self._value(expression.of)
-        if name in ("lower", "upper"):
-            if not pc.all(pc.string_is_ascii(of)).as_py() and len(of):
-                raise NotInColumnsError("a text has other letters than those of ASCII")
-            return pc.ascii_lower(of) if name == "lower" else pc.ascii_upper(of)
-        text = _text_of(expression)
-        if name == "count":
-            return pc.count_substring(of, pattern=text).cast(pa.int64())
-        return pc.starts_with(of, pattern=text) if name == "startswith" else pc.ends_with(of, pattern=text)
-
 
 _LEAVES: Final = (Constant, Field)
-
-
-def _computed_first(expression: Expression) -> tuple[Expression, ...]:
-    """What is computed before an expression: neither a side of a decision, nor what has no column of its own."""
-    match expression:
-        case Conditional():
-            return (expression.test,)
-        case Item(of=Method() as split):
-            return (split.of,)
-        case Method(name="strftime", of=Call() as moment):
-            return (moment.of,)
-    return expression.children
-
-
-class _Chosen(Mapping[str, Any]):
-    """The columns of chosen elements; a column is filtered when it is asked for."""
-
-    def __init__(self, columns: Mapping[str, Any], chosen: Any) -> None:
-        self._columns = columns
-        self._chosen = chosen
-        self._found: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._found:
-            self._found[name] = self._columns[name].filter(self._chosen)
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
-def _text_of(method: Method) -> str:
-    (argument,) = method.arguments
-    assert isinstance(argument, Constant), "others have no column form"
-    assert isinstance(argument.value, str), "others have no column form"
-    return argument.value
 
 
 def _check_exact(numbers: Any) -> None:
@@ -312,15 +243,3 @@ def _check_exact(numbers: Any) -> None:
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if low is not None and not -LARGEST_EXACT <= low <= high <= LARGEST_EXACT:
         raise NotInColumnsError("an int is divided that no float holds")
-
-
-def _formatted(seconds: Any, template: str) -> Any:
-    """Formats times, each different one once: a batch has few of them."""
-    encoded = seconds.dictionary_encode()
-    distinct = encoded.dictionary
-    bounds = pc.min_max(distinct)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is not None and not _FIRST_SECOND <= low <= high <= _LAST_SECOND:
-        raise NotInColumnsError("a time is in a year before 1000 or behind 9999")
-    texts = pc.strftime(distinct.cast(pa.timestamp("s", tz="UTC")), format=template)
-    return texts.take(encoded.indices)

@@ -7,7 +7,7 @@ or another one than Python: then the caller computes the batch in Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -30,11 +30,14 @@ from windrow.aggregates import (
     Unary,
 )
 from windrow.errors import AggregateOverflowError
-from windrow.expressions.tree import COMPARISONS, collection_digest, collection_text
+from windrow.expressions.built_in import CALLS as BUILT_IN_CALLS
+from windrow.expressions.built_in import COMPARISONS, METHOD_TYPES
+from windrow.expressions.constant_texts import collection_digest, collection_text
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, Found, NotInColumnsError
+from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
+from windrow_runtime.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, Found
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
@@ -49,7 +52,10 @@ _INT: Final = ValueType(Kind.INT, int)
 _FLOAT: Final = ValueType(Kind.FLOAT, float)
 _BOOL: Final = ValueType(Kind.BOOL, bool)
 _STR: Final = ValueType(Kind.STR, str)
-_CONSTANTS: Final = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STR}
+_CONSTANTS: Final[dict[object, ValueType]] = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STR}
+_RESULTS: Final = {**_CONSTANTS, list[str]: ValueType(Kind.LIST, list, arguments=(_STR,))}
+"""The types of what methods return."""
+
 _DIRECTIVE: Final = re.compile("%.?", re.DOTALL)
 
 
@@ -116,94 +122,85 @@ class ColumnRecord:
 
 def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
     """Makes an expression over the columns of elements of a type; declined where Arrow may give other values."""
-    known = _Known(kind)
+    parts = _Parts(kind)
     for part in expression.parts():
-        # What lies below a part is known by then, so that nothing goes deep.
-        known.add(part)
-    return known.of(expression)
+        # The parts below it are decided by then, so that nothing goes deep.
+        parts.decide(part)
+    return parts.of(expression)
 
 
-class _Known:
-    """The expressions over columns of the parts of an expression, or the reasons why they have none."""
+class _Parts:
+    """Keeps the expressions over columns of the parts of an expression, or the reasons why they have none."""
 
     def __init__(self, kind: RecordType) -> None:
         self.kind = kind
-        self._found: dict[Expression, ColumnExpression | str] = {}
+        self._decisions: dict[Expression, ColumnExpression | str] = {}
 
-    def add(self, expression: Expression) -> None:
-        """Finds out about a part; those below it are known."""
+    def decide(self, part: Expression) -> ColumnExpression | str:
+        """Decides about a part; those below it are decided."""
         try:
-            self._found[expression] = _over_columns(expression, self)
+            decision: ColumnExpression | str = _over_columns(part, self)
         except DeclinedError as reason:
-            self._found[expression] = str(reason)
+            decision = str(reason)
+        self._decisions[part] = decision
+        return decision
 
-    def of(self, expression: Expression) -> ColumnExpression:
-        """The expression over columns of a part; declined where it has none."""
-        if expression not in self._found:
-            self.add(expression)  # a constant that stands for a part
-        found = self._found[expression]
-        if isinstance(found, str):
-            raise DeclinedError(found)
-        return found
+    def of(self, part: Expression) -> ColumnExpression:
+        """Returns the expression over columns of a part; declined where it has none."""
+        # A constant that stands for a part is not decided yet.
+        decision = self._decisions.get(part) or self.decide(part)
+        if isinstance(decision, str):
+            raise DeclinedError(decision)
+        return decision
 
 
-def _over_columns(expression: Expression, known: _Known) -> ColumnExpression:
-    kind = known.kind
+def _over_columns(expression: Expression, parts: _Parts) -> ColumnExpression:
+    kind = parts.kind
     match expression:
         case Element():
             if not kind.single:
                 raise DeclinedError("takes the whole element")
             return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
-        case Item(of=Method(name="split")):
-            return _part(expression, known)
+        case Item(of=Method(name="split") as split):
+            return _part(expression, split, parts)
         case Field() | Item():
             field = _field_of(expression, kind)
             return ColumnExpression(Field(Element(), field.column), field.type)
         case Constant():
             return ColumnExpression(expression, _constant_type(expression))
-        case Unary():
-            return _unary(expression, known)
-        case Binary():
-            return _binary(expression, known)
-        case Conditional():
-            return _conditional(expression, known)
-        case Call():
-            return _call(expression, known)
-        case Method():
-            return _method(expression, known)
-        case Contains() | Member() | Lookup():
-            return _in_collection(expression, known)
-        case Record():
-            return _tuple(expression, known)
-    raise DeclinedError(f"{expression} has no column form")
+    decide = _DECISIONS.get(type(expression))
+    if decide is None:
+        raise DeclinedError(f"{expression} has no column form")
+    return decide(expression, parts)
 
 
-def _tuple(expression: Record, known: _Known) -> ColumnExpression:
+def _tuple(expression: Record, parts: _Parts) -> ColumnExpression:
     if expression.target is not tuple or not expression.fields:
         raise DeclinedError(f"makes a {expression.target.__name__}")
-    parts = [_present(expression, known.of(of)) for _, of in expression.fields]
+    fields = [_present(expression, parts.of(of)) for _, of in expression.fields]
     # The one int whose negative has more than 64 bits is refused when it comes.
-    total = [part.is_total or _is_negative(part.expression) for part in parts]
-    value = ValueType(Kind.TUPLE, tuple, arguments=tuple([part.value for part in parts]))
+    total = [field.is_total or _is_negative(field.expression) for field in fields]
+    value = ValueType(Kind.TUPLE, tuple, arguments=tuple([field.value for field in fields]))
     names = [field.column for field in value.columns]
-    of_columns = Record(tuple, tuple(zip(names, [part.expression for part in parts], strict=True)))
-    return ColumnExpression(of_columns, value, all(total), any(part.may_outgrow for part in parts))
+    of_columns = Record(tuple, tuple(zip(names, [field.expression for field in fields], strict=True)))
+    return ColumnExpression(of_columns, value, all(total), any(field.may_outgrow for field in fields))
 
 
 def _is_negative(expression: Expression) -> bool:
     return isinstance(expression, Unary) and expression.operator == "-" and isinstance(expression.of, Field)
 
 
-def _in_collection(expression: Contains | Member | Lookup, known: _Known) -> ColumnExpression:
-    if isinstance(expression, Lookup):
-        return _lookup(expression, known)
-    of = _present(expression, known.of(expression.of))
-    if isinstance(expression, Member):
-        _check_constants(expression, expression.values, of.value)
-        values = pa.array(list(expression.values), arrow_type(of.value))
-        text = expression.shown or collection_text(expression.values)
-        among = Among(of.expression, values, collection_digest(expression.values), text)
-        return replace(of, expression=among, value=_BOOL, may_outgrow=False)
+def _member(expression: Member, parts: _Parts) -> ColumnExpression:
+    of = _present(expression, parts.of(expression.of))
+    _check_constants(expression, expression.values, of.value)
+    values = pa.array(list(expression.values), arrow_type(of.value))
+    text = expression.shown or collection_text(expression.values)
+    among = Among(of.expression, values, collection_digest(expression.values), text)
+    return replace(of, expression=among, value=_BOOL, may_outgrow=False)
+
+
+def _contains(expression: Contains, parts: _Parts) -> ColumnExpression:
+    of = _present(expression, parts.of(expression.of))
     _constant_text(expression, expression.item)
     if of.value.kind is not Kind.STR:
         raise DeclinedError(f"{expression} looks into a {of.value}")
@@ -234,14 +231,14 @@ def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
 
 
 def _constant_type(constant: Constant) -> ValueType:
-    found = _CONSTANTS.get(type(constant.value))
-    if found is None:
+    value = _CONSTANTS.get(type(constant.value))
+    if value is None:
         raise DeclinedError(f"uses {constant}")
     if isinstance(constant.value, str):
         _check_text(constant.value, constant)
     elif type(constant.value) is int and not -(2**63) <= constant.value < 2**63:
         raise DeclinedError(f"uses {constant}, an int of more than 64 bits")
-    return found
+    return value
 
 
 def _check_text(text: str, expression: Expression) -> None:
@@ -259,33 +256,31 @@ def _constant_text(expression: Expression, argument: Expression) -> str:
     return argument.value
 
 
-def _check_constants(expression: Expression, values: Collection[Any], kind: ValueType) -> ValueType:
+def _check_constants(expression: Expression, values: Collection[Any], kind: ValueType) -> None:
     """Declines values that are not all of one plain type, which is the one of a column."""
     types = set(map(type, values)) or {kind.python_type}
-    found = _CONSTANTS.get(types.pop()) if len(types) == 1 else None
-    if found is None or found.kind is Kind.FLOAT or found.kind is not kind.kind:
+    value_type = _CONSTANTS.get(types.pop()) if len(types) == 1 else None
+    if value_type is None or value_type.kind is Kind.FLOAT or value_type.kind is not kind.kind:
         raise DeclinedError(f"{expression} looks for a {kind} among other values")
     for value in values:
         if isinstance(value, str):
             _check_text(value, expression)
         elif not -(2**63) <= value < 2**63:
             raise DeclinedError(f"{expression} has an int of more than 64 bits")
-    return found
 
 
-def _unary(expression: Unary, known: _Known) -> ColumnExpression:
-    of = _present(expression, known.of(expression.of))
+def _unary(expression: Unary, parts: _Parts) -> ColumnExpression:
+    of = _present(expression, parts.of(expression.of))
     if of.value.kind not in (Kind.INT, Kind.FLOAT):
         raise DeclinedError(f"{expression} is computed in Python")
-    found = replace(of, expression=Unary(expression.operator, of.expression))
-    if of.value.kind is Kind.INT and expression.operator != "+":
-        return replace(found, is_total=False, may_outgrow=True)
-    return found
+    grows = of.value.kind is Kind.INT and expression.operator != "+"
+    is_total, may_outgrow = of.is_total and not grows, of.may_outgrow or grows
+    return ColumnExpression(Unary(expression.operator, of.expression), of.value, is_total, may_outgrow)
 
 
-def _binary(expression: Binary, known: _Known) -> ColumnExpression:
-    left, right = (_present(expression, known.of(side)) for side in (expression.left, expression.right))
-    found = ColumnExpression(
+def _binary(expression: Binary, parts: _Parts) -> ColumnExpression:
+    left, right = (_present(expression, parts.of(side)) for side in (expression.left, expression.right))
+    result = ColumnExpression(
         Binary(expression.operator, left.expression, right.expression), _BOOL, left.is_total and right.is_total
     )
     kinds = {left.value.kind, right.value.kind}
@@ -293,7 +288,7 @@ def _binary(expression: Binary, known: _Known) -> ColumnExpression:
         _check_comparison(expression, left.value, right.value)
         if expression.may_be_same and kinds == {Kind.FLOAT} and not (_is_number(left) or _is_number(right)):
             raise DeclinedError(f"{expression} may be of parts of tuples, in which one NaN is equal to itself")
-        return found
+        return result
     sides = expression.left, expression.right
     if not kinds <= {Kind.INT, Kind.FLOAT} or any(abs(_int_of(side) or 0) > LARGEST_EXACT for side in sides):
         raise DeclinedError(f"{expression} is computed in Python")
@@ -301,15 +296,15 @@ def _binary(expression: Binary, known: _Known) -> ColumnExpression:
     if kinds == {Kind.INT}:
         divisor = _int_of(expression.right)
         if expression.operator in ("//", "%") and divisor is not None and divisor > 0:
-            return replace(found, value=_INT, may_outgrow=expression.operator == "//" and left.may_outgrow)
+            return replace(result, value=_INT, may_outgrow=expression.operator == "//" and left.may_outgrow)
         if expression.operator in ("+", "-", "*"):
-            return replace(found, value=_INT, is_total=False, may_outgrow=True)
+            return replace(result, value=_INT, is_total=False, may_outgrow=True)
         if expression.operator == "/" and by_number:
-            return replace(found, value=_FLOAT, is_total=False)
+            return replace(result, value=_FLOAT, is_total=False)
     # A division by a column may fail at any element.
     elif expression.operator in ("+", "-", "*") or (expression.operator == "/" and by_number):
         # An int that is added to a float becomes one first: in Arrow as in Python.
-        return replace(found, value=_FLOAT)
+        return replace(result, value=_FLOAT)
     reason = ": a division may fail" if expression.operator in ("/", "//", "%") and kinds != {Kind.FLOAT} else ""
     raise DeclinedError(f"{expression} is computed in Python{reason}")
 
@@ -337,14 +332,14 @@ def _int_of(side: Expression) -> int | None:
     return side.value if isinstance(side, Constant) and type(side.value) is int else None
 
 
-def _conditional(expression: Conditional, known: _Known) -> ColumnExpression:
-    test = _present(expression, known.of(expression.test))
+def _conditional(expression: Conditional, parts: _Parts) -> ColumnExpression:
+    test = _present(expression, parts.of(expression.test))
     if test.value.kind is not Kind.BOOL:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
     yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
     # What `and` and `or` give is often what they asked for, whose value is known then.
     sides = [value if side == expression.test else side for side, value in yes_or_no]
-    branches = [None if _is_none(side) else known.of(side) for side in sides]
+    branches = [None if _is_none(side) else parts.of(side) for side in sides]
     present = [branch for branch in branches if branch is not None]
     if not present or len({branch.value.kind for branch in present}) > 1:
         raise DeclinedError(f"{expression} gives values of several types")
@@ -362,68 +357,62 @@ def _is_none(expression: Expression) -> bool:
     return isinstance(expression, Constant) and expression.value is None
 
 
-def _call(expression: Call, known: _Known) -> ColumnExpression:
-    of = _present(expression, known.of(expression.of))
-    found = replace(of, expression=Call(expression.function, of.expression))
-    if expression.function == "len" and of.value.kind is Kind.STR:
-        return replace(found, value=_INT)
-    if expression.function == "int" and of.value.kind in (Kind.BOOL, Kind.INT):
-        return replace(found, value=_INT)
-    if expression.function == "float" and of.value.kind in (Kind.BOOL, Kind.INT, Kind.FLOAT):
-        return replace(found, value=_FLOAT, may_outgrow=False)
-    raise DeclinedError(f"{expression} is computed in Python")
-
-
-_TEXT_METHODS: Final = {"count": _INT, "endswith": _BOOL, "startswith": _BOOL}
-
-
-def _method(expression: Method, known: _Known) -> ColumnExpression:
-    if expression.name == "strftime":
-        return _formatted(expression, known)
-    of = _present(expression, known.of(expression.of))
-    if of.value.kind is Kind.STR:
-        found = replace(of, expression=Method(of.expression, expression.name, expression.arguments))
-        if expression.name in ("lower", "upper") and not expression.arguments:
-            return replace(found, is_total=False)
-        if expression.name in _TEXT_METHODS and len(expression.arguments) == 1:
-            _constant_text(expression, expression.arguments[0])
-            return replace(found, value=_TEXT_METHODS[expression.name])
-    raise DeclinedError(f"{expression} is computed in Python")
-
-
-def _part(expression: Item, known: _Known) -> ColumnExpression:
-    """A part of a text that is split; one that is not there fails in Python, too."""
-    split = expression.of
-    assert isinstance(split, Method), "asked by the caller"
-    of = _present(expression, known.of(split.of))
-    if of.value.kind is not Kind.STR or len(split.arguments) != 1:
+def _call(expression: Call, parts: _Parts) -> ColumnExpression:
+    of, row = _present(expression, parts.of(expression.of)), CALLS[expression.function]
+    if of.value.kind not in row.kinds:
         raise DeclinedError(f"{expression} is computed in Python")
-    _constant_text(expression, split.arguments[0])
+    value = _CONSTANTS[BUILT_IN_CALLS[expression.function].result]
+    outgrows = of.may_outgrow and value.kind is Kind.INT
+    return replace(of, expression=Call(expression.function, of.expression), value=value, may_outgrow=outgrows)
+
+
+def _method(expression: Method, parts: _Parts) -> ColumnExpression:
+    if expression.name == "strftime":
+        return _formatted(expression, parts)
+    method = _method_of_text(expression, expression, parts)
+    if method.value.kind is Kind.LIST:
+        raise DeclinedError(f"{expression} is computed in Python")
+    return method
+
+
+def _method_of_text(expression: Expression, method: Method, parts: _Parts) -> ColumnExpression:
+    """Decides about a method of a text that an expression calls; the reasons show the expression."""
+    of, row = _present(expression, parts.of(method.of)), METHODS.get(method.name)
+    if row is None or of.value.kind not in row.kinds or len(method.arguments) != row.texts:
+        raise DeclinedError(f"{expression} is computed in Python")
+    for argument in method.arguments:
+        _constant_text(expression, argument)
+    value = _RESULTS[METHOD_TYPES[of.value.python_type, method.name]]
+    return replace(of, expression=replace(method, of=of.expression), value=value, is_total=of.is_total and row.is_total)
+
+
+def _part(expression: Item, split: Method, parts: _Parts) -> ColumnExpression:
+    """Decides about a part of a text that is split; one that is not there fails in Python, too."""
+    texts = _method_of_text(expression, split, parts)
     if not isinstance(expression.key, int) or expression.key < 0:
         raise DeclinedError(f"{expression} is computed in Python: it counts from the end")
-    by_column = Item(Method(of.expression, "split", split.arguments), expression.key)
-    return ColumnExpression(by_column, _STR, is_total=False)
+    return replace(texts, expression=Item(texts.expression, expression.key), value=_STR)
 
 
-def _formatted(expression: Method, known: _Known) -> ColumnExpression:
-    if len(expression.arguments) != 1:
+def _formatted(expression: Method, parts: _Parts) -> ColumnExpression:
+    """Decides about a time as a text: that of seconds since 1970, or of a column of datetimes, which are in UTC."""
+    if len(expression.arguments) != METHODS["strftime"].texts:
         raise DeclinedError(f"{expression} is computed in Python")
-    of, is_made = expression.of, False
+    of, kinds = expression.of, METHODS["strftime"].kinds
     if isinstance(of, Call) and of.function == "utc":
-        of, is_made = of.of, True
-    # Seconds since 1970, or a column of datetimes, which are in UTC.
-    seconds = _present(expression, known.of(of))
-    text = _constant_text(expression, expression.arguments[0])
-    if seconds.value.kind is not (Kind.INT if is_made else Kind.DATETIME):
+        of, kinds = of.of, frozenset({Kind.INT})
+    seconds = _present(expression, parts.of(of))
+    template = _constant_text(expression, expression.arguments[0])
+    if seconds.value.kind not in kinds:
         raise DeclinedError(f"{expression} formats a {seconds.value}")
-    if not set(_DIRECTIVE.findall(text)) <= {"%Y", "%m", "%d", "%H", "%M", "%S"}:
+    if not set(_DIRECTIVE.findall(template)) <= {"%Y", "%m", "%d", "%H", "%M", "%S"}:
         raise DeclinedError(f"{expression} has other directives than %Y, %m, %d, %H, %M and %S")
     by_column = Method(Call("utc", seconds.expression), "strftime", expression.arguments)
     return ColumnExpression(by_column, _STR, is_total=False)
 
 
-def _lookup(expression: Lookup, known: _Known) -> ColumnExpression:
-    key = _present(expression, known.of(expression.key))
+def _lookup(expression: Lookup, parts: _Parts) -> ColumnExpression:
+    key = _present(expression, parts.of(expression.key))
     _check_constants(expression, expression.table, key.value)
     values = expression.table.values()
     types = set(map(type, values))
@@ -439,7 +428,7 @@ def _lookup(expression: Lookup, known: _Known) -> ColumnExpression:
         if _is_none(default):
             value = replace(value, nullable=True)
         else:
-            of_default = known.of(default)
+            of_default = parts.of(default)
             if of_default.value.kind is not value.kind:
                 raise DeclinedError(f"{expression} gives values of several types")
             if not of_default.is_total:
@@ -450,3 +439,16 @@ def _lookup(expression: Lookup, known: _Known) -> ColumnExpression:
     text = expression.shown or collection_text(expression.table)
     by_column = Found(key.expression, default, *arrays, collection_digest(expression.table), text)
     return ColumnExpression(by_column, value, is_total, may_outgrow)
+
+
+_DECISIONS: Final[Mapping[type[Expression], Callable[[Any, _Parts], ColumnExpression]]] = {
+    Binary: _binary,
+    Call: _call,
+    Conditional: _conditional,
+    Contains: _contains,
+    Lookup: _lookup,
+    Member: _member,
+    Method: _method,
+    Record: _tuple,
+    Unary: _unary,
+}

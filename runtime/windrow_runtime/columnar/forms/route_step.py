@@ -19,7 +19,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
-from windrow_runtime.columnar.expressions.compute import NotInColumnsError
+from windrow_runtime.columnar.expressions.built_in_on_columns import NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
 from windrow_runtime.columnar.rows.columns import check_element
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, raise_call_error, shortened

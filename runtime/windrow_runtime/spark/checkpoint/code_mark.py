@@ -17,8 +17,9 @@ from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
-from windrow.expressions.tree import Binary, Element, Expression, Field, Item, Unary
+from windrow.expressions.tree import Binary, Element, Field, Item, Unary
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, globals_of
