@@ -220,7 +220,7 @@ def test_nothing_is_recorded_unless_somebody_asks() -> None:
         pytest.raises(InvalidArgumentError, match="was not recorded"),
     ):
         _ = harness.recording
-    assert WindowOperator.witness is None
+    assert WindowOperator.observer is None
 
 
 def test_a_join_shows_elements_of_both_streams_without_marks() -> None:

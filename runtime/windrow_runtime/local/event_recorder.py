@@ -2,96 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
 from windrow.functions.marked import LEFT, CoProcess, Tagged, without_mark
 from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Node, Step, TimedJoinNode
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.changes import value_of
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.recording import Lane, Moment, ProcessRecording, RecordedEvent
+from windrow_runtime.operators.state.model import NOTHING
 
 # Any in this module: elements and results of every type.
 
 
-class EventRecorder:
-    """Records one keyed step without windows; its output tells it what is emitted."""
+class StepRecorder(Observer):
+    """Records one keyed step, also where another execution goes on from a snapshot."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self._events: list[RecordedEvent] = []
         self._order = 0
         self._moment = Moment(order=0, clock=None)
+        self.pushed: Any = NOTHING  # the element that a test pushes now
+
+    def watch(self, operator: KeyedOperator) -> None:
+        """Take what this operator tells from now on."""
+        self._watched = operator
+        operator.observer = self
+
+    def _begin(self) -> None:
+        self._order += 1
+        self._set_clock()
+
+    def _set_clock(self) -> None:
+        now = self._watched.current_processing_time
+        self._moment = Moment(order=self._order, clock=None if now == MIN_TIMESTAMP else now)
+
+
+class EventRecorder(StepRecorder):
+    """Records one keyed step without windows."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self._events: list[RecordedEvent] = []
         self._is_open = False  # whether what is emitted now came of the last event
 
     @property
     def recording(self) -> ProcessRecording:
         """What was recorded so far."""
+        node = self._step.node
         return ProcessRecording(
-            step=self._step.id,
-            name=self._step.node.describe(),
-            lanes=lanes_of(self._step.node),
-            events=tuple(self._events),
+            step=self._step.id, name=node.describe(), lanes=lanes_of(node), events=tuple(self._events)
         )
 
-    def process(
-        self, operator: KeyedOperator, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
-        """Hand elements to the operator one by one, and record what it emits for each."""
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            lane = Lane.ELEMENTS
-            if isinstance(value, Tagged):
-                lane = Lane.FIRST if value.side == LEFT else Lane.SECOND
-            self._begin(operator, lane, key, without_mark(value_of(value)), timestamp)
-            operator.process_batch((key,), (value,), (timestamp,))
-        self._is_open = False
+    def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:
+        lane = Lane.RULES if for_all_keys else Lane.ELEMENTS
+        if isinstance(value, Tagged):
+            lane = Lane.FIRST if value.side == LEFT else Lane.SECOND
+        self._add(lane, key, own(without_mark(value_of(value))), timestamp)
 
-    def process_broadcast(
-        self, operator: BroadcastOperator, values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
-        """Hand elements for all keys to the operator one by one, and record what it emits for each."""
-        for value, timestamp in zip(values, timestamps, strict=True):
-            self._begin(operator, Lane.RULES, None, value, timestamp)
-            operator.process_broadcast((value,), (timestamp,))
-        self._is_open = False
-
-    def advance_watermark(self, operator: KeyedOperator, watermark: int) -> None:
-        """Record a move of the watermark, and what the operator emits as it follows."""
-        self._begin(operator, Lane.WATERMARK, None, watermark, None)
-        operator.advance_watermark(watermark)
-        self._is_open = False
-
-    def clock(self, operator: KeyedOperator) -> None:
-        """Take the time of what follows from the operator's clock."""
-        self._set_moment(operator)
+    def time_passed(self, until: int, *, event_time: bool) -> None:
+        if event_time:
+            self._add(Lane.WATERMARK, None, until, None)
+        else:
+            self._set_clock()
+            self._is_open = False
 
     def emitted(self, value: Any) -> None:
-        """Record what the operator emits."""
         if not self._is_open:
-            self._order += 1
-            self._moment = replace(self._moment, order=self._order)
             self._add(Lane.CLOCK, None, self._moment.clock, None)
         last = self._events[-1]
         self._events[-1] = replace(last, results=(*last.results, own(value_of(value))))
 
-    def _begin(self, operator: KeyedOperator, lane: Lane, key: Hashable, value: Any, timestamp: int | None) -> None:
-        self._order += 1
-        self._set_moment(operator)
-        self._add(lane, key, own(value), timestamp)
-
     def _add(self, lane: Lane, key: Hashable, value: Any, timestamp: int | None) -> None:
+        self._begin()
         self._events.append(
             RecordedEvent(lane=lane, key=key, value=value, timestamp=timestamp, moment=self._moment, results=())
         )
         self._is_open = True
-
-    def _set_moment(self, operator: KeyedOperator) -> None:
-        now = operator.current_processing_time
-        self._moment = Moment(order=self._order, clock=None if now == MIN_TIMESTAMP else now)
 
 
 def lanes_of(node: Node) -> tuple[Lane, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -14,9 +13,8 @@ from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.local.event_recorder import EventRecorder
 from windrow_runtime.local.function_rules import renewals_of, sent_steps
-from windrow_runtime.local.recorder import Recorder, StepRecorder
+from windrow_runtime.local.journal import Recorders
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -75,20 +73,6 @@ class _ConstantBuffer(_Buffer):
         self.main.timestamps.append(timestamp)
 
 
-class _RecordedBuffer(_Buffer):
-    """Takes what an operator emits, and records it."""
-
-    __slots__ = ("_recorder",)
-
-    def __init__(self, recorder: StepRecorder | EventRecorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def collect(self, value: Any, timestamp: int | None) -> None:
-        super().collect(value, timestamp)
-        self._recorder.emitted(value)
-
-
 _Keyed = tuple[list[Hashable], list[Any], list[int | None]]
 
 
@@ -116,8 +100,7 @@ class Execution:
         observe: Callable[[Port, Elements], None] | None = None,
         *,
         fast: bool = True,
-        recorder: Recorder | None = None,
-        make_operator: Callable[[Step], KeyedOperator] | None = None,
+        recorders: Recorders | None = None,
         isolates_functions: bool = True,
         renews_functions: bool = True,
     ) -> None:
@@ -145,17 +128,12 @@ class Execution:
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
-        self._recorders = {} if recorder is None else {step.id: recorder.of(step) for step in topology.keyed}
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
-            if make_operator is not None:
-                operator = make_operator(step)
-            else:
-                operator = operator_for(step, fast=fast and recorder is None)
-            recorder_of_step = self._recorders.get(step.id)
-            if isinstance(recorder_of_step, StepRecorder):
-                operator.witness = recorder_of_step
+            operator = operator_for(step, fast=fast and not recorders)
+            if recorders:
+                recorders[step.id].watch(operator)
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
@@ -165,9 +143,6 @@ class Execution:
         self._observe(port, Elements(values, timestamps))
 
     def _buffer_of(self, step: Step) -> _Buffer:
-        recorder = self._recorders.get(step.id)
-        if recorder is not None:
-            return _RecordedBuffer(recorder)
         return _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
 
     def _tracker_of(self, step: Step, node: TimestampsNode) -> WatermarkTracker:
@@ -228,20 +203,15 @@ class Execution:
         for port, elements in inputs.items():
             self._pass_on(port, elements)
         for step in self.topology.keyed:
-            operator, recorder = self.operators[step.id], self._recorders.get(step.id)
+            operator = self.operators[step.id]
             if processing_time is not None:
                 operator.set_clock(processing_time)
-            if recorder is not None:
-                recorder.clock(operator)
             self._take(step, before=True)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
                 # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
                 if following > operator.current_watermark:
-                    if recorder is None:
-                        operator.advance_watermark(following)
-                    else:
-                        recorder.advance_watermark(operator, following)
+                    operator.advance_watermark(following)
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
@@ -280,20 +250,16 @@ class Execution:
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, rules first."""
-        recorder = self._recorders.get(step.id)
         for rules in self._rules.pop((step.id, before), ()):
             operator = self.operators[step.id]
             assert isinstance(operator, BroadcastOperator), "rules are sent to steps that take them"
-            if isinstance(recorder, EventRecorder):
-                recorder.process_broadcast(operator, rules.values, rules.timestamps)
-            else:
-                operator.process_broadcast(rules.values, rules.timestamps)
+            operator.process_broadcast(rules.values, rules.timestamps)
         for batch in self._inboxes.pop((step.id, before), ()):
             self._process(step, batch)
 
     def _process(self, step: Step, batch: _Keyed) -> None:
-        operator, recorder = self.operators[step.id], self._recorders.get(step.id)
-        take = operator.process_batch if recorder is None else partial(recorder.process, operator)
+        operator = self.operators[step.id]
+        take = operator.process_batch if operator.observer is None else operator.process_observed
         renewal = self._renewals.get(step.id)
         try:
             if renewal is None:

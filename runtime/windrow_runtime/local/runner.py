@@ -18,7 +18,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.local.recorder import Recorder
+from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
@@ -101,9 +101,9 @@ class LocalRunner:
         outputs = open_outputs(topology.sinks, query)
         with ExitStack() as claims, closing_outputs(outputs):
             claims.enter_context(claim_folders(topology.sinks, query, begins=True))
-            recorder = Recorder() if self._record else None
+            recorders = recorders_of(topology.keyed) if self._record else None
             execution = Execution(
-                topology, fast=self._fast, recorder=recorder, isolates_functions=self._isolates_functions
+                topology, fast=self._fast, recorders=recorders, isolates_functions=self._isolates_functions
             )
             run = _Run(execution, topology, self._clock, query, outputs)
             run.execution.open()
@@ -116,7 +116,7 @@ class LocalRunner:
         counters = {
             identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
         }
-        return PipelineResult(pipeline, counters, run.collected, None if recorder is None else recorder.recording)
+        return PipelineResult(pipeline, counters, run.collected, None if recorders is None else recording_of(recorders))
 
 
 def _check_sink(step: Step) -> None:

@@ -50,6 +50,8 @@ class BroadcastOperator(ProcessOperator):
         context, collect = self._rule_context, self.output.collect
         applied = False
         for value, timestamp in zip(values, timestamps, strict=True):
+            if self.observer is not None:
+                self.observer.arrived(None, value, timestamp, for_all_keys=True)
             try:
                 context.begin(timestamp, emits=emits)
                 results = self._process_rule(value, context)

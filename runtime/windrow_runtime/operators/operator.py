@@ -20,7 +20,7 @@ from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
-from windrow_runtime.operators.recording import Witness
+from windrow_runtime.operators.observer import ObservedOutput, Observer
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.topology import uses_clock
@@ -91,11 +91,11 @@ class KeyedOperator(ABC):
     another state (another key group) between calls.
 
     Attributes:
-        witness: Notes which panes come out, where a run is recorded.
+        observer: Is told what the operator does. An engine sets it before it binds the operator.
     """
 
-    # One for all until a run is recorded: operators that run without have no further attribute.
-    witness: Witness | None = None
+    # One for all operators that nobody watches: these have no further attribute.
+    observer: Observer | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
         """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
@@ -123,13 +123,23 @@ class KeyedOperator(ABC):
     def bind(self, state: OperatorState, output: Output) -> None:
         """Work on ``state`` and emit to ``output`` from now on. Time is set anew by the next advances."""
         self.state = state
-        self.output = output
+        self.output = output if self.observer is None else ObservedOutput(output, self.observer)
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 
     @abstractmethod
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         """Take elements, in order, under the current watermark and clock."""
+
+    def process_observed(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        """Take elements as :meth:`process_batch`, one by one, and tell the observer of each."""
+        assert self.observer is not None
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            self.observer.arrived(key, value, timestamp)
+            self.process_batch((key,), (value,), (timestamp,))
+            self.observer.taken()
 
     @abstractmethod
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
@@ -193,10 +203,15 @@ class KeyedOperator(ABC):
         is_last = event_time and self.current_watermark == MAX_TIMESTAMP
         chains = _Chains(timers) if is_last else None
         repeats = _Repeats(timers)
+        observer = self.observer
+        if observer is not None:
+            observer.time_passed(until, event_time=event_time)
         for fired in count(1):
             due = timers.pop_due(until)
             if due is None:
                 return
+            if observer is not None:
+                observer.timer_due(*due, event_time=event_time)
             self.on_timer(*due, event_time)
             if repeats.grow(*due) > LONGEST_CHAIN:
                 raise self._repeated(*due)

@@ -10,14 +10,14 @@ from functools import wraps
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import windrow
 from windrow.addresses.redaction import hide, longest_first
-from windrow.errors import InvalidArgumentError, WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError, similar_name
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.plan.own_parts import counter_names
 from windrow.sinks import CollectSink
-from windrow_runtime.operators.counter_names import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
 
 P = ParamSpec("P")
@@ -26,6 +26,14 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _PATHS = tuple(f"{os.path.abspath(path)}{os.sep}" for path in (*windrow.__path__, str(Path(__file__).parents[1])))
+
+_OWN_COUNTERS: Final = (
+    "closed_window_records_dropped",
+    "late_records_dropped",
+    "records_malformed",
+    "unfired_window_records_dropped",
+)
+"""What windrow counts by itself, of each step that drops records."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,6 +94,31 @@ class PipelineResult:
         """
         check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
         return sum(counters.get(name, 0) for counters in self.counters.values())
+
+
+def check_counter(name: str, counted: Iterable[str], steps: Iterable[Step]) -> None:
+    """Refuse the name of a counter that nothing counts: a misspelt name would pass for a counter that is 0.
+
+    Args:
+        name: The name.
+        counted: The names of the counters that are above 0.
+        steps: The steps, whose functions may have counters that are 0.
+
+    Raises:
+        InvalidArgumentError: If windrow has no such counter, and no function of the steps names one.
+    """
+    known = {*_OWN_COUNTERS, *counted}
+    if name in known:
+        return
+    in_code = counter_names(steps)
+    if name not in in_code:
+        raise InvalidArgumentError(
+            "no step has a counter of that name",
+            given=name,
+            expected=", ".join(sorted(known)),
+            hint=similar_name(name, [*sorted(known), *sorted(in_code)])
+            or "names that a function makes at run time exist once they count: result.counters has these",
+        )
 
 
 def is_ours(file: str) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from windrow.errors import InvalidArgumentError
 from windrow.panes import ChangeKind, PaneInfo
@@ -226,16 +226,3 @@ def recorded(recording: Recording | None, hint: str, where: object = None) -> Re
     if recording is None:
         raise InvalidArgumentError("the run was not recorded", expected="record=True", where=where, hint=hint)
     return recording
-
-
-class Witness(Protocol):
-    """Notes what a window operator outputs, before it emits the results."""
-
-    def fires(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
-        """A pane comes out; its results are emitted next, behind the withdrawals of those that they replace."""
-
-    def withdraws(self, key: Hashable, window: Any) -> None:
-        """A window has no result any more; what it had output is withdrawn next."""
-
-    def merges(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
-        """Windows become one, whose next pane withdraws theirs."""

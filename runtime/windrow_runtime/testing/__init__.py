@@ -1,7 +1,7 @@
 """Harnesses to test pipelines, triggers and assigners step by step, in milliseconds, without Spark."""
 
+from windrow_runtime.local.journal import Cause, Fate, Firing, Moment, Outcome, Placement
 from windrow_runtime.testing.explanations import ElementExplanation, Standing, WindowExplanation
-from windrow_runtime.testing.journal import Cause, Fate, Firing, Moment, Outcome, Placement
 from windrow_runtime.testing.parts import LiveWindows, TriggerAnswer, TriggerHarness, assign_windows
 from windrow_runtime.testing.stream import OpenWindow, PendingTimer, PushSource, StreamHarness
 

@@ -14,16 +14,14 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers.composable import ComposableTrigger
 from windrow.triggers.words import moment
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.operators.errors import shortened
-from windrow_runtime.operators.state.model import NOTHING, with_one_nan
-from windrow_runtime.testing.callers import line_of_test
-from windrow_runtime.testing.journal import (
+from windrow_runtime.local.journal import (
     Arrival,
     Cause,
     Cleanup,
     Event,
     Fate,
     Firing,
+    Journal,
     Late,
     Life,
     Merger,
@@ -33,7 +31,10 @@ from windrow_runtime.testing.journal import (
     Purge,
     Silence,
 )
-from windrow_runtime.testing.journalled_operator import JournalledOperator
+from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.recording import RecordedElement
+from windrow_runtime.operators.state.model import NOTHING, WindowEntry, with_one_nan
+from windrow_runtime.testing.callers import line_of_test
 
 # Any in this module: windows and elements of every type.
 
@@ -135,10 +136,10 @@ class ElementExplanation:
 class Explainer:
     """Explains one step of windows by its journal."""
 
-    def __init__(self, step: Step, operator: JournalledOperator) -> None:
+    def __init__(self, step: Step, journal: Journal) -> None:
         self.step = step
-        self._operator = operator
-        self._journal = operator.journal
+        self._operator = journal.operator
+        self._journal = journal
 
     # Windows
 
@@ -159,7 +160,7 @@ class Explainer:
         lives = self._lives(key)
         life = lives.get(window, Life())
         operator = self._operator
-        entry = operator.state_of(key, window)
+        entry = self._entry(key, window)
         standing = self._standing(key, window, life)
         event_timers = _times(operator.pending_event_timers(), key, window)
         processing_timers = _times(operator.state.processing_timers, key, window)
@@ -206,8 +207,13 @@ class Explainer:
             )
         return lives
 
+    def _entry(self, key: Hashable, window: Any) -> WindowEntry | None:
+        """What the step keeps of a window; None for nothing."""
+        key_state = self._operator.state.keys.get(key)
+        return None if key_state is None else key_state.windows.get(window)
+
     def _standing(self, key: Hashable, window: Any, life: Life) -> Standing:
-        entry = self._operator.state_of(key, window)
+        entry = self._entry(key, window)
         if entry is not None and self._operator.has_finished(key, window, entry):
             return Standing.FINISHED
         if entry is not None and entry.contents is not NOTHING:
@@ -284,9 +290,7 @@ class Explainer:
 
     def _numbered(self, at: Moment) -> str:
         """The element that a step took, with its number."""
-        came = self._journal.arrivals
-        # An element gets into the journal when the step is done with it; calls are noted before.
-        return f"element {at.element}" + (f" ({_element(came[at.element - 1])})" if at.element <= len(came) else "")
+        return f"element {at.element} ({_element(self._journal.arrivals[at.element - 1].element)})"
 
     def _when(self, at: Moment) -> str:
         """What a step took at a moment, and the time."""
@@ -366,9 +370,9 @@ class Explainer:
         fitting = [
             arrival
             for arrival in self._journal.arrivals
-            if (timestamp is None or arrival.timestamp == timestamp) and (key is NOTHING or arrival.key == key)
+            if timestamp in {None, arrival.element.timestamp} and (key is NOTHING or arrival.element.key == key)
         ]
-        found = [a for a in fitting if equal(a.value, value)] or [a for a in fitting if equal(a.pushed, value)]
+        found = [a for a in fitting if equal(a.element.value, value)] or [a for a in fitting if equal(a.pushed, value)]
         if not found:
             return None
         if not -len(found) <= which < len(found):
@@ -382,10 +386,10 @@ class Explainer:
 
     def _explained(self, found: Sequence[Arrival], place: int) -> ElementExplanation:
         arrival = found[place]
-        at = arrival.at
-        kind = "The withdrawal of " if arrival.is_withdrawal else ""
-        came = f"{kind}{_element(arrival)} came to {self.step.id} as element {at.element}"
-        sentences = [f"{came}, with key {shortened(arrival.key)}, {_times_in_words(at)}."]
+        at, element = arrival.at, arrival.element
+        kind = "The withdrawal of " if element.kind.is_withdrawal else ""
+        came = f"{kind}{_element(element)} came to {self.step.id} as element {at.element}"
+        sentences = [f"{came}, with key {shortened(element.key)}, {_times_in_words(at)}."]
         if len(found) > 1:
             sentences.append(f"{len(found)} elements equal to it came; this is number {place + 1} of them.")
         sentences += [text for placement in arrival.placements for text in self._placed(arrival, placement)]
@@ -393,11 +397,11 @@ class Explainer:
         return ElementExplanation(
             tuple(sentences),
             self.step.id,
-            arrival.key,
-            arrival.value,
-            arrival.timestamp,
+            element.key,
+            element.value,
+            element.timestamp,
             at,
-            arrival.placements,
+            tuple(arrival.placements),
             arrival.fate,
         )
 
@@ -407,7 +411,7 @@ class Explainer:
         if placement.assigned != window:
             yield f"Its own {window_in_words(placement.assigned)} merged into {name}."
         if placement.outcome is Outcome.FINISHED:
-            fired = [e for e in self._events(arrival.key, window) if isinstance(e, Firing) and e.finished]
+            fired = [e for e in self._events(arrival.element.key, window) if isinstance(e, Firing) and e.finished]
             when = f", {self._when(fired[-1].at)}" if fired else ""
             yield f"{_begun(name)} did not take it: its trigger had finished{when}."
             return
@@ -425,7 +429,7 @@ class Explainer:
     def _first_result(self, arrival: Arrival, window: Any, merger: Merger | None = None) -> Iterator[str]:
         """When a window output a result with an element first, also after it has merged; ``merger`` made it."""
         number = arrival.at.element
-        events = self._events(arrival.key, window)
+        events = self._events(arrival.element.key, window)
         begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1
         for event in events[begin:]:
             if event.at.element < number:
@@ -463,9 +467,10 @@ class Explainer:
         elif arrival.fate is Fate.NOWHERE:
             if not arrival.placements:
                 yield "The assigner gave it no window."
-            if arrival.timestamp is not None and self._operator.is_event_time:
+            timestamp = arrival.element.timestamp
+            if timestamp is not None and self._operator.is_event_time:
                 yield (
-                    f"It went nowhere, and does not count as late: its timestamp {moment(arrival.timestamp)} "
+                    f"It went nowhere, and does not count as late: its timestamp {moment(timestamp)} "
                     f"+ lateness {lateness:,} > watermark {moment(arrival.at.watermark)}."
                 )
 
@@ -515,9 +520,9 @@ def _cut(told: list[list[str]]) -> list[str]:
     return [sentence for sentences in told for sentence in sentences]
 
 
-def _element(arrival: Arrival) -> str:
-    stamp = "without a timestamp" if arrival.timestamp is None else f"at {moment(arrival.timestamp)}"
-    return f"{shortened(arrival.value)} {stamp}"
+def _element(element: RecordedElement) -> str:
+    stamp = "without a timestamp" if element.timestamp is None else f"at {moment(element.timestamp)}"
+    return f"{shortened(element.value)} {stamp}"
 
 
 def _times_in_words(at: Moment) -> str:

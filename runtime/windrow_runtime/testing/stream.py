@@ -12,18 +12,17 @@ from typing_extensions import TypeForm, TypeVar
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline, ProcessNode, Step, WindowNode
+from windrow.plan import Pipeline, ProcessNode, WindowNode
 from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.local.recorder import Recorder
-from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.local.journal import Journal, recorders_of, recording_of
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.counter_names import check_counter
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
@@ -31,8 +30,6 @@ from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import watermarks_of
 from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
-from windrow_runtime.testing.journal import Journal
-from windrow_runtime.testing.journalled_operator import JournalledOperator, journalled
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -174,9 +171,9 @@ class StreamHarness(Generic[In, Out]):
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
-        self._recorder = Recorder() if record else None
+        self._explains, self._records = explains, record
+        self._recorders = recorders_of(self._topology.keyed) if explains or record else {}
         self._isolates_functions = isolates_functions
-        self._journals = {step.id: Journal() for step in self._topology.keyed if explains}
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
         self._inputs = {step.id: _Input() for step in self._topology.sources}
@@ -188,18 +185,12 @@ class StreamHarness(Generic[In, Out]):
         execution = Execution(
             self._topology,
             observe=self._observe,
-            make_operator=self._operator_of,
-            recorder=self._recorder,
+            recorders=self._recorders,
             isolates_functions=self._isolates_functions,
             renews_functions=self._isolates_functions,
         )
         execution.open()
         return execution
-
-    def _operator_of(self, step: Step) -> KeyedOperator:
-        journal = self._journals.get(step.id)
-        fast = self._recorder is None
-        return operator_for(step, fast=fast) if journal is None else journalled(step, journal)
 
     def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
@@ -246,16 +237,16 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         port = self._source if source is None else self._port_of(source)
-        kept = own(value) if self._journals else value
-        if self._journals:
+        if self._explains:
+            kept = own(value)
             self._pushed.append((kept, timestamp))
-        for journal in self._journals.values():
-            journal.pushed = kept
+            for recorder in self._recorders.values():
+                recorder.pushed = kept
         try:
             self._execution.round({port: Elements([own(value)], [timestamp])})
         finally:
-            for journal in self._journals.values():
-                journal.pushed = NOTHING
+            for recorder in self._recorders.values():
+                recorder.pushed = NOTHING
 
     def process_watermark(self, watermark: int, *, source: PushSource[Any] | None = None) -> None:
         """Advance the watermark: due timers fire in order of their time.
@@ -376,7 +367,7 @@ class StreamHarness(Generic[In, Out]):
         Raises:
             InvalidArgumentError: If the harness does not record.
         """
-        recording = None if self._recorder is None else self._recorder.recording
+        recording = recording_of(self._recorders) if self._records else None
         return recorded(recording, "StreamHarness(stream, source, record=True)", line_of_test())
 
     def counter(self, name: str) -> int:
@@ -477,15 +468,16 @@ class StreamHarness(Generic[In, Out]):
                 expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
                 where=line_of_test(),
             )
-        operator = self._execution.operators[fitting[0].id]
-        if not isinstance(operator, JournalledOperator):
+        if not self._explains:
             raise UnsupportedOperationError(
                 "the harness keeps no journals",
                 given="explains=False",
                 expected="StreamHarness(..., explains=True)",
                 where=line_of_test(),
             )
-        return Explainer(fitting[0], operator)
+        journal = self._recorders[fitting[0].id]
+        assert isinstance(journal, Journal)
+        return Explainer(fitting[0], journal)
 
     # The life of the harness
 

@@ -8,7 +8,6 @@ from typing import Any
 from windrow.panes import ChangeKind
 from windrow.plan import Step, WindowNode
 from windrow_runtime.operators.changes import as_change, runs_of
-from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.change_contents import changing_contents_for
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.pane_operator import PaneOperator
@@ -31,11 +30,6 @@ class ChangingWindowOperator(WindowOperator):
             self._kind, self._changing.withdraws = kind, kind.is_withdrawal
             self.change_of_unfired = -1 if kind.is_withdrawal else 1
             super().process_batch(keys[places], unwrapped, timestamps[places])
-
-    def _fire(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
-        # A trigger may fire for an element that was taken out, and was the last one.
-        if entry.contents is not NOTHING:
-            super()._fire(key, key_state, window, entry)
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         super()._late(as_change(self._kind, value), timestamp)

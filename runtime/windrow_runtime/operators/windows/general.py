@@ -29,7 +29,7 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.trigger_context import TriggerContextImpl
+from windrow_runtime.operators.trigger_context import PartContextImpl, TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
@@ -148,8 +148,10 @@ class WindowOperator(KeyedOperator):
         self._process((key,), (value,), (timestamp,))
 
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        key_states, add, time = self.state.keys, self._add, self._time
-        assign, merging, is_event_time = self.assigner.assign_windows, self.merging, self.is_event_time
+        is_observed = self.observer is not None
+        key_states, time, merging, is_event_time = self.state.keys, self._time, self.merging, self.is_event_time
+        add = self._add_observed if is_observed else self._add
+        assign = self._assign_observed if is_observed else self.assigner.assign_windows
         watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
         key: Hashable = None
         value: Any = None
@@ -166,8 +168,7 @@ class WindowOperator(KeyedOperator):
                     if merging is not None:
                         window = self._add_to_live(key, key_state, assigned, value)
                     if is_event_time and window.max_timestamp() + lateness <= watermark:
-                        if merging is not None:
-                            key_state.live.remove(window)
+                        self._pass_over(key_state, window)
                         continue
                     skipped = False
                     try:
@@ -206,18 +207,28 @@ class WindowOperator(KeyedOperator):
             self._count(entry)
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
         if result is not _CONTINUE:
-            _check_answer(result)
-            if self.counts_unfired:
-                entry.unfired = 0
-            if result.is_fire:
-                self._fire(key, key_state, window, entry)
-            if result.is_purge:
-                entry.contents = NOTHING
-                if entry.is_empty:
-                    del windows[window]
+            self._heed(result, key, key_state, window, entry)
+            if result.is_purge and entry.is_empty:
+                del windows[window]
         if is_new or timers.deletions != deletions:
             # Else the cleanup timer is set: a trigger may have taken it back as one of its own.
             self._register_cleanup(key, window)
+
+    def _heed(self, answer: object, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
+        """Does what a trigger has answered."""
+        if not isinstance(answer, TriggerResult):
+            raise _no_answer(answer)
+        if self.counts_unfired:
+            entry.unfired = 0
+        held = entry.contents is not NOTHING
+        fires, purges = answer.is_fire and held, answer.is_purge
+        if fires:
+            self._fire(key, key_state, window, entry)
+        if purges:
+            entry.contents = NOTHING
+        if self.observer is not None:
+            pane = self._window_context.pane_info
+            self.observer.answered(key, window, answer, pane, fired=fires, held=held, purged=purges)
 
     def _count(self, entry: WindowEntry) -> None:
         """Counts an element that was added to a window, or withdrawn from it, and that no firing has output."""
@@ -239,6 +250,13 @@ class WindowOperator(KeyedOperator):
         self.state.event_timers.register(key, into, into.max_timestamp())
         self._register_cleanup(key, into)
 
+    def _pass_over(self, key_state: KeyState, window: Any) -> None:
+        """Leaves out a window that an element is too late for."""
+        if self.merging is not None:
+            key_state.live.remove(window)
+        if self.observer is not None:
+            self.observer.late(window)
+
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1
         tag, element = self.node.late_output(value)
@@ -246,6 +264,8 @@ class WindowOperator(KeyedOperator):
             self.output.side_output(tag.name, element, timestamp)
         else:
             self.metrics.count("late_records_dropped")
+        if self.observer is not None:
+            self.observer.dropped(None if tag is None else tag.name)
 
     # Merging
 
@@ -291,6 +311,8 @@ class WindowOperator(KeyedOperator):
             windows[into] = entry
         if cleanup < MAX_TIMESTAMP:
             timers.register(key, into, cleanup)
+        if self.observer is not None:
+            self.observer.merged(key, [source], into)
 
     def _cleanup_of_merged(self, into: Any) -> int:
         """The time at which the result of a merge is cleaned up; refuses one that is past."""
@@ -335,6 +357,8 @@ class WindowOperator(KeyedOperator):
         # An assigner may merge windows that the new element is not in; nothing else would clean up the result.
         if cleanup < MAX_TIMESTAMP:
             timers.register(key, into, cleanup)
+        if self.observer is not None:
+            self.observer.merged(key, merge.sources, into)
 
     def _past(self, into: Any) -> UnsupportedOperationError:
         """The error for windows that merged into one whose time is over."""
@@ -377,18 +401,15 @@ class WindowOperator(KeyedOperator):
         entry = key_state.windows.get(window)
         if entry is None:
             entry = WindowEntry()
+        if self.observer is not None:
+            self.observer.asked(self.trigger_in_words(key, window, entry))
         context = self._trigger_context.at(key, window, entry)
         if event_time:
             result = self.trigger.on_event_time(time, window, context)
         else:
             result = self.trigger.on_processing_time(time, window, context)
-        _check_answer(result)
-        if self.counts_unfired and result is not _CONTINUE:
-            entry.unfired = 0
-        if result.is_fire and entry.contents is not NOTHING:
-            self._fire(key, key_state, window, entry)
-        if result.is_purge:
-            entry.contents = NOTHING
+        if result is not _CONTINUE:
+            self._heed(result, key, key_state, window, entry)
         if event_time == self.is_event_time and time == self.cleanup_time(window):
             self._clear(key, key_state, window, entry)
         elif self.merging is not None or not entry.is_empty:
@@ -419,6 +440,8 @@ class WindowOperator(KeyedOperator):
         entry.trigger_state = None
         if self.merging is not None:
             key_state.live.remove(window)
+        if self.observer is not None:
+            self.observer.cleaned(key, window)
 
     # Firing
 
@@ -462,8 +485,8 @@ class WindowOperator(KeyedOperator):
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
-        if self.witness is not None:
-            self.witness.fires(key, window, self._window_context.pane_info)
+        if self.observer is not None:
+            self.observer.fired(key, window, self._window_context.pane_info)
         collect = self.output.collect
         timestamp = window.max_timestamp()
         if self.process is None:
@@ -489,15 +512,51 @@ class WindowOperator(KeyedOperator):
             timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
             timers.register(key, window, time)
 
+    # What observers see
 
-def _check_answer(result: object) -> None:
-    if not isinstance(result, TriggerResult):
-        raise InvalidArgumentError(
-            "a trigger answers with a TriggerResult",
-            given=repr(result),
-            expected="CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
-            hint="return TriggerResult.CONTINUE where nothing is to happen",
-        )
+    def _assign_observed(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
+        assert self.observer is not None
+        for window in self.assigner.assign_windows(element, timestamp, context):
+            self.observer.assigned(window)
+            yield window
+
+    def _add_observed(
+        self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
+    ) -> None:
+        assert self.observer is not None
+        entry = key_state.windows.get(window, WindowEntry())
+        self.observer.placed(key, window, refused=self.has_finished(key, window, entry))
+        self.observer.asked(self.trigger_in_words(key, window, entry))
+        self._add(key, key_state, window, value, timestamp, stamp)
+
+    def has_finished(self, key: Hashable, window: Any, entry: WindowEntry) -> bool:
+        """Returns whether the trigger of a window takes no more elements."""
+        return False
+
+    def closing_timer(self, window: Any) -> tuple[bool, int]:
+        """The timer at which a window is cleaned up: whether it waits for the watermark, and its time."""
+        return self.is_event_time, self.cleanup_time(window)
+
+    def trigger_in_words(self, key: Hashable, window: Any, entry: WindowEntry) -> str:
+        """The state of the trigger of a window in words."""
+        try:
+            return self._explained(window, self._trigger_context.at(key, window, entry))
+        except Exception as error:  # a user's method may raise anything, and no firing must fail for it
+            return f"{type(self.trigger).__name__}: its method explain raised {type(error).__name__}: {error}"
+
+    def _explained(self, window: Any, context: TriggerContextImpl) -> str:
+        words = self.trigger.explain(window, PartContextImpl(context, context, ""))
+        # As the program names the trigger: windows that fire once are run by a trigger of Flink's kind.
+        return self.node.effective_trigger.describe() + words.removeprefix(self.trigger.describe())
+
+
+def _no_answer(answer: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "a trigger answers with a TriggerResult",
+        given=repr(answer),
+        expected="CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
+        hint="return TriggerResult.CONTINUE where nothing is to happen",
+    )
 
 
 def _no_timestamp(value: Any) -> MissingTimestampError:

@@ -9,12 +9,14 @@ from windrow.panes import AccumulationMode, ChangeKind, ClosingBehavior, OnTimeB
 from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP
+from windrow.triggers import TriggerResult
 from windrow.triggers.composable import composable
 from windrow.triggers.composable.contract import WHOLE, Part
 from windrow.windows import GlobalWindows
 from windrow_runtime.operators.changes import Changed
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.merging import Merged
 from windrow_runtime.operators.windows.pane_state import PANES, PaneState
@@ -92,8 +94,6 @@ class PaneOperator(WindowOperator):
         super()._merge(key, key_state, merge)
         entry = windows.setdefault(merge.into, WindowEntry())
         panes = PaneState.of(entry)
-        if self.witness is not None:
-            self.witness.merges(key, merge.sources, merge.into)
         for source, other in before:
             panes.absorb(other, same_window=source == merge.into)
         context = self._trigger_context.at(key, merge.into, entry)
@@ -158,37 +158,45 @@ class PaneOperator(WindowOperator):
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, closes: bool = False
     ) -> None:
         """Asks the trigger, and fires a pane if it is ready, or if the window closes."""
+        held, observer = entry.contents is not NOTHING, self.observer
+        if observer is not None:
+            observer.asked(self.trigger_in_words(key, window, entry))
         context, whole = self._trigger_context.at(key, window, entry), self._whole
         finished = whole.is_finished(context)
+        answer = None
         if not finished and whole.is_ready(window, context):
+            answer = TriggerResult.FIRE
             finished = whole.fire(window, context)
             purges, context.purges = context.purges, False
-            self._fire_pane(key, key_state, window, entry, is_last=finished or closes)
+            fired = self._fire_pane(key, key_state, window, entry, is_last=finished or closes)
             if self._discards or purges or (finished and self.merging is None):
                 # A session may grow, and its trigger begin anew: it needs what it holds.
                 entry.contents = NOTHING
-            return
-        if context.purges:
-            entry.contents, entry.unfired, context.purges = NOTHING, 0, False
-        if closes and not finished:
-            self._fire_pane(key, key_state, window, entry, is_last=True)
+        else:
+            if context.purges:
+                entry.contents, entry.unfired, context.purges = NOTHING, 0, False
+            fired = closes and not finished and self._fire_pane(key, key_state, window, entry, is_last=True)
+        if observer is not None:
+            pane = self._window_context.pane_info if fired else None
+            purged, finished = held and entry.contents is NOTHING, finished and answer is not None
+            observer.answered(key, window, answer, pane, fired=fired, held=held, purged=purged, finished=finished)
 
-    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
-        """Fires a pane, unless nothing is new and nobody waits for an empty one."""
+    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> bool:
+        """Fires a pane, unless nothing is new and nobody waits for an empty one; returns whether it did."""
         if self.counts_unfired:
             entry.unfired = 0
         panes = PaneState.of(entry)
         timing = panes.timing(is_over=self._is_over(window), at_end=self._at_end)
         awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)
         if not (panes.fresh or awaited):
-            return
+            return False
         if entry.contents is NOTHING and not self._discards:
             # Elements were purged, or withdrawn upstream: there is no result any more.
-            if self.witness is not None:
-                self.witness.withdraws(key, window)
+            if self.observer is not None:
+                self.observer.withdrawn(key, window)
             self._emit(panes, (), window.max_timestamp())
             panes.settle()
-            return
+            return False
         self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
         if entry.contents is not NOTHING:
             self._fire(key, key_state, window, entry)
@@ -198,12 +206,13 @@ class PaneOperator(WindowOperator):
                 self._evaluate(key, key_state, window, entry, elements)
         panes.settle()
         panes.stamp = None
+        return True
 
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
-        if self.witness is not None:
-            self.witness.fires(key, window, self._window_context.pane_info)
+        if self.observer is not None:
+            self.observer.fired(key, window, self._window_context.pane_info)
         panes = PaneState.of(entry)
         timestamp = window.max_timestamp() if panes.stamp is None else panes.stamp
         results: Any = elements
@@ -230,3 +239,14 @@ class PaneOperator(WindowOperator):
         for result, stamp in following:
             collect(Changed(ChangeKind.UPDATE_AFTER, result) if before else result, stamp)
         panes.shown, panes.absorbed = following or None, None
+
+    # What observers see
+
+    def has_finished(self, key: Hashable, window: Any, entry: WindowEntry) -> bool:
+        return self._whole.is_finished(self._trigger_context.at(key, window, entry))
+
+    def closing_timer(self, window: Any) -> tuple[bool, int]:
+        return self._by_watermark, self._closing_time(window)
+
+    def _explained(self, window: Any, context: TriggerContextImpl) -> str:
+        return self._whole.explain(window, context)

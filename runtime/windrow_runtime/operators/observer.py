@@ -1,0 +1,106 @@
+"""An observer watches a keyed step: its operator tells it what comes, what it decides, and what it emits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from windrow.panes import PaneInfo
+from windrow.triggers import TriggerResult
+
+if TYPE_CHECKING:
+    from windrow_runtime.operators.operator import Output
+
+# Any in this module: elements, windows and results of every type.
+
+
+class Observer:
+    """Ignores what an operator tells; a subclass overrides the methods of the events that it needs.
+
+    A recording is made by one, and what explains windows in tests. An operator has at most one, and none by default.
+    """
+
+    # Events of every keyed step
+
+    def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:
+        """An element comes to the step."""
+
+    def taken(self) -> None:
+        """The step has taken the element that came, and nothing has failed."""
+
+    def time_passed(self, until: int, *, event_time: bool) -> None:
+        """The watermark or the clock moves to a time; the timers that are due by then fire next."""
+
+    def timer_due(self, time: int, key: Hashable, namespace: Any, *, event_time: bool) -> None:
+        """A timer fires."""
+
+    def emitted(self, value: Any) -> None:
+        """A result goes to the main output."""
+
+    # Events of windows
+
+    def assigned(self, window: Any) -> None:
+        """The assigner has given the element that came a window."""
+
+    def placed(self, key: Hashable, window: Any, *, refused: bool) -> None:
+        """The element that came goes into a window, or is refused, as the trigger of the window has finished."""
+
+    def late(self, window: Any) -> None:
+        """The element that came is too late for a window."""
+
+    def dropped(self, tag: str | None) -> None:
+        """The element that came is late for all of its windows: it goes to the side output ``tag``, or is dropped."""
+
+    def merged(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
+        """Windows have become one."""
+
+    def asked(self, words: str) -> None:
+        """The trigger of a window is asked next, whose state in words is ``words``."""
+
+    def fired(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
+        """A window fires; its results are emitted next, behind the withdrawals of those that they replace."""
+
+    def withdrawn(self, key: Hashable, window: Any) -> None:
+        """A window has no result any more; what it had emitted is withdrawn next."""
+
+    def answered(
+        self,
+        key: Hashable,
+        window: Any,
+        answer: TriggerResult | None,
+        pane: PaneInfo | None,
+        *,
+        fired: bool,
+        held: bool,
+        purged: bool,
+        finished: bool = False,
+    ) -> None:
+        """The operator has done what the trigger of a window has answered; all that it led to is emitted.
+
+        Args:
+            key: The key.
+            window: The window.
+            answer: The answer; None where the window is cleaned up, and outputs what is new in it unasked.
+            pane: The pane that was fired, where panes are counted.
+            fired: Whether the window was evaluated.
+            held: Whether it had contents.
+            purged: Whether it has lost them.
+            finished: Whether the trigger has finished with that.
+        """
+
+    def cleaned(self, key: Hashable, window: Any) -> None:
+        """A window was cleaned up."""
+
+
+class ObservedOutput:
+    """Tells an observer what an operator emits, and hands it on."""
+
+    def __init__(self, output: Output, observer: Observer) -> None:
+        self.side_output = output.side_output
+        self._collect = output.collect
+        self._observer = observer
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        """Emit to the main output."""
+        self._collect(value, timestamp)
+        self._observer.emitted(value)
