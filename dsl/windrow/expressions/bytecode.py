@@ -119,17 +119,17 @@ class _Copies:
     def __init__(self, root: FunctionType, around: Surroundings) -> None:
         self._root = root
         self._around = around
-        self._made: dict[FunctionType, Callable[..., object]] = {}
+        self._copies: dict[FunctionType, Callable[..., object]] = {}
         self._begun: set[FunctionType] = set()
 
     def copied(self, function: FunctionType) -> Callable[..., object]:
-        made = self._made.get(function)
-        if made is None:
+        copy = self._copies.get(function)
+        if copy is None:
             if function in self._begun:
                 raise RefusedError(f"calls {function.__name__}, which calls itself")
             self._begun.add(function)
-            made = self._made[function] = self._copy(function)
-        return made
+            copy = self._copies[function] = self._copy(function)
+        return copy
 
     def _copy(self, function: FunctionType) -> Callable[..., object]:
         around = self._around
@@ -139,8 +139,8 @@ class _Copies:
         names = {each.argval: None for each in instructions if each.opname == "LOAD_GLOBAL"}
         values = {name: around.read(function, partial(_global, name=name)) for name in names}
         contents = {}
-        for place, name in enumerate(code.co_freevars if function.__closure__ is not None else ()):
-            contents[name] = around.read(function, partial(_content, place=place))
+        for index, name in enumerate(code.co_freevars if function.__closure__ is not None else ()):
+            contents[name] = around.read(function, partial(_content, index=index))
             if contents[name] is Ellipsis:
                 raise RefusedError(f"uses {name}, which has no value yet")
         around.add_code(_constants(instructions))
@@ -149,13 +149,13 @@ class _Copies:
             raise RefusedError("may format a text")
         around.formats, around.has_texts = around.formats or formats, around.has_texts or has_texts
         around.has_tuples = around.has_tuples or _has_tuples(code, instructions, is_helper=function is not self._root)
-        known = {name: self._stand_in(name, value) for name, value in values.items()}
+        stand_ins = {name: self._stand_in(name, value) for name, value in values.items()}
         cells = tuple([CellType(self._stand_in(name, value)) for name, value in contents.items()])
         constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
         # Without built-in functions of its own, a function that is called finds none but those above.
         copy = FunctionType(
             code.replace(co_consts=constants),
-            {**known, "__builtins__": {}},
+            {**stand_ins, "__builtins__": {}},
             function.__name__,
             None,
             None if function.__closure__ is None else cells,
@@ -204,15 +204,15 @@ class _Copies:
 
 
 def _global(function: FunctionType, name: str) -> object:
-    found = function.__globals__.get(name, Ellipsis)
-    return getattr(builtins, name, Ellipsis) if found is Ellipsis else found
+    value = function.__globals__.get(name, Ellipsis)
+    return getattr(builtins, name, Ellipsis) if value is Ellipsis else value
 
 
-def _content(function: FunctionType, place: int) -> object:
+def _content(function: FunctionType, index: int) -> object:
     """The value of a variable of a function around; an ellipsis if it has none yet."""
     assert function.__closure__ is not None, "the caller asked"
     try:
-        return function.__closure__[place].cell_contents
+        return function.__closure__[index].cell_contents
     except ValueError:
         return Ellipsis
 
@@ -319,7 +319,7 @@ def _has_tuples(code: CodeType, instructions: Sequence[dis.Instruction], *, is_h
     if not is_helper:
         taken.add("RETURN_VALUE")
     steps = [each.argrepr if each.opname == "CALL_INTRINSIC_1" else each.opname for each in instructions]
-    return any(name in _MAKES_TUPLES and behind not in taken for name, behind in pairwise(steps))
+    return any(name in _MAKES_TUPLES and following not in taken for name, following in pairwise(steps))
 
 
 def _holds_nan(constant: object) -> bool:

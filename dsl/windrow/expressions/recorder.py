@@ -1,4 +1,4 @@
-"""Stands for a value of an element, and answers what a function asks of it with the expression that says so."""
+"""Proxies record what a function computes of an element: each operation on one returns a proxy of its expression."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Budget:
 
 
 class Decisions:
-    """Says which way a function goes where it decides something, in one call of it.
+    """Chooses which path a function takes through its decisions, in one call of it.
 
     ``wanted`` has the answers to the first decisions; to each later one the answer is yes. A test that is asked again
     gets the same answer.
@@ -87,22 +87,22 @@ class Decisions:
         self.budget = budget
         self.has_tuples = has_tuples  # whether comparisons may be those of tuples or lists
         self._wanted = wanted
-        self.made: list[tuple[Expression, bool]] = []
+        self.answered: list[tuple[Expression, bool]] = []
         self._computed: dict[Expression, int] = {}
-        self._known: dict[Expression, bool] = {}
+        self._answers: dict[Expression, bool] = {}
         self._recorders: dict[Expression, Recorder] = {}
 
     def decide(self, test: Expression) -> bool:
         """Returns whether the function is to find ``test`` true."""
-        known = self._known.get(test)
-        if known is not None:
-            return known
-        place = len(self.made)
-        if place >= _MOST_DECISIONS:
+        answer = self._answers.get(test)
+        if answer is not None:
+            return answer
+        number = len(self.answered)
+        if number >= _MOST_DECISIONS:
             raise RefusedError(f"decides more than {_MOST_DECISIONS} things")
-        answer = self._wanted[place] if place < len(self._wanted) else True
-        self.made.append((test, answer))
-        self._known[test] = answer
+        answer = self._wanted[number] if number < len(self._wanted) else True
+        self.answered.append((test, answer))
+        self._answers[test] = answer
         return answer
 
     def recorder(self, kind: type[Recorder], expression: Expression) -> Recorder:
@@ -133,7 +133,7 @@ class Decisions:
 
         An engine would not compute it, and would not fail where the function fails.
         """
-        used = ordered([result, *(test for test, _ in self.made)], lambda node: node.children)
+        used = ordered([result, *(test for test, _ in self.answered)], lambda node: node.children)
         if not set(used).issuperset(self._computed):
             raise RefusedError("computes something that it does not use")
 
@@ -374,10 +374,10 @@ def expression_of(value: object) -> Expression:
 def result_of(value: object) -> Expression:
     """The expression of what a function returns."""
     if type(value) is Made:
-        made: Record = object.__getattribute__(value, "record")
-        return made
+        record: Record = object.__getattribute__(value, "record")
+        return record
     if type(value) is tuple:
-        return Record(tuple, tuple([(str(place), result_of(item)) for place, item in enumerate(value)]))
+        return Record(tuple, tuple([(str(index), result_of(item)) for index, item in enumerate(value)]))
     return expression_of(value)
 
 

@@ -1,4 +1,4 @@
-"""Keeps what a function was found to use while it was tried: variables around it, and constants of its code."""
+"""Keeps the values of variables that a function reads while it is traced, and the constants of its code."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Surroundings:
         )
 
     def named(self, root: Expression) -> Expression:
-        """A tree that shows the names of variables in place of their values."""
+        """Returns a tree that shows the names of variables in place of their values."""
         changed: dict[Expression, Expression] = {}
         for part in root.parts():
             node = part.with_children(changed)

@@ -147,8 +147,8 @@ class _Paths:
         decisions = Decisions(self._budget, answers, has_tuples=self._has_tuples)
         result = result_of(self._call(self._recorder(Element(), decisions)))
         decisions.check_used(result)
-        for number in reversed(range(len(answers), len(decisions.made))):
-            test, _ = decisions.made[number]
-            if_false = self.expression((*(answer for _, answer in decisions.made[:number]), False))
+        for number in reversed(range(len(answers), len(decisions.answered))):
+            test, _ = decisions.answered[number]
+            if_false = self.expression((*(answer for _, answer in decisions.answered[:number]), False))
             result = chosen(test, result, if_false)
         return result

@@ -75,7 +75,7 @@ class Item(Expression):
 
     Attributes:
         of: The tuple, the list or the dict.
-        key: The place or the key.
+        key: The index or the key.
         shown: The text of the key in plans and errors, as the name of its variable; None: the key itself.
     """
 
@@ -334,7 +334,7 @@ class Lookup(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Record(Expression):
-    """A record of a dataclass or a named tuple, or a plain tuple, whose fields are named by their places."""
+    """A record of a dataclass or a named tuple, or a plain tuple, whose fields are named by their indices."""
 
     target: type[Any]
     fields: tuple[tuple[str, Expression], ...]

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow_runtime.codecs.value_type import Kind
-
-__all__ = ["CALLS", "METHODS", "NotInColumnsError", "OnArrays"]
 
 # Any in this module: pyarrow has no types.
 
@@ -74,25 +71,21 @@ def _formatted(seconds: Any, template: str) -> Any:
 _STR: Final = frozenset({Kind.STR})
 _INTS: Final = frozenset({Kind.BOOL, Kind.INT})
 
-CALLS: Final[Mapping[str, OnArrays]] = MappingProxyType(
-    {
-        "float": OnArrays(_INTS | {Kind.FLOAT}, lambda numbers: numbers.cast(pa.float64(), safe=False)),
-        "int": OnArrays(_INTS, lambda numbers: numbers.cast(pa.int64(), safe=False)),
-        "len": OnArrays(_STR, lambda texts: pc.utf8_length(texts).cast(pa.int64())),
-        "utc": OnArrays(frozenset(), _seconds),  # no column of its own, but the seconds that a method of it takes
-    }
-)
+CALLS: Final[Mapping[str, OnArrays]] = {
+    "float": OnArrays(_INTS | {Kind.FLOAT}, lambda numbers: numbers.cast(pa.float64(), safe=False)),
+    "int": OnArrays(_INTS, lambda numbers: numbers.cast(pa.int64(), safe=False)),
+    "len": OnArrays(_STR, lambda texts: pc.utf8_length(texts).cast(pa.int64())),
+    "utc": OnArrays(frozenset(), _seconds),  # no column of its own, but the seconds that a method of it takes
+}
 """The functions of one argument."""
 
-METHODS: Final[Mapping[str, OnArrays]] = MappingProxyType(
-    {
-        "count": OnArrays(_STR, lambda texts, part: pc.count_substring(texts, pattern=part).cast(pa.int64()), texts=1),
-        "endswith": OnArrays(_STR, lambda texts, end: pc.ends_with(texts, pattern=end), texts=1),
-        "lower": OnArrays(_STR, partial(_ascii, pc.ascii_lower), is_total=False),
-        "split": OnArrays(_STR, lambda texts, by: pc.split_pattern(texts, pattern=by), texts=1, is_total=False),
-        "startswith": OnArrays(_STR, lambda texts, begin: pc.starts_with(texts, pattern=begin), texts=1),
-        "strftime": OnArrays(frozenset({Kind.DATETIME}), _formatted, texts=1, is_total=False),
-        "upper": OnArrays(_STR, partial(_ascii, pc.ascii_upper), is_total=False),
-    }
-)
+METHODS: Final[Mapping[str, OnArrays]] = {
+    "count": OnArrays(_STR, lambda texts, part: pc.count_substring(texts, pattern=part).cast(pa.int64()), texts=1),
+    "endswith": OnArrays(_STR, lambda texts, end: pc.ends_with(texts, pattern=end), texts=1),
+    "lower": OnArrays(_STR, partial(_ascii, pc.ascii_lower), is_total=False),
+    "split": OnArrays(_STR, lambda texts, by: pc.split_pattern(texts, pattern=by), texts=1, is_total=False),
+    "startswith": OnArrays(_STR, lambda texts, begin: pc.starts_with(texts, pattern=begin), texts=1),
+    "strftime": OnArrays(frozenset({Kind.DATETIME}), _formatted, texts=1, is_total=False),
+    "upper": OnArrays(_STR, partial(_ascii, pc.ascii_upper), is_total=False),
+}
 """The methods, by their names."""

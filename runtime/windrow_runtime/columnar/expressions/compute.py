@@ -177,16 +177,19 @@ class Evaluation:
                     [self._repeated(self._value(of)) for _, of in expression.fields], names
                 )
         assert isinstance(expression, Found), "there are no other ones over columns"
-        places = pc.index_in(self._repeated(self._value(expression.key)), value_set=expression.keys)
-        if expression.default is not None:
-            default = self._value(expression.default)
-            taken = expression.values.take(places)
-            if default.type != taken.type:
-                default = pa.scalar(None, taken.type)  # None has no type of its own
-            return pc.if_else(places.is_valid(), taken, default) if places.null_count else taken
-        if places.null_count:
+        return self._looked_up(expression)
+
+    def _looked_up(self, expression: Found) -> Any:
+        indices = pc.index_in(self._repeated(self._value(expression.key)), value_set=expression.keys)
+        values = expression.values.take(indices)
+        if not indices.null_count:
+            return values
+        if expression.default is None:
             raise NotInColumnsError("a key is not in the dict")
-        return expression.values.take(places)
+        default = self._value(expression.default)
+        if default.type != values.type:
+            default = pa.scalar(None, values.type)  # None has no type of its own
+        return pc.if_else(indices.is_valid(), values, default)
 
     def _binary(self, expression: Binary) -> Any:
         symbol = expression.operator
@@ -230,8 +233,8 @@ class Evaluation:
             pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each.cast(kind)
             for each, count in zip(values, counts, strict=True)
         ]
-        places = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)
-        return pa.concat_arrays(arrays).take(pa.array(places))
+        indices = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)
+        return pa.concat_arrays(arrays).take(pa.array(indices))
 
 
 _LEAVES: Final = (Constant, Field)
