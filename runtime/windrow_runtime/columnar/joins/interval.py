@@ -1,7 +1,6 @@
-"""Joins elements of two streams whose timestamps lie within bounds, over columns.
+"""Joins elements of two streams whose timestamps lie within bounds of each other, over columns.
 
-Of a batch, all pairs are found at once: those of new left elements with all right ones, and those of new right elements
-with the left ones that were there.
+A batch is joined in two passes: its left elements with all right ones, then its right elements with stored left ones.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from windrow_runtime.columnar.windows.column_operator import Times
 
 @dataclass(frozen=True)
 class IntervalOperator(JoinOperator):
-    """Pairs elements as soon as the second one is there; each goes when no partner of it can come that is not late."""
+    """Emits a pair as soon as its second element arrives; drops an element once all partners to come would be late."""
 
-    lower: int  # how far behind the left element the right one may lie at least, in milliseconds
-    upper: int  # and at most
+    lower: int  # the least milliseconds from the left element's timestamp to the right one's
+    upper: int  # the most milliseconds
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
         return stamps < watermark
@@ -44,28 +43,28 @@ class IntervalOperator(JoinOperator):
         return int(self._ends(rows).min()), None
 
     def _ends(self, rows: pa.RecordBatch) -> Ints:
-        """The watermark at which each row goes."""
+        """Returns the watermark at which each row is dropped."""
         is_left = rows.column(2).to_numpy() == LEFT
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
         return ends
 
     def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
         both = concatenated([rows, arrived])
-        known = rows.num_rows
+        stored_count = rows.num_rows
         encoded = encode_keys(both.column(0))
         keys, stamps, sides = len(encoded.distinct), both.column(1).to_numpy(), both.column(2).to_numpy()
-        is_new = np.arange(len(sides)) >= known
+        is_new = np.arange(len(sides)) >= stored_count
         is_left = sides == LEFT
         right = ~is_left
-        # New left elements with all right ones, and new right elements with the left ones that were there.
+        # New left elements pair with all right ones, and new right elements with the stored left ones.
         for left_mask, right_mask, by_left in (
             (is_left & is_new, right, True),
             (is_left & ~is_new, right & is_new, False),
         ):
             masks = (left_mask, right_mask) if by_left else (right_mask, left_mask)
-            one, other = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
+            side_rows, other_rows = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
             bounds = (self.lower, self.upper) if by_left else (-self.upper, -self.lower)
-            found = near_in_time(one, other, keys, *bounds)
-            if found.counts.any():
+            ranges = near_in_time(side_rows, other_rows, keys, *bounds)
+            if ranges.counts.any():
                 rows_of = (both.filter(pa.array(masks[0])), both.filter(pa.array(masks[1])))
-                yield from self.made(rows_of, found, by_left=by_left)
+                yield from self.made(rows_of, ranges, by_left=by_left)

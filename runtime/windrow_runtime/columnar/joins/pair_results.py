@@ -1,4 +1,4 @@
-"""Makes the results of pairs: record batches for sinks, or what the target of a join makes in Python."""
+"""Builds the results of joined pairs: record batches for sinks, or values that the join's target returns in Python."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 
 
 def batch_of_pairs(form: JoinForm, pairs: Pairs, kind: RecordType) -> pa.RecordBatch | None:
-    """The results as a record batch with the columns of a type; None where Python has to make them."""
+    """Returns the results as a record batch with a type's columns; None if the target has to be called in Python."""
     return record_columns(form.join.target, [name for name, _ in form.join.fields], pairs.values, kind)
 
 
 def values_of_pairs(form: JoinForm, pairs: Pairs) -> list[Any]:
-    """The results as the target makes them. Where one is refused, the number of those before it leads to the key."""
+    """Calls the join's target for each pair; an error that it raises names the key of the pair."""
     target: Callable[..., Any] = form.join.target
     names = [name for name, _ in form.join.fields]
     rows = zip(*map(python_values, pairs.values), strict=True)
-    made: list[Any] = []
+    results: list[Any] = []
     try:
         if names[0]:
-            made.extend(target(**dict(zip(names, row, strict=True))) for row in rows)
+            results.extend(target(**dict(zip(names, row, strict=True))) for row in rows)
         else:
-            made.extend(target(*row) for row in rows)  # not starmap: extend would take a StopIteration for the end
+            results.extend(target(*row) for row in rows)  # not starmap: extend would take a StopIteration for the end
     except USER_ERRORS as error:
-        (key,) = python_values(pairs.keys.slice(len(made), 1))
+        (key,) = python_values(pairs.keys.slice(len(results), 1))
         raise_call_error(form.step, error, call_description(key))
-    return made
+    return results

@@ -1,6 +1,6 @@
-"""Finds the pairs of two streams as ranges: each row of one pairs with rows of the other that lie side by side.
+"""Finds the pairs of two streams as ranges: each row of one stream pairs with adjacent rows of the other, once sorted.
 
-The rows of the other stream are in order of key and time, so that those within bounds around a row are a run of them::
+The rows of the other stream are sorted by key and time, so that those within bounds around a row are adjacent::
 
     bounds -5 to 5    others of the key at   2   9   12   30
     row at 10                                   |------|        starts 1, counts 2
@@ -20,20 +20,20 @@ _MOST_CELLS: Final = 1 << 62
 
 
 class Ranges(NamedTuple):
-    """Rows of one stream, and for each the run of rows of the other one with which it pairs."""
+    """Rows of one stream, and for each the range of sorted rows of the other stream with which it pairs."""
 
-    rows: Ints  # the numbers of the rows, in an order in which runs lie near each other
-    others: Ints  # the numbers of the rows of the other stream, in the order in which they make runs
-    starts: Ints  # the place among these at which the run of each row begins
-    counts: Ints  # the length of the run
+    rows: Ints  # row numbers, sorted so that ranges of adjacent rows are near each other
+    others: Ints  # row numbers of the other stream, sorted so that the partners of a row are adjacent
+    starts: Ints  # the index in `others` at which the range of each row begins
+    counts: Ints  # the length of each range
 
     def portions(self, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """The pairs, at most so many at a time: places among rows, and among others."""
+        """Yields at most ``most`` pairs at a time, as indices into ``rows`` and into ``others``."""
         ends = np.cumsum(self.counts)
         total = int(ends[-1]) if len(ends) else 0
         for begin in range(0, total, most):
             end = min(begin + most, total)
-            # The rows whose runs these pairs are of; of the first and of the last run they may be a part.
+            # A portion may begin and end within the range of a row.
             first = int(np.searchsorted(ends, begin, side="right"))
             last = int(np.searchsorted(ends, end, side="left"))
             counts, starts = self.counts[first : last + 1].copy(), self.starts[first : last + 1].copy()
@@ -49,31 +49,31 @@ class Ranges(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The rows of one stream, by what they have to share and by time."""
+    """The rows of one stream: the key and the timestamp of each."""
 
     codes: Ints  # the number of each row's key
     stamps: Ints  # in milliseconds
 
 
 def near_in_time(side: Side, other: Side, keys: int, lower: int, upper: int) -> Ranges:
-    """The pairs of rows of one key, of which the other lies from ``lower`` to ``upper`` behind the timestamp."""
+    """Pairs rows that share a key if the other's timestamp is from ``lower`` to ``upper`` milliseconds later."""
     none = np.zeros(0, np.int64)
     if not len(side.codes) or not len(other.codes):
         return Ranges(none, none, none, none)
     origin, latest = int(other.stamps.min()), int(other.stamps.max())
-    # The bounds of each row, as distances from the earliest of the others; what is beyond these finds none or all.
+    # The bounds of each row as distances from the earliest of the others, cut off where a row pairs with none or all.
     first = np.clip(side.stamps, origin - upper - 1, latest - lower + 1)
     low, high, places = first + (lower - origin), first + (upper - origin) + 1, other.stamps - origin
     span = latest - origin + 2
     if span * keys > _MOST_CELLS:
-        # Only the order of timestamps matters.
+        # Ranks take the place of timestamps that are too far apart: only their order matters.
         distinct = np.unique(places)
         low, high, places = (np.searchsorted(distinct, each) for each in (low, high, places))
         span = len(distinct) + 1
     low, high = np.clip(low, 0, span - 1), np.clip(high, 0, span - 1)
     others = Groups(other.codes, keys).ordered_by(places, span)
     line = other.codes[others] * span + places[others]
-    # Rows in order as well: then what is looked up next lies near what was.
+    # Rows are sorted as well, so that consecutive binary searches touch memory that is near.
     rows = Groups(side.codes, keys).ordered_by(low, span)
     base = side.codes[rows] * span
     starts = np.searchsorted(line, base + low[rows])

@@ -1,4 +1,4 @@
-"""Rows of elements of two streams, of which joins make pairs, and the operators of these joins."""
+"""The base class of joins over columns, whose state is one table with the elements of both streams."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PAIRS_AT_ONCE: Final = 1 << 17
 """Pairs are made in portions of this size, so that memory does not grow with the number of pairs of a batch."""
 
 FIRST_SLOT: Final = 3
-"""The place of the first slot among the columns of rows."""
+"""The index of the first slot among the columns of rows."""
 
 
 class Taken(NamedTuple):
-    """A value of a result: a slot of the rows of one side; no side is the key."""
+    """Where a value of a join's result comes from: a slot of one side's rows, or the key if there is no side."""
 
     side: int | None  # LEFT or RIGHT
     slot: int = 0
@@ -33,10 +33,10 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of elements that a join has found, as columns side by side."""
+    """Joined pairs of elements, as columns of equal length."""
 
     keys: pa.Array
-    stamps: Ints  # which the results carry, in milliseconds
+    stamps: Ints  # the timestamps of the results, in milliseconds
     values: Sequence[pa.Array]  # a column for each value of the results
 
     def __len__(self) -> int:
@@ -44,17 +44,17 @@ class Pairs:
         return len(self.stamps)
 
     def slice(self, start: int, count: int) -> Pairs:
-        """Up to ``count`` of them that follow each other."""
-        some = slice(start, start + count)
-        return Pairs(self.keys[some], self.stamps[some], [column[some] for column in self.values])
+        """Returns the pairs from ``start`` on, at most ``count``."""
+        rows = slice(start, start + count)
+        return Pairs(self.keys[rows], self.stamps[rows], [column[rows] for column in self.values])
 
 
 @dataclass(frozen=True)
 class JoinOperator(PagedOperator[Pairs]):
-    """Joins the elements of two streams by key, on some keys at a time.
+    """Joins the elements of two streams by key, for the keys of some pages at a time.
 
-    The elements of both are rows of the same columns. What the result takes from them lies in slots, which both sides
-    share where their types are the same.
+    The elements of both are rows of the same columns. The values that results take lie in slots, columns that both
+    sides share if the types are the same.
     """
 
     key_type: pa.DataType
@@ -63,9 +63,9 @@ class JoinOperator(PagedOperator[Pairs]):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of elements, which are those of state: key, timestamp, side and slots."""
+        """The columns of elements as they arrive and as they are stored: key, timestamp, side and slots."""
         fields = [pa.field("key", self.key_type), pa.field("at", pa.int64()), pa.field("side", pa.int8())]
-        return pa.schema([*fields, *[pa.field(f"s{place}", kind) for place, kind in enumerate(self.slots)]])
+        return pa.schema([*fields, *[pa.field(f"s{slot}", slot_type) for slot, slot_type in enumerate(self.slots)]])
 
     def check(self, rows: pa.RecordBatch) -> None:
         sides = rows.column(2)
@@ -78,7 +78,7 @@ class JoinOperator(PagedOperator[Pairs]):
 
     @abstractmethod
     def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterable[Pairs]:
-        """The pairs that elements make as they arrive."""
+        """Returns the pairs to emit as elements arrive."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -90,12 +90,12 @@ class JoinOperator(PagedOperator[Pairs]):
         return self.due(rows, before, times.watermark), rows.filter(pa.array(~self.expired(rows, times.watermark)))
 
     def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterable[Pairs]:
-        """The pairs that are made when the watermark advances."""
+        """Returns the pairs to emit when the watermark advances."""
         return ()
 
     @abstractmethod
     def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        """Marks the rows that no element can join any more that is not late."""
+        """Marks the rows that can be dropped: all partners to come would be late."""
 
     def made(
         self,
@@ -105,36 +105,36 @@ class JoinOperator(PagedOperator[Pairs]):
         by_left: bool = True,
         stamps: Ints | None = None,
     ) -> Iterator[Pairs]:
-        """Makes pairs of rows.
+        """Yields joined pairs, with the values that results take from them.
 
         Args:
-            rows: The rows of which the ranges are, and those in them.
-            pairs: Which of them make pairs.
-            by_left: Whether the ranges are those of left rows.
-            stamps: The timestamp of each range's results; None: they carry the later one of both.
+            rows: The rows that have ranges, and the rows that ranges consist of.
+            pairs: The range of partners of each row.
+            by_left: Whether left rows have the ranges.
+            stamps: The timestamp of each range's results; None: the later one of the pair's timestamps.
         """
-        having = np.flatnonzero(pairs.counts)
-        if len(having) < len(pairs.rows):
-            # Most elements of a stream may have no partner, and nobody takes their values.
-            pairs = pairs._replace(rows=pairs.rows[having], starts=pairs.starts[having], counts=pairs.counts[having])
-            stamps = None if stamps is None else stamps[having]
+        paired = np.flatnonzero(pairs.counts)
+        if len(paired) < len(pairs.rows):
+            # Rows without a partner are left out, so that their values are not copied.
+            pairs = pairs._replace(rows=pairs.rows[paired], starts=pairs.starts[paired], counts=pairs.counts[paired])
+            stamps = None if stamps is None else stamps[paired]
         one, other = rows[0].take(pa.array(pairs.rows)), rows[1].take(pa.array(pairs.others))
         of_one, of_other = one.column(1).to_numpy(), other.column(1).to_numpy()
-        for places, partners in pairs.portions(PAIRS_AT_ONCE):
-            found = np.maximum(of_one[places], of_other[partners]) if stamps is None else stamps[places]
-            at = {LEFT if by_left else RIGHT: (one, pa.array(places))}
+        for indices, partners in pairs.portions(PAIRS_AT_ONCE):
+            later = np.maximum(of_one[indices], of_other[partners]) if stamps is None else stamps[indices]
+            at = {LEFT if by_left else RIGHT: (one, pa.array(indices))}
             at[RIGHT if by_left else LEFT] = (other, pa.array(partners))
-            yield self._taken(one.column(0).take(pa.array(places)), found, at)
+            yield self._taken(one.column(0).take(pa.array(indices)), later, at)
 
     def alone(self, rows: pa.RecordBatch, side: int, stamps: Ints) -> Iterator[Pairs]:
-        """The results of rows of a side that have no partner."""
+        """Yields the results of one side's rows that have no partner."""
         for start in range(0, rows.num_rows, PAIRS_AT_ONCE):
-            some = rows.slice(start, PAIRS_AT_ONCE)
-            every = pa.array(np.arange(some.num_rows))
-            yield self._taken(some.column(0), stamps[start : start + PAIRS_AT_ONCE], {side: (some, every)})
+            portion = rows.slice(start, PAIRS_AT_ONCE)
+            row_numbers = pa.array(np.arange(portion.num_rows))
+            yield self._taken(portion.column(0), stamps[start : start + PAIRS_AT_ONCE], {side: (portion, row_numbers)})
 
     def _taken(self, keys: pa.Array, stamps: Ints, at: Mapping[int, tuple[pa.RecordBatch, pa.Array]]) -> Pairs:
-        """What results take from rows of either side, at some places; a side that is not there gives None."""
+        """Returns pairs whose values are taken from row numbers of either side; a missing side's values are null."""
         columns: list[pa.Array] = []
         for side, slot in self.taken:
             if side is None:

@@ -1,7 +1,6 @@
 """Joins elements of two streams that share a key and a window, over columns, when the window ends.
 
-A cell is a key and a window that ends. The right rows of a cell lie side by side, and each left row of it pairs with
-all of them.
+A cell is a key and a window that ends. Each left row of a cell pairs with all right rows of it, which are adjacent.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from windrow_runtime.columnar.windows.column_operator import Times
 from windrow_runtime.columnar.windows.geometry import Slices
 
 _ROWS_AT_ONCE: Final = 1 << 18
-"""Where windows overlap, so many end at a time that no more copies of rows are made than this, or one of each row."""
+"""The copies of rows, one for each overlapping window that ends, that are in memory at a time; at least one a row."""
 
 
 @dataclass(frozen=True)
 class WindowJoinOperator(JoinOperator):
-    """Pairs the elements of a window when it ends; those of overlapping windows in each of them."""
+    """Pairs the elements of a window when it ends; an element of overlapping windows is paired in each of them."""
 
     windows: Slices
-    kind: JoinKind  # which elements without a partner come out
+    kind: JoinKind  # whether elements without a partner are emitted, and of which side
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
         return self.windows.expired(self.windows.slices_of(stamps), watermark)
@@ -65,7 +64,7 @@ class WindowJoinOperator(JoinOperator):
             before = until
 
     def _ended(self, rows: pa.RecordBatch, keys: Keys, places: Ints, starts: Ints) -> Iterator[Pairs]:
-        """The pairs of windows that end: rows by their places, each with the start of a window that it is in."""
+        """Yields the pairs of windows that end; ``places`` and ``starts`` are row numbers and windows' starts."""
         windows = self.windows
         numbers = (starts - windows.offset) // windows.slide
         cells = cells_of(Keys(keys.codes[places], keys.distinct), numbers).groups

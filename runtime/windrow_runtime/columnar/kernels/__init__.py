@@ -1,1 +1,1 @@
-"""Kernels: declared aggregates that work on whole columns."""
+"""Kernels, which compute declared aggregates over whole Arrow columns."""

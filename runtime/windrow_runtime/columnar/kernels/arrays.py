@@ -1,4 +1,4 @@
-"""Converts between Arrow arrays and numpy: values, lists, and int64 keys that compare as the values do."""
+"""Converts between Arrow arrays and numpy: values, lists, and int64 codes that sort as the values do."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Returns whether :func:`order_keys` knows the type."""
+    """Returns whether values of the type can be sorted, by :func:`order_keys`."""
     return is_number(kind) or _is_temporal(kind) or _is_ranked(kind) or _is_tuple(kind)
 
 
 def _is_tuple(kind: pa.DataType) -> bool:
-    """Returns whether values are tuples that compare part by part; a NaN in one has no place of its own."""
+    """Returns whether values are tuples that can be sorted; those with floats cannot, as a NaN has no order in them."""
     return bool(pa.types.is_struct(kind)) and all(
-        has_order(part.type) and not pa.types.is_floating(part.type) and part.name == f"_{place}"
-        for place, part in enumerate(kind, start=1)
+        has_order(field.type) and not pa.types.is_floating(field.type) and field.name == f"_{number}"
+        for number, field in enumerate(kind, start=1)
     )
 
 
@@ -47,7 +47,7 @@ def _is_ranked(kind: pa.DataType) -> bool:
 
 
 def list_type(kind: pa.DataType) -> pa.DataType:
-    """Lists of values of a type; the items are named as Spark names them."""
+    """Returns the type of lists of values; their items have the name that Spark gives them."""
     return pa.list_(pa.field("element", kind))
 
 
@@ -57,17 +57,17 @@ def valid(column: pa.Array) -> Mask:
 
 
 def present(groups: Groups, column: pa.Array) -> tuple[Groups, pa.Array]:
-    """The rows whose value is there, and the values."""
+    """Drops nulls: the groups and the values of non-null rows."""
     return (groups.where(valid(column)), column.drop_null()) if column.null_count else (groups, column)
 
 
 def present_rows(column: pa.Array) -> Ints | None:
-    """The numbers of the rows whose value is there; None: all."""
+    """Returns the numbers of the non-null rows; None if no row is null."""
     return np.flatnonzero(valid(column)) if column.null_count else None
 
 
 def numbers(column: pa.Array) -> NDArray[Any]:
-    """The values of a column without nulls as numbers; times as the ints that they are stored as."""
+    """Returns a column without nulls as numpy numbers, times as the ints that Arrow stores."""
     kind = column.type
     if _is_temporal(kind):
         column = column.view(pa.int64() if kind.bit_width == 64 else pa.int32())
@@ -75,7 +75,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 
 
 def order_keys(column: pa.Array) -> Ints:
-    """Ints that compare as a column's values, of which none is null: zeros have one key, all NaNs the highest."""
+    """Returns ints that sort as the values of a column without nulls; 0.0 equals -0.0, and NaNs are the highest."""
     kind = column.type
     if pa.types.is_struct(kind):
         return _tuple_keys(column)
@@ -89,8 +89,8 @@ def order_keys(column: pa.Array) -> Ints:
     values = numbers(column)
     if pa.types.is_floating(kind):
         values = values.astype(np.float64, copy=False)
-        bits = (values + 0.0).view(np.int64)  # no negative zero is left
-        # Bits of positive floats ascend with the floats, those of negative ones descend.
+        bits = (values + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
+        # The bits of positive floats ascend with the floats, those of negative ones descend.
         keys: Ints = bits ^ ((bits >> 63) & _INT_MAX)
         keys[np.isnan(values)] = _INT_MAX
         return keys
@@ -100,7 +100,7 @@ def order_keys(column: pa.Array) -> Ints:
 
 
 def _tuple_keys(column: pa.Array) -> Ints:
-    """Ints that compare as tuples do; a part is looked at in rows alone whose parts before it are equal to others."""
+    """Returns ints that sort as tuples do; a further part is compared only among rows that are equal so far."""
     codes = np.zeros(len(column), np.int64)
     rows = np.arange(len(column))
     for part in column.flatten():
@@ -115,18 +115,18 @@ def _tuple_keys(column: pa.Array) -> Ints:
 
 
 def dense_codes(keys: Ints) -> tuple[Ints, int]:
-    """Keys in the same order, from 0 on and without large gaps; and a bound that all are below."""
+    """Renumbers keys from 0 on in the same order, without large gaps; returns also a bound above all of them."""
     if not len(keys):
         return keys, 1
     low, high = int(keys.min()), int(keys.max())
     if high - low <= max(4 * len(keys), 1 << 16):
         return keys - low, high - low + 1
-    found, codes = np.unique(keys, return_inverse=True)
-    return codes, len(found)
+    distinct, codes = np.unique(keys, return_inverse=True)
+    return codes, len(distinct)
 
 
 def value_codes(column: pa.Array) -> tuple[Ints, int]:
-    """Codes from 0 on that equal values of a column without nulls share, and no others; and a bound above all."""
+    """Returns the same code, from 0 on, for equal values of a column without nulls; and a bound above all codes."""
     if not _is_ranked(column.type):
         return dense_codes(order_keys(column))
     encoded = column.dictionary_encode()
@@ -134,25 +134,25 @@ def value_codes(column: pa.Array) -> tuple[Ints, int]:
 
 
 def nullable(values: NDArray[Any], there: Mask, kind: pa.DataType) -> pa.Array:
-    """An array of values, null where they are not there."""
+    """Returns an Arrow array of the values, null where ``there`` is false."""
     return pa.array(values, type=kind, mask=None if there.all() else ~there)
 
 
 def by_number(column: pa.Array, rows: Ints | None = None) -> Ints:
-    """Row numbers, of some rows or of all, in the order of the numbers in a column of int64."""
+    """Returns the numbers of some rows (None: of all), sorted by a column of int64."""
     if rows is None:
         return np.argsort(column.to_numpy(), kind="stable")
     return rows[np.argsort(column.take(pa.array(rows)).to_numpy(), kind="stable")]
 
 
 def take(column: pa.Array, rows: Ints) -> pa.Array:
-    """The values of some rows; null for row -1."""
+    """Returns the values at some row numbers; null for -1."""
     there = rows >= 0
     return column.take(pa.array(rows) if there.all() else pa.array(rows, mask=~there))
 
 
 def lists(items: pa.Array, lengths: Ints) -> pa.Array:
-    """A column of lists of these lengths, which hold the items one after the other."""
+    """Cuts the items into a column of lists of these lengths."""
     if len(items) >> 31:
         raise AggregateOverflowError(
             "the lists of a batch do not fit into one column",
@@ -166,10 +166,10 @@ def lists(items: pa.Array, lengths: Ints) -> pa.Array:
 
 
 def lengths_of(column: pa.Array) -> Ints:
-    """The number of items of each list."""
+    """Returns the number of items in each list of a column."""
     return np.asarray(pc.list_value_length(column)).astype(np.int64)
 
 
 def rows_of_items(groups: Groups, column: pa.Array) -> Groups:
-    """The items of a column of lists, in the groups of their lists."""
+    """Returns the groups of the items of a column of lists, which are the groups of their lists."""
     return Groups(np.repeat(groups.ids, lengths_of(column)), groups.count)

@@ -22,12 +22,12 @@ from windrow_runtime.operators.errors import DeclinedError
 # Any in this module: aggregates of elements and results of every type.
 
 InputTypes: TypeAlias = Callable[[Selector | None], pa.DataType | None]
-"""The type of the column of what a selector takes, or of the element itself (None); None: there is no such column.
+"""Returns the Arrow type of what a selector takes (None: of the element itself), or None if that is no column.
 
-A column must hold what compares in Python as it does in Arrow: enums and UUIDs, which are stored as texts, do not.
+Values must compare in Arrow as they do in Python: enums and UUIDs, which are stored as texts, do not.
 """
 
-# Any: each class takes the aggregate that it stands beside.
+# Any: the constructor of each kernel takes another class of aggregates.
 _KERNELS: Final[dict[type, tuple[Any, ...]]] = {
     Count: (totals.CountKernel,),
     Sum: (totals.DecimalTotalKernel, totals.SpanTotalKernel, totals.FloatTotalKernel, totals.IntTotalKernel),
@@ -46,7 +46,7 @@ _KERNELS: Final[dict[type, tuple[Any, ...]]] = {
 
 
 def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel:
-    """The kernel of an aggregate whose inputs have these types; declined where there is none, as a "sum of texts"."""
+    """Returns the kernel of an aggregate for its input types; raises a DeclinedError if there is none."""
     if isinstance(aggregate, Combined):
         return CombinedKernel([(name, kernel_for(member, input_types)) for name, member in aggregate.members])
     if not isinstance(aggregate, DeclaredAggregate):
@@ -68,7 +68,7 @@ def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTy
 
 
 def _selectors(aggregate: DeclaredAggregate[Any, Any, Any]) -> tuple[Selector | None, ...]:
-    """The selectors of an aggregate, first the one that the kernel has to understand; None is the element itself."""
+    """Returns the selectors of an aggregate, the one that decides the kernel first; None is the element itself."""
     match aggregate:
         case Count(selector=None):
             return ()
@@ -85,13 +85,13 @@ def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> p
         return kind
     if selector is None:
         raise DeclinedError(f"{name} takes the element, which is no column")
-    found = recognise(selector)
-    reason = found.reason if isinstance(found, Opaque) else f"takes {found}, which is no column"
+    expression = recognise(selector)
+    reason = expression.reason if isinstance(expression, Opaque) else f"takes {expression}, which is no column"
     raise DeclinedError(f"the selector of {name} {reason}")
 
 
 def plural(kind: pa.DataType) -> str:
-    """Returns the name of the values of a type."""
+    """Returns a type's name in the plural, for messages."""
     names = (
         (pa.types.is_null, "nothing but None"),
         (pa.types.is_decimal, "decimals"),

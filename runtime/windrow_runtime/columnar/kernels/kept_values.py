@@ -1,6 +1,6 @@
-"""The kernels of aggregates that keep some of the values, all that differ, or a sketch of them.
+"""The kernels of aggregates that keep some of the values, the distinct values, or a sketch of them.
 
-Sketches are made group by group in Python, out of arrays; the state is the bytes of the sketch, empty for nothing.
+Sketches are made group by group in Python, from arrays; the state is the bytes of the sketch, empty without values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
 
 
 class _KeptKernel(Kernel):
-    """An aggregate whose state has a column for each of its inputs."""
+    """The base of kernels whose results are values that they kept: the last column of the state has their type."""
 
     def __init__(self, aggregate: Any, *types: pa.DataType) -> None:
         super().__init__(aggregate)
@@ -53,7 +53,7 @@ class _KeptKernel(Kernel):
 
 
 class ExtremeKernel(_KeptKernel):
-    """``min`` and ``max`` of values that have an order; the state is the value, or null for nothing."""
+    """``min`` and ``max`` of values that have an order; the state is the value, or null without values."""
 
     accepts = staticmethod(has_order)
 
@@ -69,7 +69,7 @@ class ExtremeKernel(_KeptKernel):
             limits = np.iinfo(values.dtype)
             best = np.full(groups.count, limits.min if self._aggregate.highest else limits.max, dtype=values.dtype)
             (np.maximum if self._aggregate.highest else np.minimum).at(best, groups.ids, values)
-        # Times are compared as the ints that they are stored as.
+        # Times were compared as the ints that Arrow stores.
         return [pa.array(best, mask=groups.sizes == 0).view(kind)]
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
@@ -81,7 +81,7 @@ class ExtremeKernel(_KeptKernel):
 
 @final
 class ExtremeByKernel(ExtremeKernel):
-    """``min_by`` and ``max_by``; the state is what was compared, null for nothing, and the value; maybe its number."""
+    """``min_by`` and ``max_by``; the state is the compared value, null for none, the result, its arrival number."""
 
     number_type = pa.int64()
     _result_state = 1
@@ -99,7 +99,7 @@ class ExtremeByKernel(ExtremeKernel):
 
 @final
 class TopKKernel(_KeptKernel):
-    """``top_k``; the state is the list of what was compared, highest first, that of the values, maybe of numbers."""
+    """``top_k``; the state is the list of compared values, highest first, that of results, that of arrival numbers."""
 
     accepts = staticmethod(has_order)
     number_type = list_type(pa.int64())
@@ -112,7 +112,7 @@ class TopKKernel(_KeptKernel):
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         there = present_rows(columns[0])
         groups, ranks = present(groups, columns[0])
-        # The highest first, or the lowest, of equals the earliest.
+        # Rows are sorted by rank, the best first; of equals the earliest.
         keys = order_keys(ranks)
         codes, bound = dense_codes(keys if self._aggregate.reverse else ~keys)
         rows = groups.ordered_by(codes, bound)
@@ -120,13 +120,13 @@ class TopKKernel(_KeptKernel):
         sizes = np.minimum(groups.sizes, self._k)
         if self._aggregate.with_ties and len(rows):
             ordered = codes[rows]
-            # The last one that stays in any case; an empty group has none, and no rows to compare with it.
+            # The rank of each group's k-th row, with which others may tie. An empty group has none, and no rows.
             lasts = ordered[np.minimum(groups.starts + np.maximum(sizes, 1) - 1, len(rows) - 1)]
             stays |= ordered == np.repeat(lasts, groups.sizes)
             sizes = np.bincount(groups.ids[rows[stays]], minlength=groups.count)
         rows = rows[stays]
-        places = pa.array(rows if there is None else there[rows])
-        return [lists(column.take(places), sizes) for column in columns]
+        row_numbers = pa.array(rows if there is None else there[rows])
+        return [lists(column.take(row_numbers), sizes) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         items, columns = rows_of_items(groups, states[0]), [state.flatten() for state in states]
@@ -137,7 +137,7 @@ class TopKKernel(_KeptKernel):
 
 
 def _best_rows(groups: Groups, column: pa.Array, *, highest: bool) -> Ints:
-    """The first row with the lowest or highest value of each group; -1 where no row has a value."""
+    """Returns the first row with each group's lowest or highest value; -1 if all values of the group are null."""
     rows = present_rows(column)
     groups, column = present(groups, column)
     keys = order_keys(column)
@@ -148,39 +148,39 @@ def _best_rows(groups: Groups, column: pa.Array, *, highest: bool) -> Ints:
     best = np.empty(len(groups), dtype=np.bool_)
     for block, ids in groups.blocks():
         np.equal(keys[block], lowest[ids], out=best[block])
-    having = np.flatnonzero(best)
-    firsts = groups.where(having).first_rows
-    # An index of -1 takes the last row, and is put back.
-    found = having[firsts] if len(having) else firsts
-    found = found if rows is None or not len(rows) else rows[found]
-    return np.where(firsts < 0, -1, found)
+    best_rows = np.flatnonzero(best)
+    firsts = groups.where(best_rows).first_rows
+    # Groups without a row, whose index is -1, take the last row here, and get -1 again below.
+    row_numbers = best_rows[firsts] if len(best_rows) else firsts
+    row_numbers = row_numbers if rows is None or not len(rows) else rows[row_numbers]
+    return np.where(firsts < 0, -1, row_numbers)
 
 
 def _best_floats(groups: Groups, values: Floats, *, highest: bool) -> Floats:
-    found = np.full(groups.count, -np.inf if highest else np.inf)
+    best = np.full(groups.count, -np.inf if highest else np.inf)
     if highest:
         with np.errstate(invalid="ignore"):
-            np.maximum.at(found, groups.ids, values)  # a NaN stays, once it is there
+            np.maximum.at(best, groups.ids, values)  # a NaN stays, once it is there
     else:
         numbered = ~np.isnan(values)
         if not numbered.all():
-            # A NaN is the lowest only where nothing else is.
+            # A NaN is the lowest only in a group that has nothing else.
             others, values = groups.where(numbered), values[numbered]
-            found[(others.sizes == 0) & (groups.sizes > 0)] = np.nan
+            best[(others.sizes == 0) & (groups.sizes > 0)] = np.nan
             groups = others
-        np.minimum.at(found, groups.ids, values)
-    zero = found == 0.0
+        np.minimum.at(best, groups.ids, values)
+    zero = best == 0.0
     if zero.any():
         # Both zeros are equal, and of equals the first stays.
         rows = np.flatnonzero((values == 0.0) & zero[groups.ids])
         firsts = groups.where(rows).first_rows
-        found[zero] = values[rows[firsts[zero]]]
-    return found
+        best[zero] = values[rows[firsts[zero]]]
+    return best
 
 
 @final
 class EdgeKernel(_KeptKernel):
-    """``first`` and ``last``; the state is whether there is a value, the value, which may be null, maybe its number."""
+    """``first`` and ``last``; the state is whether there is a value, the value (it may be null), its arrival number."""
 
     number_type = pa.int64()
     _result_state = 1
@@ -192,21 +192,21 @@ class EdgeKernel(_KeptKernel):
         return self._edges(groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None)
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
-        held = numbers(states[0])
-        rows = None if held.all() else np.flatnonzero(held)
+        has_value = numbers(states[0])
+        rows = None if has_value.all() else np.flatnonzero(has_value)
         if self.is_numbered:
             rows = by_number(states[-1], rows)
         return self._edges(groups, states[1:], rows)
 
     def _edges(self, groups: Groups, columns: Sequence[pa.Array], rows: Ints | None) -> list[pa.Array]:
-        """The states of some rows in their order, or of all (None)."""
+        """Returns the states of some rows, in the order given, or of all (None)."""
         if rows is not None:
             groups = groups.where(rows)
-        found = groups.last_rows if self._aggregate.newest else groups.first_rows
-        there = found >= 0
+        edges = groups.last_rows if self._aggregate.newest else groups.first_rows
+        there = edges >= 0
         if rows is not None and len(rows):
-            found = np.where(there, rows[found], -1)
-        return [pa.array(there), *[take(column, found) for column in columns]]
+            edges = np.where(there, rows[edges], -1)
+        return [pa.array(there), *[take(column, edges) for column in columns]]
 
     def accumulator(self, *state: Any) -> tuple[Any, ...]:
         return state[1:2] if state[0] else ()
@@ -214,7 +214,7 @@ class EdgeKernel(_KeptKernel):
 
 @final
 class CollectListKernel(_KeptKernel):
-    """``collect_list``; the state is the list, and maybe that of the items' numbers."""
+    """``collect_list``; the state is the list, and that of the items' arrival numbers if states are numbered."""
 
     number_type = list_type(pa.int64())
 
@@ -232,14 +232,14 @@ class CollectListKernel(_KeptKernel):
         items = rows_of_items(groups, states[0])
         if not self.is_numbered:
             return [lists(states[0].take(pa.array(groups.order)).flatten(), items.sizes)]
-        values, places = (state.flatten() for state in states)
-        order = pa.array(items.ordered_by(*dense_codes(places.to_numpy())))
-        return [lists(column.take(order), items.sizes) for column in (values, places)]
+        values, arrivals = (state.flatten() for state in states)
+        order = pa.array(items.ordered_by(*dense_codes(arrivals.to_numpy())))
+        return [lists(column.take(order), items.sizes) for column in (values, arrivals)]
 
 
 @final
 class CountDistinctKernel(Kernel):
-    """``count_distinct``; the state is the list of the different values. Of several NaNs it holds one."""
+    """``count_distinct``; the state is the list of distinct values, in which all NaNs are one."""
 
     accepts = staticmethod(has_order)
     result_type = pa.int64()
@@ -268,11 +268,11 @@ class CountDistinctKernel(Kernel):
 
 
 def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
-    """A row with each different value of each group, though maybe of another group; and how many each group has."""
+    """Returns a row for each distinct value of each group, maybe one of another group, and how many each group has."""
     codes, bound = value_codes(column)
     rows = np.empty(bound, dtype=np.int64)
     rows[codes] = np.arange(len(codes), dtype=np.int64)
-    # Group and value in one word. There are fewer codes than 2 ** 32, and fewer groups than 2 ** 31.
+    # Group and value are packed into one int64: there are fewer codes than 2 ** 32, and fewer groups than 2 ** 31.
     bits = bound.bit_length()
     words = (groups.ids << bits) | codes
     words.sort()
@@ -283,54 +283,53 @@ def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
 
 
 class _SketchKernel(Kernel):
-    """An aggregate whose state is a sketch, and maybe how many values it lacks."""
+    """The base of kernels whose state is a sketch, and for quantiles the number of NaNs, which are not in it."""
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
-        found = [b""] * groups.count
+        sketches = [b""] * groups.count
         for group, state in zip(groups.ids.tolist(), states[0].to_pylist(), strict=True):
             if state:
-                # The only sketch of a group stays as it is.
-                found[group] = self._union(found[group], state) if found[group] else state
+                # The only sketch of a group is kept unchanged.
+                sketches[group] = self._union(sketches[group], state) if sketches[group] else state
         lacking = [pa.array(groups.int_totals(numbers(counts))) for counts in states[1:]]
-        return [pa.array(found, type=pa.binary()), *lacking]
+        return [pa.array(sketches, type=pa.binary()), *lacking]
 
     @abstractmethod
     def _union(self, a: bytes, b: bytes) -> bytes:
-        """The sketch of the values of two."""
+        """Returns the union of two sketches."""
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
-        found = [self._aggregate.get_result(held) for held in self.accumulators(states)]
-        return pa.array(found, type=self.result_type)
+        results = [self._aggregate.get_result(accumulator) for accumulator in self.accumulators(states)]
+        return pa.array(results, type=self.result_type)
 
 
 @final
 class ApproxCountDistinctKernel(_SketchKernel):
-    """``approx_count_distinct``; each different value of a group is given to its sketch once."""
+    """``approx_count_distinct``; a group's sketch is updated once for each distinct value."""
 
     state_types = (pa.binary(),)
     result_type = pa.int64()
 
     @staticmethod
     def accepts(kind: pa.DataType) -> bool:
-        # A sketch takes a time for what it is in Python, which a column of another unit, or without a zone, does not
-        # tell.
+        # A sketch hashes a time as the Python value, which a column of another unit, or without a zone, does not give.
         is_known = not pa.types.is_temporal(kind) or kind in _TIMES
         return has_order(kind) and is_known and not pa.types.is_struct(kind)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         groups, column = present(groups, columns[0])
         rows, sizes = _distinct(groups, column)
-        known, places = np.unique(rows, return_inverse=True)
-        hashes = [hashed(value) for value in python_values(column.take(pa.array(known)))]
-        found: list[bytes] = []
+        distinct_rows, hash_numbers = np.unique(rows, return_inverse=True)
+        hashes = [hashed(value) for value in python_values(column.take(pa.array(distinct_rows)))]
+        sketches: list[bytes] = []
         start = 0
         for size in sizes.tolist():
             sketch = HllSketch()
-            for place in places[start : start + size].tolist():
-                sketch.update(hashes[place], self._aggregate.lg_k)
-            found.append(sketch.to_bytes())
+            for number in hash_numbers[start : start + size].tolist():
+                sketch.update(hashes[number], self._aggregate.lg_k)
+            sketches.append(sketch.to_bytes())
             start += size
-        return [pa.array(found, type=pa.binary())]
+        return [pa.array(sketches, type=pa.binary())]
 
     def gives_none(self, inputs: Sequence[bool]) -> bool:
         return False
@@ -344,7 +343,7 @@ class ApproxCountDistinctKernel(_SketchKernel):
 
 @final
 class ApproxQuantilesKernel(_SketchKernel):
-    """``approx_quantile`` and ``approx_quantiles``; the state is the sketch, and how many NaNs there were."""
+    """``approx_quantile`` and ``approx_quantiles``; the state is the sketch, and the number of NaNs."""
 
     accepts = staticmethod(is_number)
     state_types = (pa.binary(), pa.int64())
@@ -359,14 +358,14 @@ class ApproxQuantilesKernel(_SketchKernel):
         missing = np.isnan(values)
         numbered = groups.where(~missing)
         ordered = values[~missing][numbered.order]
-        found: list[bytes] = []
+        sketches: list[bytes] = []
         for start, size in zip(numbered.starts.tolist(), numbered.sizes.tolist(), strict=True):
             sketch = KllSketch()
             if size:
                 sketch.update_all(ordered[start : start + size], self._aggregate.k)
-            found.append(sketch.to_bytes())
+            sketches.append(sketch.to_bytes())
         not_numbers = groups.where(missing).sizes
-        return [pa.array(found, type=pa.binary()), pa.array(not_numbers, type=pa.int64())]
+        return [pa.array(sketches, type=pa.binary()), pa.array(not_numbers, type=pa.int64())]
 
     def _union(self, a: bytes, b: bytes) -> bytes:
         return KllSketch(a).union(KllSketch(b), self._aggregate.k).to_bytes()

@@ -1,4 +1,4 @@
-"""Defines the interface of kernels, and runs the kernels of a combination side by side."""
+"""Defines the interface of kernels, and the kernel of a combined aggregate, which runs those of its members."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups
 
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
-"""A selector: the part of an element that an aggregate takes."""
+"""Returns the part of an element that an aggregate takes."""
 
 
 class Kernel(ABC):
-    """A declared aggregate that works on columns.
+    """Computes a declared aggregate over columns.
 
-    A batch of rows becomes one state per group, states of one group become one, and a state becomes a result: the one
-    that the aggregate gives row by row, floats but for the last bits. Arrays are plain, never chunked; they may have
-    nulls, begin at an offset, or be empty.
+    :meth:`partial` makes one state per group of a batch of rows, :meth:`merge` merges the states of a group, and
+    :meth:`results` gives what the aggregate gives row by row, floats but for the last bits. Arrays are plain, never
+    chunked; they may have nulls, begin at an offset, or be empty.
     """
 
     # The selectors whose columns ``partial`` takes; None is the element itself. ``kernel_for`` sets them.
     inputs: tuple[Selector | None, ...]
-    # A state is one value of each of these types.
+    # The types of the columns of states; a state is one value of each.
     state_types: tuple[pa.DataType, ...]
     result_type: pa.DataType
     # The type of the arrival numbers in a numbered state; None: the result does not depend on the order in which states
     # are merged. The last bits of a float and the sign of a zero do not count: such results are equal.
     number_type: pa.DataType | None = None
-    # Whether ``partial`` takes one more column, the last: numbers of the rows' arrival, which ascend. States hold those
-    # that ``merge`` goes by, whatever the order of states.
+    # Whether ``partial`` takes one more column, the last: the arrival numbers of rows, which ascend. States keep some
+    # of these, and ``merge`` goes by them instead of by the order of states.
     is_numbered: bool = False
     _result_state: ClassVar[int] = 0
 
@@ -54,12 +54,12 @@ class Kernel(ABC):
         return self.number_type is not None and not self.is_numbered
 
     def numbered(self) -> Kernel:
-        """The same aggregate, for states that are merged in another order than that in which their rows arrived."""
+        """Returns a kernel whose states may be merged in any order, since they hold arrival numbers if it matters."""
         if not self.ordered:
             return self
-        found = copy.copy(self)
-        found.is_numbered, found.state_types = True, (*self.state_types, self.number_type)
-        return found
+        kernel = copy.copy(self)
+        kernel.is_numbered, kernel.state_types = True, (*self.state_types, self.number_type)
+        return kernel
 
     @property
     def is_large(self) -> bool:
@@ -74,22 +74,22 @@ class Kernel(ABC):
 
     @abstractmethod
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """The states of rows, whose columns are in the order of ``inputs``: an array per type, a value per group."""
+        """Aggregates rows, whose columns are in the order of ``inputs``; returns columns of states, a row per group."""
 
     @abstractmethod
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
-        """The states of groups of states, merged in the order of rows."""
+        """Merges the states of each group, in the order of rows; returns columns with a row per group."""
 
     @final
     def merged_pairs(self, states: Sequence[pa.Array], count: int) -> list[pa.Array]:
-        """The first ``count`` states, each merged with the state ``count`` places after it."""
+        """Merges state ``i`` with state ``count + i``, for each of the first ``count`` states."""
         return self.merge(Groups(np.tile(np.arange(count), 2), count), states)
 
     @final
     def running(self, states: Sequence[pa.Array], firsts: Ints) -> Sequence[pa.Array]:
-        """The states of rows, each merged with all before it in its run, whose first row ``firsts`` has for each row.
+        """Returns running states: each merged with all before it in its run, which begins at the row in ``firsts``.
 
-        Runs of ever longer reach are merged (Hillis, Steele 1986).
+        The distance over which states are merged doubles with each step (Hillis, Steele 1986).
         """
         reach = 1
         ranks = np.arange(len(firsts)) - firsts
@@ -105,32 +105,32 @@ class Kernel(ABC):
         return states
 
     def gives_none(self, inputs: Sequence[bool]) -> bool:
-        """Returns whether the result of a window may be None, where those of the inputs that are marked may be."""
+        """Returns whether the result of a window may be None, given which inputs may be None."""
         return any(inputs)
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
-        """The result of each state; one that does not fit into 64 bits is refused."""
+        """Returns the result of each state; raises an AggregateOverflowError for an int beyond 64 bits."""
         return states[self._result_state]
 
     def accumulators(
         self, states: Sequence[pa.Array], decode: Callable[[pa.Array], list[Any]] = pa.Array.to_pylist
     ) -> list[Any]:
-        """The accumulators of the aggregate, with which it goes on row by row; ``decode`` gives what selectors give."""
+        """Returns the states as accumulators of the aggregate itself; ``decode`` makes Python values of a column."""
         return [self.accumulator(*state) for state in zip(*map(decode, states), strict=True)]
 
     def accumulator(self, *state: Any) -> Any:
-        """The accumulator that one state stands for."""
-        held = state[:-1] if self.is_numbered else state
-        return held if len(held) > 1 else held[0]
+        """Returns the aggregate's own accumulator for one state."""
+        accumulator = state[:-1] if self.is_numbered else state
+        return accumulator if len(accumulator) > 1 else accumulator[0]
 
 
 @final
 class CombinedKernel(Kernel):
-    """``combine`` and ``into``: the columns of the members' states one after the other.
+    """``combine`` and ``into``; the state has the columns of all members' states.
 
-    The result is a record of the members' results, not yet the tuple or what the target makes of them. Its fields have
-    the names that ``into`` has for them; without names they are ``_1``, ``_2`` and so on, as in the columns of tuples.
-    Members that take the same from an element share the input.
+    The result is a struct of the members' results, from which a tuple, or what the target returns, is made later. Its
+    fields have the names that ``into`` gives them, else ``_1``, ``_2`` and so on, as in the columns of tuples. Members
+    whose selectors take the same share the input.
     """
 
     def __init__(self, members: Sequence[tuple[str, Kernel]]) -> None:
@@ -138,16 +138,16 @@ class CombinedKernel(Kernel):
         self.members = tuple([kernel for _, kernel in members])
         self.state_types = tuple([kind for kernel in self.members for kind in kernel.state_types])
         self.result_type = pa.struct(
-            [(name or f"_{place}", kernel.result_type) for place, (name, kernel) in enumerate(members, start=1)]
+            [(name or f"_{number}", kernel.result_type) for number, (name, kernel) in enumerate(members, start=1)]
         )
         self.is_numbered = any(kernel.is_numbered for kernel in self.members)
-        # Of the selectors that take the same, the first.
+        # Of selectors that take the same, the first is kept.
         inputs: dict[object, Selector | None] = {}
         for selector in (selector for kernel in self.members for selector in kernel.inputs):
             inputs.setdefault(same_input(selector), selector)
         self.inputs = tuple(inputs.values())
-        places = {taken: place for place, taken in enumerate(inputs)}
-        self._taken = [[places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
+        numbers = {taken: number for number, taken in enumerate(inputs)}
+        self._taken = [[numbers[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
 
     @property
     def outgrows_result(self) -> bool:
@@ -162,32 +162,32 @@ class CombinedKernel(Kernel):
         return CombinedKernel(list(zip(self._names, kernels, strict=True)))
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        found: list[pa.Array] = []
-        for kernel, places in zip(self.members, self._taken, strict=True):
-            taken = [columns[place] for place in places]
+        states: list[pa.Array] = []
+        for kernel, numbers in zip(self.members, self._taken, strict=True):
+            taken = [columns[number] for number in numbers]
             if kernel.is_numbered:
                 taken.append(columns[-1])
-            found += kernel.partial(groups, taken)
-        return found
+            states += kernel.partial(groups, taken)
+        return states
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         merged = self._each(states, lambda kernel, own: kernel.merge(groups, own))
         return [state for member in merged for state in member]
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
-        found = self._each(states, lambda kernel, own: kernel.results(own))
-        return pa.StructArray.from_arrays(found, fields=list(self.result_type))
+        results = self._each(states, lambda kernel, own: kernel.results(own))
+        return pa.StructArray.from_arrays(results, fields=list(self.result_type))
 
     def accumulator(self, *state: Any) -> tuple[Any, ...]:
         return tuple(self._each(state, lambda kernel, own: kernel.accumulator(*own)))
 
     def _each(self, states: Sequence[Any], call: Callable[[Kernel, Sequence[Any]], Any]) -> list[Any]:
-        """The results of each member's kernel from its own states."""
+        """Calls a function with each member's kernel and the columns of its states."""
         left = iter(states)
         return [call(kernel, [next(left) for _ in kernel.state_types]) for kernel in self.members]
 
 
 def same_input(selector: Selector | None) -> object:
-    """The key that two selectors share if they take the same."""
-    found = Element() if selector is None else recognise(selector)
-    return id(selector) if isinstance(found, Opaque) else found
+    """Returns a key that is equal for two selectors that are known to take the same from an element."""
+    expression = Element() if selector is None else recognise(selector)
+    return id(selector) if isinstance(expression, Opaque) else expression

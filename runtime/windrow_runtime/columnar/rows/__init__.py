@@ -1,1 +1,1 @@
-"""Columns of elements: expressions over them, groups and hashes of their rows."""
+"""Columns of elements, and the groups, keys and hashes of their rows."""

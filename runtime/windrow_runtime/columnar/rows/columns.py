@@ -1,4 +1,4 @@
-"""Works on columns of a stream's elements: takes them from a source, and makes Python values of them."""
+"""Checks columns that a source gives as elements, and converts columns of elements into Python values."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
 
-# The first and the last value of a column whose years are those of Python, 1 to 9999.
+# The first and the last value of a column of times that Python's years, 1 to 9999, can hold.
 _MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _DAYS: Final = tuple([(day - datetime.date(1970, 1, 1)).days for day in (datetime.date.min, datetime.date.max)])
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | None:
-    """The columns of a type's elements in a batch of a source, in its order and of its Arrow types.
+    """Returns the columns of a type's fields from a source's batch, in the type's order and Arrow types.
 
-    None if a record may be malformed, or a column has to be made of defaults: then records are decoded one by one.
+    None if a record may be malformed, or a column has to be filled with defaults: then records are decoded one by one.
     """
     if schema_faults(batch.schema, kind):
-        return None  # a cast may take what decoding refuses
+        return None  # a cast may accept what decoding refuses
     schema = arrow_schema(kind)
     columns: list[pa.Array] = []
     for field, wanted in zip(kind.columns, schema, strict=True):
-        place = batch.schema.get_field_index(field.column)
-        if place < 0 or field.type.contains(*ANY_JSON):
-            return None  # a text may be no JSON
-        column = batch.column(place)
+        index = batch.schema.get_field_index(field.column)
+        if index < 0 or field.type.contains(*ANY_JSON):
+            return None  # a text may be invalid JSON
+        column = batch.column(index)
         if column.null_count and not field.type.nullable:
             return None
         if pa.types.is_timestamp(column.type) and column.type.tz is None:
-            return None  # Python knows where the clock is
+            return None  # decoding says what a time without a zone means
         if isinstance(column.type, pa.BaseExtensionType):
             return None
         if column.type != wanted.type:
@@ -62,21 +62,21 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
     return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
 
 
-def _is_cast_exact(given: pa.DataType, value: ValueType) -> bool:
-    """Whether Arrow's cast of a column gives what decoding gives, or fails: others take bytes for text, or round."""
+def _is_cast_exact(column_type: pa.DataType, value: ValueType) -> bool:
+    """Returns whether Arrow's cast gives what decoding gives, or fails: some casts take bytes for text, or round."""
     if value.kind in {Kind.UUID, *NESTED}:
         return False
-    if pa.types.is_decimal(given):
-        is_same = value.kind is Kind.DECIMAL and value.holds_decimals(given.precision, given.scale)
+    if pa.types.is_decimal(column_type):
+        is_same = value.kind is Kind.DECIMAL and value.holds_decimals(column_type.precision, column_type.scale)
         return is_same or value.kind is Kind.INT
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class WholeElement:
-    """The element itself, as a column of records."""
+    """The expression for the element itself, whose column holds records."""
 
-    kind: RecordType  # which is no single value
+    kind: RecordType  # a type with fields, not a single value
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -84,13 +84,13 @@ class WholeElement:
         return arrow_type(self.kind.root)
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
-        """An array with the record of each element."""
+        """Returns an array with the record of each element."""
         fields = list(self.arrow_type)
         return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
 
 
 def check_element(kind: RecordType) -> None:
-    """Declines a type of elements if a value of a column may be none of its field, so that records have to be made."""
+    """Declines element types whose columns can hold values that the record class would reject or convert."""
     for field in kind.columns:
         path = kind.name if kind.single else f"{kind.name}.{field.name}"
         if field.type.kind not in PLAIN:
@@ -102,7 +102,7 @@ def check_element(kind: RecordType) -> None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The Python values of a column; timestamps are datetimes in UTC, also within lists, and structs are tuples."""
+    """Returns a column as Python values: timestamps, also within lists, as datetimes in UTC, and structs as tuples."""
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
         return [None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros]
@@ -121,10 +121,10 @@ def python_values(column: pa.Array) -> list[Any]:
 
 def element_values(column: pa.Array, element: RecordType) -> list[Any]:
     """Returns the values of a column as :func:`python_values` does, but records as objects of the element's class."""
-    kind, whole = column.type, None if element.single else arrow_type(element.root)
-    if kind == whole:
+    column_type, whole = column.type, None if element.single else arrow_type(element.root)
+    if column_type == whole:
         value = replace(element.root, nullable=True)
-    elif pa.types.is_list(kind) and kind.value_type == whole:
+    elif pa.types.is_list(column_type) and column_type.value_type == whole:
         value = ValueType(Kind.LIST, list, arguments=(element.root,))
     else:
         return python_values(column)
