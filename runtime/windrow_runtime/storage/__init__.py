@@ -1,1 +1,1 @@
-"""Keyed state as bytes, in pages of keys. Nothing here knows an engine."""
+"""Stores keyed state as bytes, in pages of keys. Nothing here knows an engine."""

@@ -1,12 +1,12 @@
-"""The state of one step in one key group, in pages of keys: a batch reads and writes those that it touches.
+"""Stores the state of one step in one key group as pages of keys; a batch reads and writes the pages that it touches.
 
-Keys lie in pages by linear hashing: there are as many pages as the state's size asks for, and one at a time is added or
-taken away, at the end. A page that is added takes over some keys of one other page, its half, and gives them back to it
-when it is taken away; all other keys stay where they are. Where keys lie is part of what is stored: :func:`page_of` and
-:func:`half_of` must give for ever what they give now.
+Pages are those of linear hashing: their number follows the size of the state, and one page at a time is added or
+removed at the end. An added page takes about half of the keys of one other page, and gives them back when it is
+removed; all other keys stay where they are. Checkpoints depend on :func:`page_of` and :func:`half_of`, which must not
+change.
 
 A state that fits into one page lies in the group's own record instead, so that a small group costs one read and one
-write. Beside pages there is the working set, the keys that batches touch again and again.
+write. So does the working set: the keys that batches touch again and again.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from windrow_runtime.storage.tuning import BYTES_SEEN, HotKeyTuning, PageTuning
 
 
 def page_of(bits: int, count: int) -> int:
-    """The page of a key among ``count`` pages, by the bits of its hash that tell it apart from others of its group."""
+    """Returns which of ``count`` pages has a key, by the bits of its hash that differ among the keys of its group."""
     reach = 1 << (count - 1).bit_length()
     page = bits & (reach - 1)
     return page if page < count else page - (reach >> 1)
 
 
 def half_of(page: int) -> int:
-    """The page that is split to add a page, from 1 on, and gets its keys back when that page is taken away."""
+    """Returns the page that is split to add ``page``, from 1 on, and gets the keys back when ``page`` is removed."""
     return page - (1 << (page.bit_length() - 1))
 
 
 class HotKeys(Generic[State, Keys]):
-    """The working set of one step in one key group, during a batch: which keys it has, takes in, and lets go.
+    """The working set of one step in one key group: decides during a batch which keys enter, stay and leave.
 
-    A batch that touches few keys of many reads a page for nearly each of them. But what a stream has touched lately it
-    mostly touches again (Denning, The working set model for program behavior, 1968). So such keys lie in the group's
-    own record: a batch that touches them alone takes as long however many keys are stored beside them.
+    A batch that touches few keys of many reads a page for nearly each of them. But keys that were touched lately are
+    mostly touched again (Denning, The working set model for program behavior, 1968). So these lie in the group's own
+    record: the time of a batch that touches only them does not depend on the number of other keys.
 
-    A key comes in when it is touched again while its last touch is remembered, so that keys that come once displace
-    none (Johnson and Shasha, 2Q, 1994). Those that have not been touched leave when there are some times as many as a
-    batch touches, since a batch reads all that is here.
+    A key enters when it is touched again while its last touch is remembered, so that keys that are touched once
+    displace none (Johnson and Shasha, 2Q, 1994). Untouched keys leave when the set has some times as many keys as a
+    batch touches, since each batch reads the whole set.
     """
 
     def __init__(self, record: StepRecord, contents: PageContents[State, Keys], tuning: HotKeyTuning) -> None:
@@ -59,21 +59,21 @@ class HotKeys(Generic[State, Keys]):
         self._tuning = tuning
         self._touched: Keys | None = None
         self._coming: Keys | None = None
-        self._came = 0.0  # about how many bytes the keys that came in take
+        self._came = 0.0  # about how many bytes the keys that entered take
         self._fresh = b""
         self._kept: list[State] = []
 
     @cached_property
-    def _held(self) -> State | None:
+    def _working(self) -> State | None:
         return self._contents.load(self._record.working) if self._record.working else None
 
     @cached_property
     def keys(self) -> Keys:
-        """Those that were in it when the batch began."""
-        return self._contents.keys(self._contents.join([]) if self._held is None else self._held)
+        """The keys that were in the working set when the batch began."""
+        return self._contents.keys(self._contents.join([]) if self._working is None else self._working)
 
     def begin(self, touched: Keys, total: int) -> Keys:
-        """Chooses the keys that come in, and gives those of the touched keys that lie in pages of ``total`` bytes."""
+        """Chooses the touched keys that enter, and returns those that lie in pages, which have ``total`` bytes."""
         record, tuning = self._record, self._tuning
         self._touched = touched
         in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched
@@ -84,15 +84,15 @@ class HotKeys(Generic[State, Keys]):
         return in_pages
 
     def take(self) -> State:
-        """Its state, to be worked on; :meth:`keep` gets it back."""
+        """Hands out the state of the working set to be worked on; :meth:`keep` takes it back."""
         self.keys = self.keys  # computed now from the state, which is about to change
-        state, self._held = self._held, None
+        state, self._working = self._working, None
         return self._contents.join([]) if state is None else state
 
     def keep(self, state: State, size: int, *, is_whole: bool) -> State:
-        """Takes what belongs here out of the state of some pages after the batch, and gives the rest.
+        """Moves the working set's keys out of a state that the batch has worked on, and returns what belongs to pages.
 
-        These pages took ``size`` bytes before it; ``is_whole`` says whether the state of :meth:`take` is among it.
+        The pages of that state had ``size`` bytes; ``is_whole`` says whether it contains the state of :meth:`take`.
         """
         contents, tuning = self._contents, self._tuning
         if is_whole and len(self.keys):
@@ -113,31 +113,31 @@ class HotKeys(Generic[State, Keys]):
     def are_most_of(self, state: State) -> bool:
         """Returns whether the batch touches most keys of the whole state: then it does not tell which ones are hot.
 
-        By the size of the state alone, :meth:`begin` cannot tell that where a key takes many bytes.
+        :meth:`begin`, which knows the size of the state alone, cannot see this if a key takes many bytes.
         """
         if self._touched is None or (self._coming is None and not self._record.working):
             return False
         return 2 * len(self._touched) > len(self._contents.keys(state))
 
     def dissolve(self) -> None:
-        """Notes that the keys of :meth:`take` go to pages, and that none comes in."""
+        """Empties the working set: the keys of :meth:`take` go to pages, and none enters."""
         self._coming, self._fresh = None, b""
         self.keys = self._contents.keys(self._contents.join([]))
         self._record.working, self._record.working_event, self._record.working_clock = b"", NO_TIMER, NO_TIMER
 
     def take_all(self) -> State | None:
-        """Takes out all that is in it now; None: there is nothing."""
-        if self._held is None and not self._kept:
+        """Empties the working set and returns its state; None if it was empty."""
+        if self._working is None and not self._kept:
             return None
         state = self._whole()
         self._store(self._contents.join([]))
         return state
 
     def end(self, pages: int) -> State | None:
-        """Notes in the record what is in it now, and gives the state of the keys that leave; None: there are none."""
+        """Stores the working set in the record, and returns the state of the keys that leave; None: there are none."""
         record, tuning, touched = self._record, self._tuning, self._touched
         if touched is not None:
-            # By up to 32 bits of each hash, oldest first. A small batch among large ones makes it forget a part alone.
+            # Touches are forgotten oldest first; a small batch among large ones forgets a quarter of them at most.
             most_of_old = len(record.seen) // BYTES_SEEN * 3 // 4
             most = max(tuning.times_remembered * len(touched), most_of_old, tuning.least_remembered)
             record.seen = (record.seen + self._fresh)[-BYTES_SEEN * most :]
@@ -163,16 +163,16 @@ class HotKeys(Generic[State, Keys]):
         return state
 
     def _leaving(self, keys: Keys, touched: Keys, pages: int) -> tuple[Keys, Keys]:
-        """The keys to leave that the batch has not touched, and those that it has.
+        """Chooses the keys that leave: untouched ones, and touched ones.
 
-        Keys that it has not touched go first, and of these the ones that came first. Others go only if the set is too
-        large, since what it holds has grown. Each key that leaves may touch another page, so they leave by and by.
+        Untouched keys leave first, and of these the ones that entered first. Touched keys leave only if their state
+        has grown too large. Each key that leaves may belong to another page, so a limited number leaves at once.
         """
-        tuning, held, size = self._tuning, len(keys), self._size
+        tuning, key_count, size = self._tuning, len(keys), self._size
         lately = max(len(touched), len(self._record.seen) // (BYTES_SEEN * tuning.times_remembered))
-        too_large = held - held * tuning.most_bytes // size if size > tuning.most_bytes else 0
-        too_many = max(0, held - max(tuning.times_kept * lately, tuning.least_kept))
-        at_once = max(tuning.leave_at_once, lately, held // tuning.leave_at_once)
+        too_large = key_count - key_count * tuning.most_bytes // size if size > tuning.most_bytes else 0
+        too_many = max(0, key_count - max(tuning.times_kept * lately, tuning.least_kept))
+        at_once = max(tuning.leave_at_once, lately, key_count // tuning.leave_at_once)
         if pages > at_once:
             too_many = min(too_many, at_once)
         leaving = self._contents.beyond(keys, touched, max(too_large, too_many))
@@ -184,10 +184,10 @@ class HotKeys(Generic[State, Keys]):
 
 
 class KeyedPages(Generic[State, Keys]):
-    """The pages of one step in one key group, during a batch, which changes the step's record.
+    """Reads and writes the pages of one step in one key group during a batch, and updates the step's record.
 
-    A batch asks with :meth:`parts` which pages to work on, has each part with :meth:`load` and :meth:`save`, and ends
-    with :meth:`end_batch`.
+    A batch asks :meth:`parts` which pages to work on, calls :meth:`load` and :meth:`save` for each part, and ends with
+    :meth:`end_batch`.
     """
 
     def __init__(
@@ -205,9 +205,9 @@ class KeyedPages(Generic[State, Keys]):
         self._bytes_read = 0
 
     def parts(self, touched: Keys, watermark: int, now: int, *, all_keys: bool = False) -> list[list[int]]:
-        """Chooses the pages of touched keys, and those in which something is due, in parts that fit into memory.
+        """Returns the pages of touched keys and of due timers, divided into parts that fit into memory.
 
-        With ``all_keys`` something is due in all pages.
+        With ``all_keys`` all pages are among them.
         """
         record, tuning = self.record, self._tuning
         count = len(record.sizes)
@@ -220,7 +220,7 @@ class KeyedPages(Generic[State, Keys]):
         self._has_due = bool(pages)
         total = sum(record.sizes)
         in_pages = self.hot_keys.begin(touched, total) if len(touched) else touched
-        # Pages in which something is due count as keys: how many keys are due there, only the page knows.
+        # A page with a due timer counts as a touched key: the record does not say how many keys are due in it.
         self._keys = max(len(in_pages), len(pages - {WORKING_SET}))
         if len(in_pages) < len(touched):
             pages.add(WORKING_SET)
@@ -248,14 +248,14 @@ class KeyedPages(Generic[State, Keys]):
     # Reading and writing
 
     def load(self, pages: Sequence[int]) -> State:
-        """The state of some pages."""
+        """Reads the state of some pages."""
         self._read_ahead(pages)
         return self._contents.open(
             {page: self.hot_keys.take() if page == WORKING_SET else self._load_page(page) for page in pages}
         )
 
     def _read_ahead(self, pages: Iterable[int]) -> None:
-        """Reads by one call what is asked for page by page."""
+        """Reads pages by one call to the store, before they are decoded one by one."""
         record = self.record
         if len(record.sizes) > 1:
             stored = [page for page in pages if page != WORKING_SET and record.sizes[page]]
@@ -266,11 +266,11 @@ class KeyedPages(Generic[State, Keys]):
         if not record.sizes[page]:
             return self._contents.join([])
         if len(record.sizes) == 1:
-            found = record.inline or None
+            stored = record.inline or None
         else:
-            found = self._ahead.pop(page, None) or self._store.get(self._number(page))
+            stored = self._ahead.pop(page, None) or self._store.get(self._number(page))
         data = self._read[page] = present(
-            found,
+            stored,
             "a page of the stored state",
             given=f"page {page} of {len(record.sizes)}",
             expected=f"{record.sizes[page]} bytes",
@@ -279,7 +279,7 @@ class KeyedPages(Generic[State, Keys]):
         return self._contents.load(data)
 
     def save(self, pages: Sequence[int], state: State) -> None:
-        """Stores what is left of pages that were loaded."""
+        """Stores the state of pages that were loaded, after the batch has changed it."""
         sizes = self.record.sizes
         pages_alone = [page for page in pages if page != WORKING_SET]
         if len(sizes) > 1:
@@ -291,7 +291,7 @@ class KeyedPages(Generic[State, Keys]):
                 size = sum(map(sizes.__getitem__, pages_alone))
                 state = self.hot_keys.keep(state, size, is_whole=with_hot_keys)
         if len(pages_alone) == len(sizes):
-            # All of it is at hand, so it can be laid out anew when it has grown or shrunk.
+            # The whole state is in memory, so the number of pages can follow its size.
             self._save_all(state)
         elif len(pages_alone) == 1:
             self._save_page(pages_alone[0], state)
@@ -317,13 +317,13 @@ class KeyedPages(Generic[State, Keys]):
             self._save_pages(range(count), parts, dumped)
 
     def _lay_out(self, state: State, count: int) -> None:
-        """Lays the whole state out in pages."""
+        """Stores the whole state in ``count`` pages."""
         self._resize(count)
         self.record.inline = b""
         self._save_pages(range(count), self._contents.split(state, count))
 
     def _resize(self, count: int) -> None:
-        """Changes the number of pages; what they held is at hand."""
+        """Changes the number of pages and empties them; the caller has their state in memory."""
         record = self.record
         old = len(record.sizes)
         if old == count:
@@ -356,7 +356,7 @@ class KeyedPages(Generic[State, Keys]):
     # Between batches
 
     def end_batch(self) -> None:
-        """Lets keys leave the working set, and splits or joins pages until they are of the right size again."""
+        """Moves keys out of the working set, and splits or joins pages until they have the right size again."""
         record = self.record
         if not any(record.sizes):
             self._resize(1)
@@ -375,13 +375,13 @@ class KeyedPages(Generic[State, Keys]):
         parts = self._contents.split(state, len(self.record.sizes))
         pages = sorted(parts)
         for start in range(0, len(pages), self._tuning.read_ahead):
-            some = pages[start : start + self._tuning.read_ahead]
-            self._read_ahead(some)
-            for page in some:
+            portion = pages[start : start + self._tuning.read_ahead]
+            self._read_ahead(portion)
+            for page in portion:
                 self._save_page(page, self._contents.join([self._load_page(page), parts[page]]))
 
     def _split_or_join(self, left: int) -> None:
-        """Adds or takes away one page at a time; splits at most ``left`` bytes of pages for batches to come."""
+        """Adds or removes one page at a time; splits at most ``left`` bytes of pages for the sake of later batches."""
         record, tuning = self.record, self._tuning
         total = sum(record.sizes)
         for done in range(tuning.splits_per_batch):
@@ -404,7 +404,7 @@ class KeyedPages(Generic[State, Keys]):
             total += self._split_one(source, count)
 
     def _split_one(self, source: int, count: int) -> int:
-        """Adds a page, whose keys are in ``source``. Gives by how many bytes all pages have grown."""
+        """Adds a page, whose keys are in ``source``. Returns by how many bytes all pages have grown."""
         record = self.record
         before = record.sizes[source]
         for entries in (record.sizes, record.events, record.clocks):
@@ -414,7 +414,7 @@ class KeyedPages(Generic[State, Keys]):
         return record.sizes[source] + record.sizes[count] - before
 
     def _join_one(self, last: int) -> int:
-        """Takes the last page away; its keys go to its other half. Gives by how many bytes all pages have grown."""
+        """Removes the last page; its keys go to its other half. Returns by how many bytes all pages have grown."""
         record = self.record
         target = half_of(last)
         before = record.sizes[target] + record.sizes[last]

@@ -1,4 +1,4 @@
-"""Pages of objects: the state that operators work on, timers and long lists among it."""
+"""Stores the state of operators that work on Python objects in pages, timers and long lists included."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 _Keys: TypeAlias = "dict[Hashable, None]"
 
 _Layout: TypeAlias = "dict[int | str, list[Hashable]]"
-"""The keys of a page: those in each table, by its start, and by the name of the attribute those of other states."""
+"""The keys of a page: those of each window table by the window's start, others by the attribute that has them."""
 
 _BY_KEY: Final = ("keys", "sessions")
-"""The attributes of a state that are dictionaries by key."""
+"""The attributes of an operator's state that are dictionaries by key."""
 
 
 class Elements(Protocol):
-    """Some elements, or what was folded from them, with their keys."""
+    """A packed sequence of elements, or of partial aggregates, with their keys."""
 
     @property
     def keys(self) -> Sequence[Any]: ...
 
     def pick(self, places: Sequence[int]) -> Self:
-        """Those at some places."""
+        """Returns those at some indices."""
 
 
 E = TypeVar("E", bound=Elements)
@@ -42,21 +42,21 @@ E = TypeVar("E", bound=Elements)
 
 @dataclass(slots=True)
 class Share(Generic[E]):
-    """Pages that are worked on together, and the elements for the keys in them, before and after the watermark."""
+    """Pages that are in memory together, and the elements of the keys in them."""
 
-    pages: list[int]  # that of the working set may be among them
-    before: Sequence[E]
-    after: Sequence[E]
+    pages: list[int]  # the working set may be among them
+    before: Sequence[E]  # elements to process before the watermark advances
+    after: Sequence[E]  # elements to process after that
 
 
 class ObjectPages(KeyedPages[OperatorState, _Keys]):
-    """The state of one step on objects in one key group, during a batch, which changes the step's record.
+    """Reads and writes the pages of a step on objects in one key group during a batch, and updates the step's record.
 
-    Of the hash of a key, only what it holds beside the number of the group, one of ``groups``, tells keys apart.
+    The hash of a key modulo ``groups`` is the number of its group; pages are chosen by the quotient.
 
     Attributes:
-        shared: The state of the step itself, which that of all pages has.
-        shared_is_fixed: Whether the batch leaves it as it is, so that it is not written again.
+        shared: The state of the step that belongs to no key, which each loaded state refers to.
+        shared_is_fixed: Whether the batch does not change ``shared``, so that it is not written again.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     def shares(
         self, before: Sequence[E], after: Sequence[E], watermark: int, now: int, *, all_keys: bool = False
     ) -> Iterator[Share[E]]:
-        """Divides the elements before and after the watermark into shares whose state fits into memory.
+        """Divides elements, to process before and after the watermark advances, into shares that fit into memory.
 
-        With ``all_keys`` the shares have the pages of all keys, and else of those that have something to do.
+        With ``all_keys`` the shares have all pages, else those of the elements' keys and of due timers.
         """
         keys = dict.fromkeys(chain.from_iterable(elements.keys for elements in (*before, *after)))
         parts = self.parts(keys, watermark, now, all_keys=all_keys)
@@ -87,13 +87,13 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
             yield from map(Share, parts, *divided)
 
     def load(self, pages: Sequence[int]) -> OperatorState:
-        """The state of some pages."""
+        """Reads the state of some pages."""
         state = super().load(pages)
         state.shared = self.shared
         return state
 
     def end_batch(self) -> None:
-        """Lets keys leave the working set, splits or joins pages, and fills in the record."""
+        """Moves keys out of the working set, splits or joins pages, and stores ``shared`` in the record."""
         super().end_batch()
         if not self.shared_is_fixed:
             self.record.shared = self._codec.dump_shared(self.shared)
@@ -101,42 +101,42 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
 
 
 def _divide(elements: Sequence[E], homes: Mapping[Hashable, int], part_of: Mapping[int, int]) -> list[list[E]]:
-    """Elements by the parts that have the pages of their keys."""
-    found: list[list[E]] = [[] for _ in set(part_of.values())]
-    for some in elements:
-        places: list[list[int]] = [[] for _ in found]
-        for place, page in enumerate(map(homes.__getitem__, some.keys)):
-            places[part_of[page]].append(place)
-        for part, chosen in zip(found, places, strict=True):
-            if chosen:
-                part.append(some.pick(chosen))
-    return found
+    """Divides elements among parts: each gets those whose keys lie in its pages."""
+    divided: list[list[E]] = [[] for _ in set(part_of.values())]
+    for packed in elements:
+        indices: list[list[int]] = [[] for _ in divided]
+        for index, page in enumerate(map(homes.__getitem__, packed.keys)):
+            indices[part_of[page]].append(index)
+        for part, picked in zip(divided, indices, strict=True):
+            if picked:
+                part.append(packed.pick(picked))
+    return divided
 
 
 class _Homes(dict[Hashable, int]):
-    """The page of each key; that of a key that is not known yet is computed."""
+    """A cache of the page of each key; a missing one is computed."""
 
-    def __init__(self, place: Callable[[Hashable], int]) -> None:
+    def __init__(self, page_of_key: Callable[[Hashable], int]) -> None:
         super().__init__()
-        self._place = place
+        self._page_of_key = page_of_key
 
     def __missing__(self, key: Hashable) -> int:
-        page = self[key] = self._place(key)
+        page = self[key] = self._page_of_key(key)
         return page
 
 
 class _ObjectContents:
-    """Handles the state of operators: keys, timers, and the segments of long lists, which lie beside pages."""
+    """Encodes, joins and splits states of operators; the segments of their long lists are stored beside pages."""
 
     def __init__(self, record: StepRecord, codec: PageCodec, store: PageStore, groups: int) -> None:
         self._record = record
         self._codec = codec
         self._store = store
         self._groups = groups
-        self._bits: dict[Hashable, int] = {}  # those of touched keys, which are asked for several times
+        self._bits: dict[Hashable, int] = {}  # bits of hashes of touched keys, which are needed several times
         self._count = len(record.sizes)
-        self._homes = _Homes(self._home)  # those of the keys that were opened last
-        self._layouts: dict[int, _Layout] = {}  # those of the pages that were opened last, which make a split faster
+        self._homes = _Homes(self._home)  # the pages of the keys that were opened last
+        self._layouts: dict[int, _Layout] = {}  # the keys of the pages that were opened last; they make a split faster
         self._opened_segments: set[int] = set()
         self._dumped_segments: set[int] = set()
 
@@ -182,9 +182,9 @@ class _ObjectContents:
                 else:
                     joined.tables[start] = table
             joined.table_size = part.table_size or joined.table_size
-        for name, found in timers.items():
-            if len(found) > len(getattr(joined, name)):
-                setattr(joined, name, TimerQueue(found))
+        for name, entries in timers.items():
+            if len(entries) > len(getattr(joined, name)):
+                setattr(joined, name, TimerQueue(entries))
         return joined
 
     def split(self, state: OperatorState, count: int) -> dict[int, OperatorState]:
@@ -193,52 +193,52 @@ class _ObjectContents:
             self._forget_homes()
         parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
         for name in _BY_KEY:
-            for page, held in self._split_dict(getattr(state, name), name).items():
-                setattr(parts[page], name, held)
+            for page, entries in self._split_dict(getattr(state, name), name).items():
+                setattr(parts[page], name, entries)
         for start, table in state.tables.items():
-            for page, piece in self._split_dict(table, start).items():
-                parts[page].tables[start] = piece
+            for page, table_part in self._split_dict(table, start).items():
+                parts[page].tables[start] = table_part
         for name in TIMERS:
             by_page: defaultdict[int, list[tuple[Hashable, Any, int]]] = defaultdict(list)
             for timer in getattr(state, name):
                 by_page[self._homes[timer[0]]].append(timer)
-            for page, found in by_page.items():
-                setattr(parts[page], name, TimerQueue(found))
+            for page, page_timers in by_page.items():
+                setattr(parts[page], name, TimerQueue(page_timers))
         for part in parts.values():
             part.table_size = state.table_size
         return dict(parts)
 
-    def _split_dict(self, whole: dict[Hashable, Any], place: int | str) -> dict[int, dict[Hashable, Any]]:
-        """A dictionary by pages; without a step of the interpreter's for a key that is where it was."""
-        pieces: dict[int, dict[Hashable, Any]] = {}
-        known = {page: layout[place] for page, layout in self._layouts.items() if layout.get(place)}
-        found = 0
-        for page, there in known.items():
-            keys = there if all(map(whole.__contains__, there)) else list(filter(whole.__contains__, there))
+    def _split_dict(self, whole: dict[Hashable, Any], name: int | str) -> dict[int, dict[Hashable, Any]]:
+        """Divides a dictionary among pages, without Python bytecode per key for keys that stay in their page."""
+        by_page: dict[int, dict[Hashable, Any]] = {}
+        layouts = {page: layout[name] for page, layout in self._layouts.items() if layout.get(name)}
+        placed_count = 0
+        for page, page_keys in layouts.items():
+            keys = page_keys if all(map(whole.__contains__, page_keys)) else list(filter(whole.__contains__, page_keys))
             if keys:
-                pieces[page] = dict(zip(keys, map(whole.__getitem__, keys), strict=True))
-                found += len(keys)
-        if found == len(whole):
-            return pieces
-        placed = set().union(*known.values()) if found else frozenset()
-        for key in filterfalse(placed.__contains__, whole):
-            pieces.setdefault(self._homes[key], {})[key] = whole[key]
-        return pieces
+                by_page[page] = dict(zip(keys, map(whole.__getitem__, keys), strict=True))
+                placed_count += len(keys)
+        if placed_count == len(whole):
+            return by_page
+        in_layouts = set().union(*layouts.values()) if placed_count else frozenset()
+        for key in filterfalse(in_layouts.__contains__, whole):
+            by_page.setdefault(self._homes[key], {})[key] = whole[key]
+        return by_page
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
         taken = OperatorState(table_size=state.table_size)
         for name in _BY_KEY:
             setattr(taken, name, _take(getattr(state, name), keys))
         for start, table in list(state.tables.items()):
-            if found := _take(table, keys):
-                taken.tables[start] = found
+            if taken_table := _take(table, keys):
+                taken.tables[start] = taken_table
             if not table:
                 del state.tables[start]
         for name in TIMERS:
             timers = list(getattr(state, name))
-            chosen = [timer for timer in timers if timer[0] in keys]
-            if chosen:
-                setattr(taken, name, TimerQueue(chosen))
+            taken_timers = [timer for timer in timers if timer[0] in keys]
+            if taken_timers:
+                setattr(taken, name, TimerQueue(taken_timers))
                 setattr(state, name, TimerQueue([timer for timer in timers if timer[0] not in keys]))
         return taken, state
 
@@ -251,7 +251,7 @@ class _ObjectContents:
         return set(self.homes_of(keys, count).values())
 
     def homes_of(self, keys: _Keys, count: int) -> dict[Hashable, int]:
-        """The page of each touched key."""
+        """Returns the page of each key if there are ``count`` pages."""
         return {key: page_of(bits, count) for key, bits in self._bits_of(keys).items()}
 
     def among(self, keys: _Keys, others: _Keys, most: int) -> _Keys:
@@ -261,18 +261,18 @@ class _ObjectContents:
         return dict.fromkeys(islice(filterfalse(others.__contains__, keys), most))
 
     def remembered(self, keys: _Keys, seen: bytes) -> tuple[_Keys, bytes]:
-        known = frozenset(array("I", seen))
+        seen_bits = frozenset(array("I", seen))
         bits = self._bits_of(keys)
-        again = {key: None for key, found in bits.items() if found in known}
-        return again, array("I", filterfalse(known.__contains__, bits.values())).tobytes()
+        again = {key: None for key, key_bits in bits.items() if key_bits in seen_bits}
+        return again, array("I", filterfalse(seen_bits.__contains__, bits.values())).tobytes()
 
     def _bits_of(self, keys: _Keys) -> dict[Hashable, int]:
-        known = self._bits
-        known.update((key, self._hashed(key)) for key in filterfalse(known.__contains__, keys))
-        return {key: known[key] for key in keys}
+        bits = self._bits
+        bits.update((key, self._hashed(key)) for key in filterfalse(bits.__contains__, keys))
+        return {key: bits[key] for key in keys}
 
     def _hashed(self, key: Hashable) -> int:
-        """The bits of a key's hash that tell it apart from other keys of its group; up to 32."""
+        """Returns up to 32 bits of a key's hash, which tell it apart from other keys of its group."""
         return stable_hash(key) // self._groups & 0xFFFF_FFFF
 
     def _home(self, key: Hashable) -> int:
@@ -286,12 +286,12 @@ class _ObjectContents:
     # Segments of long lists
 
     def read_segment(self, number: int) -> list[Any]:
-        """The elements of a segment."""
+        """Reads the elements of a segment."""
         data = self._store.get(self._segment_number(number))
         return self._codec.load_segment(present(data, "a part of a stored list", given=f"segment {number}"), self)
 
     def forget_unused_segments(self) -> None:
-        """Removes the segments of the lists that the batch has dropped."""
+        """Removes the segments of lists that the batch has dropped from the state."""
         for number in self._opened_segments - self._dumped_segments:
             self._store.remove(self._segment_number(number))
 
@@ -302,7 +302,7 @@ class _ObjectContents:
         return number
 
     def _segments_of(self, state: OperatorState) -> Iterable[int]:
-        # Most steps never have any, and need not be searched.
+        # Most steps never have segments, and their states need not be searched.
         return segments_in(state) if self._record.segments else ()
 
     def _segment_number(self, number: int) -> int:
@@ -310,16 +310,16 @@ class _ObjectContents:
 
 
 def _take(whole: dict[Hashable, Any], keys: Container[Hashable]) -> dict[Hashable, Any]:
-    # By the keys of the state: 1 and 1.0 are one key, and the first one that came stays.
+    # The keys of the state are kept, not the equal ones that were asked for: 1 and 1.0 are one key.
     return {key: whole.pop(key) for key in list(filter(keys.__contains__, whole))}
 
 
 def segments_in(state: OperatorState) -> Iterator[int]:
-    """The segments of long lists that a state refers to."""
+    """Yields the numbers of the segments of long lists that a state refers to."""
     for key_state in state.keys.values():
         windows = (entry.contents for entry in key_state.windows.values())
         yield from _segments_of(chain(windows, key_state.state.values()))
-    yield from _segments_of(chain.from_iterable(held[2::3] for held in state.sessions.values()))
+    yield from _segments_of(chain.from_iterable(session[2::3] for session in state.sessions.values()))
 
 
 def _segments_of(values: Iterable[Any]) -> Iterator[int]:

@@ -1,8 +1,8 @@
-"""Columns of state as MessagePack: a tag, numbers as bytes, scalars, and the columns within a column.
+"""Encodes columns of state as MessagePack: a tag, numbers as bytes, scalars, and nested columns.
 
-The decoder knows the one shape that it reads. It builds no dictionaries, so nothing is hashed here; it refuses a length
-that goes beyond the end of the bytes before it makes room for it; and it refuses columns that are nested too deeply.
-Compressed bytes are made larger again within bounds.
+The decoder accepts one shape alone. It builds no dictionaries, so nothing is hashed here; it refuses a length beyond
+the end of the bytes before it allocates memory; and it refuses columns that are nested too deeply. Decompressed bytes
+are limited in size.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ Scalar: TypeAlias = "bool | int | float | str | None"
 
 _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256
-_ANY_RATIO: Final = 16 << 20  # compressed bytes may give this many, however few they are
+_ANY_RATIO: Final = 16 << 20  # bytes that any number of compressed bytes may be decompressed to
 _LARGEST_RATIO: Final = 256
 
 
 class Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A column of values, taken apart."""
+    """An encoded column of values."""
 
-    # No field has a default: a few bytes shall not make a column.
-    tag: str  # how the values were taken apart
-    data: bytes  # numbers side by side, or text and bytes joined
+    # No field has a default: otherwise few bytes could decode to many columns.
+    tag: str  # how the values were encoded
+    data: bytes  # an array of numbers, or text and bytes joined
     scalars: Sequence[Scalar]  # values that MessagePack carries, or names
-    columns: Sequence[Packed]  # the columns within
+    columns: Sequence[Packed]  # the nested columns
 
 
 def packed(tag: str, data: bytes = b"", scalars: Sequence[Scalar] = (), columns: Sequence[Packed] = ()) -> Packed:
-    """A column with the parts that it needs."""
+    """Returns an encoded column; what is left out is empty."""
     return Packed(tag, data, scalars, columns)
 
 
@@ -44,7 +44,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Packed)
 
 encode: Final = _ENCODER.encode
-"""The bytes of a column."""
+"""Encodes a column as bytes."""
 
 
 def is_encodable(values: Sequence[Scalar]) -> bool:
@@ -57,10 +57,10 @@ def is_encodable(values: Sequence[Scalar]) -> bool:
 
 
 def decode(data: bytes) -> Packed:
-    """The column that :func:`encode` was given, or else a CheckpointError."""
+    """Decodes a column that :func:`encode` encoded; raises a CheckpointError if the bytes are damaged."""
     try:
         return _DECODER.decode(data)
-    except Exception as error:  # the decoder has many errors, and each says that these bytes are not ours
+    except Exception as error:  # the decoder raises many errors, all of which mean that others wrote these bytes
         raise damaged_state(f"{data[:16].hex()}: {type(error).__name__}: {error}") from error
 
 
@@ -72,12 +72,12 @@ def _zstd() -> Any:  # pyarrow has no types
 
 
 def _most_of(size: int) -> int:
-    """The most bytes that ``size`` compressed ones may give: a few bytes are not to fill the memory."""
+    """Returns to how many bytes ``size`` bytes may be decompressed, so that few bytes cannot fill the memory."""
     return max(_ANY_RATIO, min(_LARGEST_RATIO * size, (1 << 32) - 1))
 
 
 def compress(data: bytes) -> bytes:
-    """The bytes, smaller where that is worth it. Undone by :func:`decompress`."""
+    """Compresses bytes if they are long enough. Undone by :func:`decompress`."""
     if len(data) >= _SMALL:
         smaller: bytes = _zstd().compress(data, asbytes=True)
         if len(data) <= _most_of(len(smaller)):
@@ -86,7 +86,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """The bytes that :func:`compress` was given, or else a CheckpointError."""
+    """Decompresses bytes that :func:`compress` returned; raises a CheckpointError if they are damaged."""
     if len(data) < _LENGTH.size:
         raise damaged_state(f"{len(data)} bytes", message="stored state is cut off")
     (length,) = _LENGTH.unpack_from(data)

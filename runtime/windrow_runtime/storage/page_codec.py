@@ -1,4 +1,4 @@
-"""Pages of keyed state as bytes.
+"""Encodes pages of keyed state as bytes.
 
 A page is written column by column: keys, the contents of windows, timers. Its bytes are compressed, because Spark moves
 state at some tens of megabytes a second, and a compressor does better than that.
@@ -31,7 +31,7 @@ from windrow_runtime.storage.values import StateCodec, damage_errors
 # Any in this module: state is of the user's types.
 
 TIMERS: Final = ("event_timers", "processing_timers")
-"""The attributes of a state that hold timers."""
+"""The attributes of an operator's state that hold timers."""
 
 _PAGE: Final = "page"
 _NONE: Final = packed("")
@@ -41,7 +41,7 @@ _OF_AN_ENTRY: Final = ("contents", "born", "trigger_state", "window_state")
 
 
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
-    """The keys of a state, each once, in their order."""
+    """Returns the keys of a state, each once, in their order."""
     timers = (key for name in TIMERS for key, _, _ in getattr(state, name))
     return dict.fromkeys(chain(state.keys, *state.tables.values(), state.sessions, timers))
 
@@ -54,7 +54,7 @@ class PageCodec:
         self._lists = lists
 
     def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        """A page. Long lists become stored lists: ``write_segment`` stores a segment and gives its number."""
+        """Encodes a page. Elements of long lists move into segments, which ``write_segment`` stores and numbers."""
         names = list(keys_in(state))
         columns = [
             self._codec.pack(names),
@@ -67,24 +67,24 @@ class PageCodec:
 
     def _pack_tables(self, state: OperatorState, names: list[Hashable]) -> Packed:
         tables = {start: table for start, table in state.tables.items() if table}
-        held = [
+        packed_tables = [
             packed("", _members(list(table), names), columns=[self._codec.pack(list(table.values()))])
             for table in tables.values()
         ]
-        return packed("", columns=[self._codec.pack([state.table_size, *tables]), *held])
+        return packed("", columns=[self._codec.pack([state.table_size, *tables]), *packed_tables])
 
     def _pack_sessions(
         self, sessions: dict[Hashable, list[Any]], names: list[Hashable], write_segment: Callable[[bytes], int]
     ) -> Packed:
         if not sessions:
             return _NONE
-        held = list(sessions.values())
-        flat = list(chain.from_iterable(held))
+        lists = list(sessions.values())
+        flat = list(chain.from_iterable(lists))
         if not _LISTS.isdisjoint(map(type, flat[2::3])):
-            for some in held:
-                some[2::3] = [self._store_tail(contents, write_segment) for contents in some[2::3]]
-            flat = list(chain.from_iterable(held))
-        numbers = [len(some) // 3 for some in held]
+            for session_list in lists:
+                session_list[2::3] = [self._store_tail(contents, write_segment) for contents in session_list[2::3]]
+            flat = list(chain.from_iterable(lists))
+        numbers = [len(session_list) // 3 for session_list in lists]
         columns = map(self._codec.pack, (numbers, flat[::3], flat[1::3], flat[2::3]))
         return packed("", _members(list(sessions), names), columns=list(columns))
 
@@ -92,8 +92,8 @@ class PageCodec:
         if not state.keys:
             return _NONE
         pack = self._codec.pack
-        held = list(state.keys.values())
-        arrivals, lives, states, windows = (list(map(attrgetter(name), held)) for name in _OF_A_KEY)
+        key_states = list(state.keys.values())
+        arrivals, lives, states, windows = (list(map(attrgetter(name), key_states)) for name in _OF_A_KEY)
         entries: list[WindowEntry] = list(chain.from_iterable(map(dict.values, windows)))
         if not _LISTS.isdisjoint(map(type, map(attrgetter("contents"), entries))):
             for entry in entries:
@@ -102,7 +102,7 @@ class PageCodec:
             cells.update({name: self._store_tail(value, write_segment) for name, value in cells.items()})
         lives = [live if isinstance(live, list) else list(live) for live in lives]
         contents, born, triggers, window_states = (list(map(attrgetter(name), entries)) for name in _OF_AN_ENTRY)
-        # Windows that merge are mostly in the order in which they came to be, and need not be there twice.
+        # The live windows of a key mostly equal its windows, and are not stored twice then.
         are_alike = any(lives) and all(map(eq, lives, map(list, windows)))
         columns = [
             pack(arrivals),
@@ -139,7 +139,7 @@ class PageCodec:
         return packed("", _members(list(keys), names), columns=[self._codec.pack(namespaces), self._codec.pack(times)])
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
-        """The state of a page; ``reader`` reads segments of its long lists when somebody asks for them."""
+        """Decodes the state of a page; ``reader`` reads segments of its long lists once they are needed."""
         with damage_errors():
             page = decode(decompress(data))
             if page.tag != _PAGE:
@@ -148,15 +148,15 @@ class PageCodec:
             return _PageReader(self._codec, reader, keys).state(*parts)
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
-        """The elements of a segment."""
+        """Decodes the elements of a segment."""
         return self._codec.loads(decompress(data), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
-        """The state of a step itself as bytes; none if there is none."""
+        """Encodes the state of a step that belongs to no key; an empty one as no bytes."""
         return self._codec.dumps([shared]) if shared else b""
 
     def load_shared(self, data: bytes) -> dict[str, Any]:
-        """The state that :meth:`dump_shared` was given."""
+        """Decodes the state that :meth:`dump_shared` encoded."""
         with damage_errors():
             (shared,) = self._codec.loads(data) if data else [{}]
             return dict(shared)
@@ -171,7 +171,7 @@ class _PageReader:
         self._budget = CollisionBudget()
         self._keys = self._budget.checked(with_one_nan(self._budget.checked(self._read(keys))))
 
-    def state(self, tables: Packed, sessions: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
+    def state(self, tables: Packed, sessions: Packed, keyed: Packed, events: Packed, clocks: Packed) -> OperatorState:
         state = OperatorState()
         state.table_size, *starts = self._typed(tables.columns[0], int)
         for start, table in zip(starts, tables.columns[1:], strict=True):
@@ -179,9 +179,9 @@ class _PageReader:
             state.tables[start] = dict(zip(self._owners(table.data), self._read(contents), strict=True))
         if sessions.columns:
             state.sessions = dict(zip(self._owners(sessions.data), self._sessions(sessions), strict=True))
-        if held.columns:
+        if keyed.columns:
             # Keys with timers alone come last.
-            state.keys = dict(zip(self._keys, self._key_states(held), strict=False))
+            state.keys = dict(zip(self._keys, self._key_states(keyed), strict=False))
         state.event_timers = self._timers(events)
         state.processing_timers = self._timers(clocks)
         return state
@@ -190,30 +190,30 @@ class _PageReader:
         return self._codec.unpack(column, self._reader)
 
     def _typed(self, column: Packed, *kinds: type[Any]) -> list[Any]:
-        """The values of a column, all of these classes: a step would find out much later that they are not."""
+        """Returns the values of a column after checking their classes; a step would notice wrong ones much later."""
         values = self._read(column)
         if not set(map(type, values)) <= set(kinds):
             raise TypeError(f"values that are not {kinds[0].__name__}")
         return values
 
     def _owners(self, members: bytes) -> Sequence[Hashable]:
-        """The keys that :func:`_members` was given."""
-        return [self._keys[place] for place in array("I", members)] if members else self._keys
+        """Returns the keys that :func:`_members` encoded."""
+        return [self._keys[index] for index in array("I", members)] if members else self._keys
 
     def _sessions(self, column: Packed) -> Iterable[list[Any]]:
         counts, starts, ends, contents = column.columns
         numbers = self._typed(counts, int)
-        found = zip(self._typed(starts, int), self._typed(ends, int), self._read(contents), strict=True)
+        triples = zip(self._typed(starts, int), self._typed(ends, int), self._read(contents), strict=True)
         if all(map((1).__eq__, numbers)):
-            return list(map(list, found))
-        sessions = list(found)
+            return list(map(list, triples))
+        sessions = list(triples)
         if min(numbers) < 1 or sum(numbers) != len(sessions):
             raise ValueError(f"{len(sessions)} sessions, {sum(numbers)} expected")
         rest = iter(sessions)
         return [list(chain.from_iterable(islice(rest, number))) for number in numbers]
 
-    def _key_states(self, held: Packed) -> Iterable[KeyState]:
-        arrivals, lives, cells, windows, contents, born, triggers, states = held.columns
+    def _key_states(self, column: Packed) -> Iterable[KeyState]:
+        arrivals, lives, cells, windows, contents, born, triggers, states = column.columns
         entries = map(
             WindowEntry,
             self._read(contents),
@@ -222,16 +222,16 @@ class _PageReader:
             self._typed(states, dict, type(None)),
         )
         pairs = zip(self._read(windows), entries, strict=True)
-        numbers = array("I", held.data)
-        held_by_key: Iterable[dict[Any, WindowEntry]]
+        numbers = array("I", column.data)
+        windows_by_key: Iterable[dict[Any, WindowEntry]]
         if all(map((1).__eq__, numbers)):
-            # One window for each key is common, as sessions are.
-            held_by_key = ({window: entry} for window, entry in pairs)
+            # One window per key is common, for example with sessions.
+            windows_by_key = ({window: entry} for window, entry in pairs)
         else:
-            held_by_key = (self._windows(list(islice(pairs, number))) for number in numbers)
-        found = list(held_by_key)
-        live = list(map(list, found)) if not lives.tag else self._typed(lives, list)
-        columns = (found, live, self._typed(arrivals, int), self._typed(cells, dict))
+            windows_by_key = (self._windows(list(islice(pairs, number))) for number in numbers)
+        entries_by_key = list(windows_by_key)
+        live = list(map(list, entries_by_key)) if not lives.tag else self._typed(lives, list)
+        columns = (entries_by_key, live, self._typed(arrivals, int), self._typed(cells, dict))
         return [KeyState(*row) for row in zip(*columns, strict=True)]
 
     def _windows(self, pairs: list[tuple[Any, WindowEntry]]) -> dict[Any, WindowEntry]:
@@ -247,7 +247,7 @@ class _PageReader:
 
 
 def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
-    """The places of keys among those of a page; nothing if they are all of them in order, as they mostly are."""
+    """Encodes the indices of keys among those of a page; empty if they are all of them in order, the usual case."""
     if keys == names:
         return b""
     return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()

@@ -1,4 +1,4 @@
-"""Takes values of builtin types and of the standard library apart into columns, and builds them again.
+"""Encodes values of builtin types and of the standard library as columns, and decodes them.
 
 The time in which stored keys are put into sets and dicts is bounded. Keys whose hashes are equal are compared with each
 other, so n of them take n * n / 2 comparisons. Whoever writes bytes can choose such keys: Python's hash of an int is
@@ -32,27 +32,27 @@ from windrow_runtime.storage.stored_classes import StoredClasses
 _UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_FRACTION_BITS: Final = 1 << 17  # the greatest common divisor of two numbers takes time by the product of their lengths
-_SAMPLE: Final = 64  # among the first values of a column of texts it shows whether they repeat
-_UNCHECKED: Final = 64  # even if all keys collide, a set of this size takes no more time for each than a larger one
+_FRACTION_BITS: Final = 1 << 17  # a fraction's greatest common divisor takes time by the product of two lengths
+_SAMPLE: Final = 64  # so many first values of a column of texts show whether texts repeat
+_UNCHECKED: Final = 64  # sets of up to this many keys are fast even if all of them collide
 _COMPARISONS_PER_KEY: Final = 64
 _EXTRA_COMPARISONS: Final = 1 << 22
 _NUMBERS: Final = frozenset({bool, int, float, complex, Decimal, Fraction})
-"""Two numbers are compared in little time; two tuples may share a long beginning."""
+"""The types whose values are compared in little time; tuples, by contrast, may share a long beginning."""
 
 
 class CollisionBudget:
-    """Counts the comparisons that the keys of one page, or of one column, may take beyond a few for each key."""
+    """Limits the comparisons of keys with equal hashes, beyond a few per key, while one page or column is decoded."""
 
     def __init__(self) -> None:
         self._left = _EXTRA_COMPARISONS
 
     def checked(self, keys: list[Any]) -> list[Any]:
-        """The keys; refuses such as would take long to be put into a set or a dict: all differ in a genuine state."""
+        """Returns the keys, or raises a CheckpointError if so many hashes are equal that a set would take too long."""
         if len(keys) <= _UNCHECKED:
             return keys
         if Fraction in set(map(type, keys)):
-            # From Python 3.12 on, hashing a fraction looks it up by these.
+            # From Python 3.12 on, the hash of a fraction is cached by its numerator and denominator.
             self.checked([(key.numerator, key.denominator) for key in keys if type(key) is Fraction])
         hashes = list(map(hash, keys))
         if len(set(hashes)) == len(hashes):
@@ -70,22 +70,22 @@ class CollisionBudget:
 
 
 Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
-"""Takes the values of a column apart."""
+"""Encodes the values of a column."""
 
 
 class PicklesValues(Protocol):
-    """Carries values that have no form of their own; an engine has it from its plan."""
+    """Pickles values of classes that cannot be stored otherwise; the engine provides it if the plan allows pickles."""
 
     def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
-        """Values of a class as bytes."""
+        """Pickles values of a class."""
 
     def loads(self, data: bytes) -> list[Any]:
-        """The values again."""
+        """Unpickles the values."""
 
 
 @dataclass(slots=True)
 class ColumnReader:
-    """Reads one column and those within it, all sets and dicts of which share one budget for collisions."""
+    """Decodes a column and its nested columns, whose sets and dicts share one budget for collisions."""
 
     readers: Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]  # by the tags of columns
     classes: StoredClasses
@@ -94,18 +94,18 @@ class ColumnReader:
     collisions: CollisionBudget = field(default_factory=CollisionBudget)
 
     def read(self, column: Packed) -> list[Any]:
-        """The values of a column."""
+        """Decodes the values of a column."""
         read = self.readers.get(column.tag)
         if read is None:
             raise damaged_state(f"a column of kind {column.tag!r:.100}")
         return read(self, column)
 
     def read_within(self, column: Packed) -> list[list[Any]]:
-        """The values of each column within a column."""
+        """Decodes the values of each nested column."""
         return list(map(self.read, column.columns))
 
 
-# Pieces of a column
+# Variable-length parts of a column
 
 
 def _lengths_of(values: Iterable[Any]) -> bytes:
@@ -113,7 +113,7 @@ def _lengths_of(values: Iterable[Any]) -> bytes:
 
 
 def _cut(lengths: bytes, flat: Sequence[Any]) -> Iterator[Any]:
-    """Pieces of these lengths, which together are the whole."""
+    """Cuts a sequence into parts of these lengths, which together must be the whole."""
     numbers = array("I", lengths)
     if sum(numbers) != len(flat):
         raise ValueError(f"{len(flat)} parts, {sum(numbers)} expected")
@@ -147,13 +147,13 @@ def _pack_ints(pack: Pack, values: Sequence[int]) -> Packed:
 def _pack_texts(pack: Pack, values: Sequence[str]) -> Packed:
     if len(set(values[:_SAMPLE])) > len(values[:_SAMPLE]) // 2:
         return _pack_different_texts(values)
-    # Each text once, and which one each value is: they are one object when they are read.
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    numbers = map(places.__getitem__, values)
-    texts = _pack_different_texts(list(places))
-    if len(places) <= 256:
-        return packed("w", bytes(numbers), columns=[texts])
-    return packed("W", array("I", numbers).tobytes(), columns=[texts])
+    # Repeated texts are dictionary-encoded; decoded values share one object per text.
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    codes = map(numbers.__getitem__, values)
+    texts = _pack_different_texts(list(numbers))
+    if len(numbers) <= 256:
+        return packed("w", bytes(codes), columns=[texts])
+    return packed("W", array("I", codes).tobytes(), columns=[texts])
 
 
 def _pack_different_texts(values: Sequence[str]) -> Packed:
@@ -163,12 +163,12 @@ def _pack_different_texts(values: Sequence[str]) -> Packed:
     return _join_bytes("str", [value.encode("utf-8", "surrogatepass") for value in values])
 
 
-def _read_repeated(reader: ColumnReader, column: Packed, places: Sequence[int]) -> list[str]:
+def _read_repeated(reader: ColumnReader, column: Packed, codes: Sequence[int]) -> list[str]:
     (texts,) = reader.read_within(column)
-    # Shared containers within each other would hold more than the bytes do.
+    # Only texts may be shared: nested containers that share others could grow far beyond the bytes.
     if not set(map(type, texts)) <= {str}:
         raise TypeError("values that are shared are no texts")
-    return [texts[place] for place in places]
+    return [texts[code] for code in codes]
 
 
 # Containers
@@ -177,7 +177,7 @@ def _read_repeated(reader: ColumnReader, column: Packed, places: Sequence[int]) 
 def _pack_tuples(pack: Pack, values: Sequence[tuple[Any, ...]]) -> Packed:
     lengths = set(map(len, values))
     if lengths == {0}:
-        # A byte for each, so that no small number makes many values.
+        # A byte for each value, so that few bytes cannot decode to many values.
         return packed("t", bytes(len(values)))
     if len(lengths) == 1:
         return packed("t", columns=[*map(pack, zip(*values, strict=True))])
@@ -205,16 +205,16 @@ def _read_sets(make: Callable[[list[Any]], Any], reader: ColumnReader, column: P
 
 
 def _pack_dicts(pack: Pack, values: Sequence[dict[Any, Any]]) -> Packed:
-    keys = pack(list(chain.from_iterable(values)))
-    held = pack([held for value in values for held in value.values()])
-    return packed("d", _lengths_of(values), columns=[keys, held])
+    key_column = pack(list(chain.from_iterable(values)))
+    value_column = pack([value for items in values for value in items.values()])
+    return packed("d", _lengths_of(values), columns=[key_column, value_column])
 
 
 def _read_dicts(reader: ColumnReader, column: Packed) -> list[dict[Any, Any]]:
-    keys, held = reader.read_within(column)
-    # Zipped as a whole, which is faster than piece by piece.
-    pairs = list(zip(keys, held, strict=True))
-    return [dict(some if len(some) <= _UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)]
+    keys, values = reader.read_within(column)
+    # All pairs are zipped at once, which is faster than dict by dict.
+    pairs = list(zip(keys, values, strict=True))
+    return [dict(items if len(items) <= _UNCHECKED else _distinct(reader, items)) for items in _cut(column.data, pairs)]
 
 
 def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -256,14 +256,14 @@ def _read_datetimes(epoch: datetime, reader: ColumnReader, column: Packed) -> li
     return [epoch + _MICROSECOND * number for number in array("q", column.data)]
 
 
-# Values of few parts
+# Values that consist of a few parts
 
 
 class _Parts(NamedTuple):
-    """Takes values of a class apart into columns, one for each part, and makes them again."""
+    """How values of a class are encoded: one column for each part of a value."""
 
-    parts: Sequence[Callable[[Any], Any] | str]  # a part is the result of a function, or an attribute
-    make: Callable[..., Any]  # makes a value of its parts
+    parts: Sequence[Callable[[Any], Any] | str]  # the functions or attributes that give the parts
+    make: Callable[..., Any]  # builds a value from its parts
     first: type[Any] | None = None  # the class of the first part, where that decides what is made
 
 
@@ -294,7 +294,7 @@ def _zone_key(value: ZoneInfo) -> str:
 
 
 def _zone(key: Any) -> ZoneInfo:
-    """A time zone by its key. Keys that lead out of the database of time zones are refused by ``zoneinfo``."""
+    """Looks up a time zone by its key; ``zoneinfo`` refuses keys that lead out of the database of time zones."""
     try:
         return ZoneInfo(key)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -330,10 +330,10 @@ def _counter(counts: dict[Any, Any]) -> Counter[Any]:
     return counter
 
 
-def _default_dict(held: dict[Any, Any], factory: Any) -> defaultdict[Any, Any]:
+def _default_dict(items: dict[Any, Any], factory: Any) -> defaultdict[Any, Any]:
     if not (factory is None or isinstance(factory, type)):
         raise TypeError("the factory of a defaultdict is no class")
-    return defaultdict(factory, held)
+    return defaultdict(factory, items)
 
 
 _SAFETY: Final = {safety.value: safety for safety in SafeUUID}
@@ -342,7 +342,7 @@ _PARTS: Final[Mapping[type[Any], _Parts]] = {
     bytearray: _Parts([bytes], bytearray, bytes),
     complex: _Parts(["real", "imag"], complex),
     range: _Parts(["start", "stop", "step"], range),
-    # From a float, Decimal makes another number.
+    # Decimal accepts other types than text, and makes another number from a float.
     Decimal: _Parts([str], Decimal, str),
     Fraction: _Parts([_numerator, "denominator"], _fraction),
     UUID: _Parts(["bytes", "is_safe.value"], lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])),
@@ -401,7 +401,7 @@ PACKERS: Final[Mapping[type[Any], Callable[[Pack, Sequence[Any]], Packed]]] = {
     StoredList: _pack_stored_lists,
     datetime: _pack_datetimes,
 }
-"""By the class of all values of a column."""
+"""The encoders of columns whose values have one class, by that class."""
 
 READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
     "nothing": lambda reader, column: [NOTHING] * len(column.data),
@@ -425,4 +425,4 @@ READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
     "naive": partial(_read_datetimes, _EPOCH),
     "utc": partial(_read_datetimes, _UTC_EPOCH),
 }
-"""By the tag of the column."""
+"""The decoders of columns, by the column's tag."""

@@ -1,11 +1,11 @@
-"""The classes whose values may be stored, and how their values are taken apart and built again.
+"""Knows the classes whose values may be stored, and builds values of them from stored bytes.
 
-A class is found by its name among those that the plan names, and nowhere else. No value is built by calling a function
-that stored bytes name: a record is built by its fields, an Enum member is looked up by its name, and an object of any
-other class gets its attributes back, without a call of its constructor.
+A class is looked up by name among those that the plan names, and nowhere else. No value is built by calling a function
+that stored bytes name: a record is built from its fields, an Enum member is looked up by its name, and an object of any
+other class gets its attributes set, without a call of its constructor.
 
-Nor is what the class of a record defines, such as ``__post_init__``, called: whoever writes stored bytes chooses the
-class and the fields. That code has run already when the record was made, which comes back as it was.
+Nor does building a record call code of its class, such as ``__post_init__``: whoever writes stored bytes chooses the
+class and the fields. That code ran when the record was first made, and the record is restored as it was.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STANDARD_CLASSES: Final[Mapping[str, type[Any]]] = {
         *(Decimal, Fraction, UUID, type(None)),
     )
 }
-"""Classes that may themselves be values, such as the factory of a defaultdict, by the names under which they are."""
+"""Classes that may themselves be stored as values, such as the factory of a defaultdict, by their names."""
 _FACTORIES: Final = frozenset(STANDARD_CLASSES.values())
 _OWN_RECORDS: Final = (
     *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
@@ -66,13 +66,13 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 
 
 class StoredForm(Enum):
-    """How values of a class are taken apart and made again."""
+    """What is stored of a value, from which it is built again; its class decides."""
 
-    MEMBER = auto()  # by the name of an Enum member
-    FIELDS = auto()  # by the fields of a record
-    PLAIN = auto()  # by a value of the builtin class from which the class derives, and attributes
-    ATTRIBUTES = auto()  # by the attributes
-    NONE = auto()  # not at all: it has methods for its end or for pickling, or its objects hold more than attributes
+    MEMBER = auto()  # the name of an Enum member
+    FIELDS = auto()  # the fields of a record
+    PLAIN = auto()  # the value of the builtin class from which the class derives, and attributes
+    ATTRIBUTES = auto()  # the attributes
+    NONE = auto()  # not storable: the class has __del__ or pickling methods, or objects hold more than attributes
 
 
 _PLAIN: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
@@ -87,28 +87,28 @@ _PLAIN: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     set: lambda value: set(set.__iter__(value)),
     dict: lambda value: dict(dict.items(value)),
 }
-"""Gives the builtin value of an object whose class derives from one of these, past the methods of its class."""
+"""Functions that return an object's builtin value, by the builtin class; they call no method of the user's class."""
 _FILL: Final[Mapping[type[Any], Callable[[Any, Any], object]]] = {list: list.extend, set: set.update, dict: dict.update}
-"""Fills an empty object; those of other classes get their value when they are made."""
+"""Functions that fill an empty mutable object, by its builtin class; others get their value when they are made."""
 
 
 class StoredClasses:
-    """The classes that one plan names."""
+    """The classes that one plan names, and windrow's own, by the names under which they are stored."""
 
     def __init__(self, classes: Iterable[UserClass]) -> None:
         self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
-        for known in classes:
-            if not any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in known.kind.__mro__):
-                # Over Spark Connect a class that was made inside a function arrives without the function's name.
-                self._kinds[f"{known.kind.__module__}:{known.qualified}"] = known.kind
+        for user_class in classes:
+            if not any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in user_class.kind.__mro__):
+                # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
+                self._kinds[f"{user_class.kind.__module__}:{user_class.qualified}"] = user_class.kind
         self._names = {kind: name for name, kind in self._kinds.items()}
 
     def name_of(self, kind: type[Any]) -> str | None:
-        """The name under which values of a class are stored; None where the plan does not name the class."""
+        """Returns the name under which values of a class are stored; None if the plan does not name the class."""
         return self._names.get(kind)
 
     def find(self, name: object, *forms: StoredForm) -> type[Any]:
-        """The class of a stored name, whose values are stored in one of these forms; in any, if none is given."""
+        """Looks up a stored name; raises if it is unknown, or if the class is stored in none of these forms."""
         kind = self._kinds.get(name) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
@@ -118,7 +118,7 @@ class StoredClasses:
 
 
 def refused(name: str) -> IncompatibleStateError:
-    """The error for a class that stored bytes name and the plan does not."""
+    """Returns the error for a class that stored bytes name and the plan does not."""
     return IncompatibleStateError(
         "stored state names a class that the plan does not know",
         given=name,
@@ -129,12 +129,12 @@ def refused(name: str) -> IncompatibleStateError:
 
 @per_class
 def stored_form_of(kind: type[Any]) -> StoredForm:
-    """Finds how values of a class are taken apart and made again."""
+    """Returns in which form values of a class are stored."""
     if issubclass(kind, Enum):
-        # The constructor of an Enum without members makes classes.
+        # Calling an Enum without members would create classes.
         return StoredForm.MEMBER if kind.__members__ else StoredForm.NONE
     if hasattr(kind, "__del__"):
-        # Whoever writes the bytes would choose what it is called on.
+        # Whoever writes the bytes would choose the objects that __del__ is called on.
         return StoredForm.NONE
     if _is_record(kind):
         return StoredForm.FIELDS
@@ -152,16 +152,16 @@ def stored_form_of(kind: type[Any]) -> StoredForm:
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
-    """Returns whether a class leaves it to its builtin base how its objects are pickled."""
+    """Returns whether a class inherits the methods for pickling from its builtin base."""
     names = ["__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"]
     if base is not tuple:  # a named tuple has it from its fields
         names += ["__getnewargs__", "__getnewargs_ex__"]
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in names]
-    return all(found is inherited or _is_generated(kind, found) for found, inherited in methods)
+    return all(own is inherited or _is_generated(kind, own) for own, inherited in methods)
 
 
 def _is_generated(kind: type[Any], method: Any) -> bool:
-    """Returns whether dataclasses or attrs wrote the method, which gets and sets slots then."""
+    """Returns whether dataclasses or attrs generated the method, which then gets or sets slots."""
     module = getattr(method, "__module__", None) or ""
     return (dataclasses.is_dataclass(kind) and module == "dataclasses") or (
         hasattr(kind, "__attrs_attrs__") and module.partition(".")[0] == "attr"
@@ -172,7 +172,7 @@ def _is_generated(kind: type[Any], method: Any) -> bool:
 
 
 def holds_flags(kind: type[Enum]) -> bool:
-    """Returns whether values of an Enum may be members together, which are found without code of the user's."""
+    """Returns whether an Enum has combined flags, which can be looked up without running code of the user's."""
     return (
         issubclass(kind, Flag)
         and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
@@ -185,12 +185,12 @@ def _base_of(kind: type[Any]) -> type[Any]:
 
 
 def plain_value(kind: type[Any]) -> Callable[[Any], Any]:
-    """Returns what gives the builtin value of an object of a class; None stands for that of a class without one."""
+    """Returns a function for the builtin value of objects of a class; it returns None if the class has no such base."""
     return _PLAIN.get(_base_of(kind), lambda value: None)
 
 
 def object_maker(kind: type[Any]) -> Callable[[Any], Any]:
-    """Returns what makes an object of a class from its builtin value, past the methods of the class."""
+    """Returns a function that makes an object from its builtin value, without calling methods of the class."""
     base = _base_of(kind)
     new: Any = base.__new__  # not that of the user's class
     fill = _FILL.get(base)
@@ -228,14 +228,14 @@ def _is_record(kind: type[Any]) -> bool:
 
 
 def fields_of(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a record class."""
+    """Returns the names of a record class's fields."""
     return record_fields(kind) or getattr(kind, "__struct_fields__", ())
 
 
 def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
-    """Records of a class, as many as ``count``, from their fields as they were stored and the values of each.
+    """Builds ``count`` records of a class from the stored names of fields and a column of values for each.
 
-    A field that the class has got since has its default; the class is refused if there is none, or no field is left.
+    A field that the class has gained since gets its default; it is an error if there is none, or no field is left.
     """
     now = fields_of(kind)
     if now != tuple(fields):
@@ -246,31 +246,31 @@ def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequ
         return [tuple.__new__(kind) for _ in range(count)]
     twin = _twin(kind)
     if columns and now == kind.__match_args__:
-        made = construct(twin, columns)
+        records = construct(twin, columns)
     else:
         rows = zip(*columns, strict=True) if columns else [()] * count
-        made = [twin(**dict(zip(now, row, strict=True))) for row in rows]
-    for record in made:
+        records = [twin(**dict(zip(now, row, strict=True))) for row in rows]
+    for record in records:
         _set_class(record, kind)
-    return made
+    return records
 
 
 _set_class: Final[Callable[[object, type[Any]], None]] = vars(object)["__class__"].__set__
 
 
-def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
-    """The columns of a record whose class has changed."""
+def _fitted(kind: type[Any], stored: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
+    """Fits stored columns to a record class whose fields have changed."""
     now = fields_of(kind)
     makers = default_makers(kind)
-    if any(field not in held and field not in makers for field in now) or (held and held.keys().isdisjoint(now)):
+    if any(field not in stored and field not in makers for field in now) or (stored and stored.keys().isdisjoint(now)):
         raise IncompatibleStateError(
             f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
-            given=f"fields {', '.join(map(str, held))}",
+            given=f"fields {', '.join(map(str, stored))}",
             expected=f"fields {', '.join(now)}; a new one needs a default",
             hint="give the new field a default, or a class such as list as its factory (reading state calls no "
             "function of the user's), or use a new checkpoint",
         )
-    return [held[field] if field in held else [makers[field]() for _ in range(count)] for field in now]
+    return [stored[field] if field in stored else [makers[field]() for _ in range(count)] for field in now]
 
 
 @per_class
@@ -302,24 +302,27 @@ class _Quiet:
 
 @per_class
 def _twin(kind: Any) -> type[Any]:
-    """A class like a Struct without a ``__post_init__``, which msgspec always calls; its instances change class."""
-    # Instances without fields would have the layout of the other base.
+    """Makes a Struct like another without ``__post_init__``, which msgspec always calls; instances change class."""
+    # With the other base, instances of a Struct without fields would have another memory layout.
     bases = (_Quiet, kind) if kind.__struct_fields__ else (kind,)
     space = {"__module__": __name__, "__post_init__": lambda record: None}
-    made: type[Any] = type(kind)(kind.__name__, bases, space)
-    return made
+    twin: type[Any] = type(kind)(kind.__name__, bases, space)
+    return twin
 
 
 def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
-    """Functions that make the default of each field that has one, without a call of a function of the user's.
+    """Returns functions that make the defaults of fields without calling the user's functions.
 
-    A field whose factory is no class of the standard library, such as ``list``, is not among them.
+    They lack fields whose factory is not a standard class such as ``list``.
     """
     missing = dataclasses.MISSING
-    defaults: dict[str, tuple[Any, Any]]  # and factories
+    defaults: dict[str, tuple[Any, Any]]  # the default and the factory of each field
     if issubclass(kind, msgspec.Struct):
-        given = struct_fields(kind).items()
-        defaults = {name: (held.get("default", missing), held.get("default_factory", missing)) for name, held in given}
+        struct_field_items = struct_fields(kind).items()
+        defaults = {
+            name: (given.get("default", missing), given.get("default_factory", missing))
+            for name, given in struct_field_items
+        }
     elif dataclasses.is_dataclass(kind):
         defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(kind)}
     else:

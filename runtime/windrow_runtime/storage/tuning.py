@@ -1,6 +1,6 @@
-"""Sizes and counts by which keyed state is laid out: measured defaults, which tests make small.
+"""Sizes and counts that decide the layout of stored keyed state: measured defaults, which tests make small.
 
-One :class:`StateTuning` is handed down from the level of a query to whatever stores its state.
+The level of a query passes one :class:`StateTuning` down to all that store its state.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 BYTES_SEEN: Final = 4
-"""Bytes by which a touched key is remembered: 32 bits of its hash."""
+"""The bytes of a hash by which a touched key is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotKeyTuning:
-    """The limits of a working set of keys. To read and write a key there takes up to a tenth of its page's time."""
+    """The limits of a working set of keys. A key costs a batch up to a tenth of what its page would cost."""
 
     most_bytes: int = 256 << 10  # each batch that touches the set reads and writes all of it
     least_bytes_of_a_key: int = 16  # for estimates
@@ -22,16 +22,18 @@ class HotKeyTuning:
     times_remembered: int = 2  # touches of this many batches are remembered
     least_kept: int = 32  # this many keys stay however few a batch touches
     least_remembered: int = 128  # this many touches are remembered however few a batch has
-    leave_at_once: int = 64  # most keys to leave after a batch: the largest of this, a batch's keys, held keys / this
+    leave_at_once: int = (
+        64  # keys that leave after a batch at most: the largest of this, a batch's keys, all keys / this
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class PageTuning:
-    """The sizes of the pages of a state, which follow from how many keys a batch touches.
+    """The sizes of the pages of a state, which depend on how many keys a batch touches.
 
-    A key that is touched costs its whole page, and a page costs something by itself. So pages are dense where a batch
-    touches all of them anyway, and small where it touches few keys of many. Between a size that is too large and one
-    that is too small lies a factor of four at least, so that batches of one kind do not split and join pages for ever.
+    A key that is touched costs its whole page, and each page has a fixed cost. So pages are large if a batch touches
+    all of them anyway, and small if it touches few keys of many. Sizes that count as too large and too small differ by
+    a factor of at least four, so that similar batches do not split and join pages for ever.
 
     The methods ask about a batch that touches ``keys`` keys, and a state of ``total`` bytes in ``count`` pages. The
     defaults are those of pages of objects: to read and write one takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
@@ -39,26 +41,26 @@ class PageTuning:
 
     small: int = 512  # bytes of a page where batches touch few keys
     dense: int = 32 << 10  # bytes of a page where they touch all pages
-    least: int = 128  # pages with fewer bytes on average are joined whatever a batch touches; 0: they are not
+    least: int = 128  # pages with fewer bytes on average are joined, whatever a batch touches; 0: never
     # Above this many touched keys for each page nearly every page is touched, and all are read.
     keys_per_page_for_full_scan: int = 3
     sparse_factor: int = 4  # a batch is sparse if this many times its keys are fewer than there would be small pages
     split_budget_when_due: int = 64 << 10  # bytes of pages that a batch with due timers splits for later ones at most
     inline_bytes: int = 16 << 10  # a state up to this size lies in the group's record: one read and one write
     bytes_at_once: int = 512 << 10  # bytes of pages in memory at a time; objects take a hundred times as much
-    # The same where most pages are touched anyway: a batch that has all of a state can lay it out anew, and small pages
-    # come by splitting alone only after many batches.
+    # The same if most pages are touched anyway: a batch that has a whole state in memory can change the number of pages
+    # at once, which takes many batches otherwise.
     whole_bytes: int = 8 << 20
     splits_per_batch: int = 512  # pages that one batch splits or joins at most
     read_ahead: int = 32  # pages that are read by one call to the store
     hot_keys: HotKeyTuning = HotKeyTuning()
 
     def touch_all(self, keys: int, count: int) -> bool:
-        """Returns whether a batch has so many keys that it leaves few pages untouched."""
+        """Returns whether a batch touches so many keys that few pages are left untouched."""
         return keys > self.keys_per_page_for_full_scan * count
 
     def are_few(self, keys: int, total: int) -> bool:
-        """Returns whether a batch would leave most pages untouched, were they small."""
+        """Returns whether a batch would leave most pages untouched if pages were small."""
         return self.sparse_factor * keys < total // self.small
 
     def are_too_large(self, total: int, count: int) -> bool:
@@ -75,37 +77,35 @@ class PageTuning:
         return count > 2 and total < (self.dense // 2 if is_dense else self.least) * count
 
     def count_of(self, total: int, page_bytes: int) -> int:
-        """In how many pages of some size a state is laid out; two at least, as one lies in the group's record."""
+        """Returns how many pages of a size a state needs; at least two, as a single one lies in the group's record."""
         return max(2, -(-total // page_bytes))
 
     def split_budget(self, read: int, has_due: bool) -> int:
-        """The bytes of pages that a batch may split for batches to come: at most as many as it has ``read`` itself."""
+        """Returns how many bytes of pages a batch may split for later batches: at most the bytes that it ``read``."""
         return min(read, self.split_budget_when_due) if has_due else read
 
 
 @dataclass(frozen=True, slots=True)
 class ListTuning:
-    """The limits at which elements of a long list move into a segment, which a batch does not write again."""
+    """The limits at which elements of a long list move into a segment, which is not written again."""
 
-    tail_elements: int = 32  # a list with fewer behind its last segment is left as it is, without a look at its size
+    tail_elements: int = 32  # a list with fewer elements after its last segment stays as it is, whatever their size
     segment_bytes: int = 4096  # the fewest bytes of a segment, before they are compressed
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTuning:
-    """The sizes of the chunks in which rows of windows are stored, and of the portions that are fired from."""
+    """The sizes of the chunks in which rows of windows are stored, and of the portions in which due rows are read."""
 
     tail_bytes: int = 16 << 10  # more bytes of new rows than that become a chunk
     fanout: int = 8  # this many chunks become one, if none has more than half of their bytes
     largest_chunk: int = 4 << 20  # bytes of a chunk that is not merged any more
-    fired_bytes: int = 64 << 20  # bytes of rows fired from at a time; what is made of them takes some times as much
-    held_bytes: int = 32 << 20  # bytes of stored chunks that are held while they are read several times
-    most_parts: int = 256  # parts into which rows are dealt at most; their numbers are bytes
-    merged_rows: int = (
-        500_000  # rows merged at a time when windows fire: of a sliding window one for each slice and key
-    )
+    fired_bytes: int = 64 << 20  # bytes of due rows in memory at a time; their results take some times as much
+    held_bytes: int = 32 << 20  # bytes of stored chunks that are cached while they are read several times
+    most_parts: int = 256  # the most parts that rows are divided into; the number of a part is a byte
+    merged_rows: int = 500_000  # rows merged at a time when windows fire; sliding windows have one per slice and key
     merged_bytes: int = 64 << 20  # bytes of these rows, where they are wide
-    least_shared_slices: int = 64  # windows of fewer slices are merged each by itself
+    least_shared_slices: int = 64  # windows of fewer slices are merged separately, without sharing merged slices
 
 
 OBJECT_PAGES: Final = PageTuning()

@@ -1,10 +1,10 @@
-"""State as bytes: values by their types, column by column. Reading it calls nothing that the bytes choose.
+"""Encodes values of state as bytes, column by column. Decoding calls no code that the bytes choose.
 
-Scalars, containers, records and the value types of the standard library are taken apart into columns, which MessagePack
-carries. A record is stored under the name of its class, and built by its fields; the class is one that the plan names.
-No method of the class is called but ``__hash__`` and ``__eq__`` of keys: a record comes back as it was. So bytes that
-somebody else has written cannot run code, and damaged ones are refused. Their length bounds the memory that they fill
-and the time that they take.
+Scalars, containers, records and the value types of the standard library become columns, which MessagePack carries. A
+record is stored under the name of its class, which must be one that the plan names, and built from its fields. No
+method of the class is called but ``__hash__`` and ``__eq__`` of keys: a record is restored as it was. So bytes that
+somebody else has written cannot run code, and damaged ones are refused. Their length limits the memory and the time
+that decoding takes.
 
 A plan may allow values of other classes, which are pickled then; see ``Pipeline(..., allow_pickled_state=True)``.
 """
@@ -58,17 +58,17 @@ def damage_errors() -> Iterator[None]:
 class StateCodec:
     """Encodes and decodes columns of state, whose values are of the classes that a plan names.
 
-    ``pickles`` carries values of other classes, where the plan allows that.
+    ``pickles`` encodes values of other classes, if the plan allows that.
     """
 
     def __init__(self, classes: Iterable[UserClass] = (), *, pickles: PicklesValues | None = None) -> None:
         self._classes = StoredClasses(classes)
         self._pickles = pickles
 
-    # Out
+    # Encoding
 
     def pack(self, values: Sequence[Any]) -> Packed:
-        """Values as a column. Undone by :meth:`unpack`. Values of classes that the plan does not name are refused."""
+        """Encodes values as a column; refuses classes that the plan does not name. Undone by :meth:`unpack`."""
         try:
             return self._pack(values)
         except RecursionError as error:
@@ -86,13 +86,13 @@ class StateCodec:
         if kinds <= _SCALARS and is_encodable(values):
             return packed("v", scalars=list(values))
         if len(kinds) == 2 and type(None) in kinds:
-            present = [value is not None for value in values]
-            return packed("o", bytes(present), columns=[self._pack(list(compress(values, present)))])
-        # A column for each class, and the class of each value.
-        places = {kind: place for place, kind in enumerate(dict.fromkeys(map(type, values)))}
-        chosen = array("H", [places[type(value)] for value in values]).tobytes()
-        columns = [self._pack([value for value in values if type(value) is kind]) for kind in places]
-        return packed("m", chosen, columns=columns)
+            is_present = [value is not None for value in values]
+            return packed("o", bytes(is_present), columns=[self._pack(list(compress(values, is_present)))])
+        # Values of several classes become a column for each class, and the number of each value's class.
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(map(type, values)))}
+        class_numbers = array("H", [numbers[type(value)] for value in values]).tobytes()
+        columns = [self._pack([value for value in values if type(value) is kind]) for kind in numbers]
+        return packed("m", class_numbers, columns=columns)
 
     def _pack_class(self, kind: type[Any], values: Sequence[Any]) -> Packed:
         if issubclass(kind, type):
@@ -108,25 +108,25 @@ class StateCodec:
     def _pack_members(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         members = kind.__members__
         names = [value._name_ for value in values]
-        if all(members.get(known) is value for known, value in zip(names, values, strict=True)):
+        if all(members.get(member_name) is value for member_name, value in zip(names, values, strict=True)):
             return packed("e", scalars=[name], columns=[self._pack(names)])
         if not holds_flags(kind):
             return self._pickled(kind, values)
-        # Of flags together, which have no name of their own.
+        # Combined flags have no name, and are stored by their values.
         return packed("E", scalars=[name], columns=[self._pack([value._value_ for value in values])])
 
     def _pack_records(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         fields = fields_of(kind)
         columns = [self._pack(list(map(attrgetter(field), values))) for field in fields]
-        # Without fields a byte for each, so that no small number makes many values.
+        # Records without fields take a byte each, so that few bytes cannot decode to many values.
         return packed("r", b"" if fields else bytes(len(values)), [name, *fields], columns)
 
     def _pack_objects(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         attributes = list(map(attributes_of, values))
         names = set(map(tuple, attributes))
         if stored_form_of(kind) is StoredForm.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
-            held = zip(*[found.values() for found in attributes], strict=True)
-            return packed("a", scalars=[name, *fields], columns=[*map(self._pack, held)])
+            by_attribute = zip(*[each.values() for each in attributes], strict=True)
+            return packed("a", scalars=[name, *fields], columns=[*map(self._pack, by_attribute)])
         columns = [self._pack(list(map(plain_value(kind), values))), self._pack(attributes)]
         return packed("b", scalars=[name], columns=columns)
 
@@ -143,44 +143,44 @@ class StateCodec:
     def _pickled(self, kind: type[Any], values: Sequence[Any]) -> Packed:
         if self._pickles is not None:
             return packed("P", self._pickles.dumps(kind, values))
-        known = self._classes.name_of(kind) is not None
+        is_named = self._classes.name_of(kind) is not None
         raise UnsupportedOperationError(
             "a value of a class that cannot be stored by its attributes is to be stored"
-            if known
+            if is_named
             else "a value of a class that the plan does not name is to be stored",
             given=f"{kind.__module__}.{kind.__qualname__}",
             expected="values of builtin types, records, or classes named in annotations of the plan's functions",
             hint="make it a record, or keep what it holds; or pickle it: Pipeline(..., allow_pickled_state=True)"
-            if known
+            if is_named
             else "annotate the function, or say .returns(Type), or key_by(..., key_type=Type); for any other class: "
             "Pipeline(..., allow_pickled_state=True)",
         )
 
     def dumps(self, values: Sequence[Any]) -> bytes:
-        """Values as bytes. Undone by :meth:`loads`; raises what :meth:`pack` does."""
+        """Encodes values as bytes. Undone by :meth:`loads`; raises what :meth:`pack` does."""
         return encode(self.pack(values))
 
-    # In
+    # Decoding
 
     def loads(self, data: bytes, segments: SegmentReader | None = None) -> list[Any]:
-        """The values that :meth:`dumps` was given; raises what :meth:`unpack` does."""
+        """Decodes values that :meth:`dumps` encoded; raises what :meth:`unpack` does."""
         return self.unpack(decode(data), segments)
 
     def unpack(self, column: Packed, segments: SegmentReader | None = None) -> list[Any]:
-        """The values of a column, or else a CheckpointError; ``segments`` reads the segments of stored lists."""
+        """Decodes a column, or raises a CheckpointError; ``segments`` reads the segments of stored lists."""
         with damage_errors():
             return ColumnReader(_READERS, self._classes, self._pickles, segments).read(column)
 
 
 def _read_optional(reader: ColumnReader, column: Packed) -> list[Any]:
-    (found,) = reader.read_within(column)
-    present = iter(found)
-    return [next(present) if filled else None for filled in column.data]
+    (values,) = reader.read_within(column)
+    value_iterator = iter(values)
+    return [next(value_iterator) if filled else None for filled in column.data]
 
 
 def _read_mixed(reader: ColumnReader, column: Packed) -> list[Any]:
     columns = list(map(iter, reader.read_within(column)))
-    return [next(columns[place]) for place in array("H", column.data)]
+    return [next(columns[number]) for number in array("H", column.data)]
 
 
 def _read_members(reader: ColumnReader, column: Packed) -> list[Any]:
@@ -229,7 +229,7 @@ def _read_plain(reader: ColumnReader, column: Packed) -> list[Any]:
     (name,) = column.scalars
     make = object_maker(reader.classes.find(name, StoredForm.PLAIN, StoredForm.ATTRIBUTES))
     values, attributes = reader.read_within(column)
-    return [set_attributes(make(value), held) for value, held in zip(values, attributes, strict=True)]
+    return [set_attributes(make(value), own) for value, own in zip(values, attributes, strict=True)]
 
 
 def _read_classes(reader: ColumnReader, column: Packed) -> list[Any]:
