@@ -1,1 +1,1 @@
-"""Reads sources for both engines: the readers of files, and the calls of users' own sources."""
+"""Reads sources for both engines: readers of files, and calls of users' own sources."""

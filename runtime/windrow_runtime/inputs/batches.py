@@ -1,4 +1,4 @@
-"""What readers of sources give: elements, and the records that do not fit their type."""
+"""Defines the batches that readers of sources return: elements, and malformed records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.Malfo
 
 @dataclass(slots=True)
 class SourceBatch:
-    """Elements, records that do not fit their type, and headers to warn of, with the first file of each."""
+    """Elements, malformed records, and file headers to warn of, with the first file that has each."""
 
     values: list[Any] = field(default_factory=list)  # elements of every type
     malformed: list[sources.MalformedRecord] = field(default_factory=list)
@@ -30,22 +30,22 @@ class SourceBatch:
             raise malformed_error(record).at(f"{where}, {record.origin}")
 
     def add(self, other: SourceBatch) -> None:
-        """Takes what another batch holds."""
+        """Appends the contents of another batch."""
         self.values += other.values
         self.malformed += other.malformed
         self.unmatched = other.unmatched | self.unmatched
 
 
 def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = "") -> SourceBatch:
-    """Sets apart what a codec gives in the place of elements; ``origin`` describes the place of a record."""
-    given = list(found)
-    batch = SourceBatch([value for _, value in given if type(value) not in _NO_ELEMENTS])
-    if len(batch.values) < len(given):
-        for place, value in given:
+    """Divides what a codec returns into elements, malformed records and headers; ``origin`` describes a position."""
+    records = list(found)
+    batch = SourceBatch([value for _, value in records if type(value) not in _NO_ELEMENTS])
+    if len(batch.values) < len(records):
+        for position, value in records:
             if isinstance(value, UnmatchedHeader):
                 batch.unmatched[value.reason] = header
             elif isinstance(value, MalformedRecord):
-                batch.malformed.append(as_malformed(value, origin(place)))
+                batch.malformed.append(as_malformed(value, origin(position)))
             elif isinstance(value, sources.MalformedRecord):
                 batch.malformed.append(value)
     return batch
@@ -54,7 +54,7 @@ def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], 
 def in_batches(
     found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
 ) -> Iterator[SourceBatch]:
-    """As :func:`source_batch`, in batches of some thousands."""
+    """Does what :func:`source_batch` does, in batches of some thousands of records."""
     rest = iter(found)
-    while some := list(islice(rest, _RECORDS_AT_ONCE)):
-        yield source_batch(some, origin, header)
+    while records := list(islice(rest, _RECORDS_AT_ONCE)):
+        yield source_batch(records, origin, header)

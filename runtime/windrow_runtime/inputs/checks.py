@@ -49,7 +49,7 @@ def may_grow(source: Source[Any]) -> bool:
 
 
 def path_missing(path: str) -> SourceError:
-    """The error for a source whose path does not exist."""
+    """Returns the error for a source whose path does not exist."""
     return SourceError(
         "the path does not exist",
         given=redact_address(path),
@@ -93,10 +93,10 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
                 hint="make the folder first if files are yet to come",
             )
         with errors_at(step.where):
-            found = list(matches(literal, pattern))
-        _check_names(step, found)
-        _warn_of_folders(step, found)
-        if not waits and not found:
+            files = list(matches(literal, pattern))
+        _check_names(step, files)
+        _warn_of_folders(step, files)
+        if not waits and not files:
             warn(
                 "no file matches the pattern of a source, so it gives nothing",
                 given=shown,
@@ -107,7 +107,7 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
 
 
 def _warn_of_folders(step: Step, paths: Iterable[str]) -> None:
-    """Warn of a field that the name of a folder could fill, and the first file below it lacks."""
+    """Warn of a field that the first file below a folder lacks, and that the folder's name could fill."""
     source = source_of(step)
     if not isinstance(source, FileSource) or isinstance(source, TextFileSource):
         return
@@ -134,7 +134,7 @@ def _warn_of_folders(step: Step, paths: Iterable[str]) -> None:
 
 
 def _may_have(file: str, column: str) -> bool:
-    """Returns whether the beginning of a file has the name of a column, or the end of one of Parquet."""
+    """Returns whether the beginning of a text file, or the end of a Parquet file, contains the name of a column."""
     try:
         with open(file, "rb") as opened, open_bytes(file, opened) as content:
             data = content.read(_LOOKED_AT)
@@ -143,17 +143,17 @@ def _may_have(file: str, column: str) -> bool:
                 opened.seek(max(0, os.path.getsize(file) - _LOOKED_AT))
                 data = opened.read()
     except (WindrowError, OSError):
-        return True  # whoever reads the file says what is wrong
+        return True  # the error is raised when the file is read
     name = column.encode()
     if is_parquet:
-        # The footer has each name behind its length.
+        # In the footer of Parquet the length of a name precedes it.
         return (bytes([len(name)]) + name if len(name) < 128 else name) in data
     # A key of JSON, or a name in the header of CSV, with or without quotes.
     return re.search(rb'(^|["\s,;|{])' + re.escape(name) + rb'($|["\s,;|:])', data) is not None
 
 
 def _check_names(step: Step, paths: Iterable[str]) -> None:
-    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word."""
+    """Refuse file names that are not UTF-8, which Java cannot open: Spark would silently pass over such files."""
     for path in chain.from_iterable(map(visible_below, paths)):
         try:
             path.encode()

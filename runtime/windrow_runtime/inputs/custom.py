@@ -1,4 +1,4 @@
-"""Plans the batches of a user's own source, and reads them: the same calls with the same errors on both engines."""
+"""Plans the batches of a user's own source, and reads them, with the same calls and errors on both engines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from windrow_runtime.operators.errors import connector_errors, shortened
 _NO_JSON: Final = object()
 
 Offsets = Mapping[str, Sequence[Any]]
-"""Each partition has two offsets: where it began, which is asked for only once, and how far it was read."""
+"""The offsets of partitions: two for each, the initial one, which is asked for only once, and how far it was read."""
 
 
 class Range(NamedTuple):
-    """The elements of a partition that one batch reads."""
+    """The offsets between which one batch reads a partition."""
 
     partition: str
     start: Any
@@ -37,22 +37,22 @@ class CustomReads:
     where: str
 
     def latest(self) -> dict[str, Any]:
-        """Returns where each partition ends now."""
+        """Returns the latest offset of each partition."""
         with self._errors("partitions"):
-            given = self.source.partitions()
-            names = [given] if isinstance(given, str) else list(given)
+            partitions = self.source.partitions()
+            names = [partitions] if isinstance(partitions, str) else list(partitions)
         for name in names:
-            if name is given or not isinstance(name, str):
+            if name is partitions or not isinstance(name, str):
                 raise InvalidArgumentError(
                     "partitions() returns the names of the partitions",
-                    given=given,
+                    given=partitions,
                     expected="several str, as in a list or a tuple",
                     where=self.where,
                 )
         return {name: self._offset("latest_offset", name) for name in names}
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Returns how far the next batch reads each partition: as the source limits it."""
+        """Returns how far the next batch reads each partition, which the source may limit."""
         end = {name: list(offsets) for name, offsets in start.items()}
         for name, last in sorted(latest.items()):
             if name not in end:
@@ -66,7 +66,7 @@ class CustomReads:
         return end
 
     def _check_order(self, method: str, partition: str, *offsets: Any) -> None:
-        """Refuses offsets that do not rise, as far as windrow can tell: only numbers have an order that it knows."""
+        """Refuses numeric offsets that do not ascend; the order of other offsets is not known."""
         if all(isinstance(offset, (int, float)) for offset in offsets) and list(offsets) != sorted(offsets):
             raise InvalidArgumentError(
                 "the offsets of a source never go back, and none lies behind the latest one",
@@ -77,7 +77,7 @@ class CustomReads:
             )
 
     def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
-        """Yields the ranges of each batch up to the latest offsets of now, and how far each batch reads."""
+        """Yields the ranges of batches up to the current latest offsets, each with the offsets that it reaches."""
         latest = self.latest()
         done: dict[str, list[Any]] = {}
         while ranges := self.ranges(done, following := self.advance(done, latest)):
@@ -86,7 +86,7 @@ class CustomReads:
         self.check_end(following, latest)
 
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:
-        """Refuses a source that gave an empty batch where it is read to its latest offsets, and is not there."""
+        """Refuses a source that returned an empty batch before it reached its latest offsets."""
         for name, (_, reached) in done.items():
             if name in latest and reached != latest[name]:
                 raise InvalidArgumentError(
@@ -97,11 +97,11 @@ class CustomReads:
                 )
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
-        """Returns what a batch reads; partitions without anything new are left out."""
-        found = (
+        """Returns the ranges that a batch reads; partitions without new elements are left out."""
+        ranges = (
             Range(name, start[name][1] if name in start else begin, reached) for name, (begin, reached) in end.items()
         )
-        return [each for each in found if each.start != each.end]
+        return [each for each in ranges if each.start != each.end]
 
     def read(self, given: Range) -> Iterator[SourceBatch]:
         """Reads the elements of a range."""
@@ -112,7 +112,7 @@ class CustomReads:
             yield from ((given, element) for element in self.source.read(*given))
 
     def commit(self, offsets: Offsets) -> None:
-        """Lets the source forget what is in front of the offsets."""
+        """Tells the source up to which offsets it need not keep elements."""
         for name, (_, reached) in offsets.items():
             with self._errors("commit", name, reached):
                 self.source.commit(name, reached)
@@ -121,7 +121,7 @@ class CustomReads:
         with self._errors(method, partition, *given):
             offset = getattr(self.source, method)(partition, *given)
         try:
-            # A copy: the source may go on changing the list or dict that it returned.
+            # The offset is copied, since the source may change the list or dict that it returned.
             kept = json.loads(json.dumps(offset, allow_nan=False))
         except (TypeError, ValueError):
             kept = _NO_JSON

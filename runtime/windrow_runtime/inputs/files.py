@@ -1,6 +1,6 @@
-"""Reads the files of sources, for the interpreter and for Spark's workers, in batches as all sources give them.
+"""Reads the files of sources in batches, for the interpreter and for Spark's workers.
 
-Workers read a large file side by side: text in parts that are cut at line ends, Parquet by row groups.
+Several workers read a large file in parallel: text in parts that are cut at line ends, Parquet by row groups.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class TextReader:
                 return
             records = replace(records, kind=self.folders.kind_of(values))
         with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
-            given = range_of(opened, file, part, parts if records.has_lines else 1)
-            if given is None:
+            content = range_of(opened, file, part, parts if records.has_lines else 1)
+            if content is None:
                 return
-            before = cache(lambda: lines_before(file, given))
-            found = records.read(file, given, begins=not part)
-            yield from in_batches(found, lambda line: f"{file}:{before() + line}", file)
+            before = cache(lambda: lines_before(file, content))
+            records_read = records.read(file, content, begins=not part)
+            yield from in_batches(records_read, lambda line: f"{file}:{before() + line}", file)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ParquetReader:
     """Reads the rows of Parquet files."""
 
     kind: RecordType
-    only: frozenset[str] | None = None  # the columns that anybody asks for; None: all
+    only: frozenset[str] | None = None  # the columns that the plan uses; None: all
     folders: FolderFields | None = None
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows | TextRows]:
@@ -91,12 +91,12 @@ FileReader = TextReader | ParquetReader
 
 
 def elements_of(batch: Any) -> SourceBatch:
-    """Returns the elements of what a reader gives; not all rows of Parquet files have to become elements."""
+    """Returns a batch with elements, which are decoded now if the reader returned columns."""
     return batch if isinstance(batch, SourceBatch) else SourceBatch(*batch.decode())
 
 
 def file_reader(source: FileSource[Any]) -> FileReader:
-    """Makes the reader of a source, if there is one for files of its format; Parquet needs pyarrow."""
+    """Returns the reader for the files of a source; raises an ``UnsupportedOperationError`` for unknown formats."""
     if isinstance(source, ParquetFileSource):
         check_parquet()
         kind = record_type(source.record_type).in_timezone(source.timezone)
@@ -113,7 +113,7 @@ def file_reader(source: FileSource[Any]) -> FileReader:
 
 
 def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:
-    """The bytes of a part of a text file, cut at line ends; None: there are none. A compressed file has one part."""
+    """Opens a part of a text file, cut at line ends; None if it is empty. A compressed file has one part."""
     if parts == 1 or is_compressed(name):
         return file if part == 0 else None
     size = os.fstat(file.fileno()).st_size
@@ -125,7 +125,7 @@ def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | Non
 
 
 def _line_start(file: BinaryIO, place: int) -> int:
-    """Returns where the first line begins at a place or behind it."""
+    """Returns the offset of the first line that begins at ``place`` or later."""
     if place == 0:
         return 0
     file.seek(place - 1)
@@ -136,7 +136,7 @@ def _line_start(file: BinaryIO, place: int) -> int:
 
 
 class _Range(io.RawIOBase):
-    """Some bytes of a file."""
+    """Reads a range of bytes of a file."""
 
     def __init__(self, file: BinaryIO, begin: int, end: int) -> None:
         self._file = file
@@ -153,9 +153,9 @@ class _Range(io.RawIOBase):
         return len(data)
 
 
-def lines_before(name: str, given: BinaryIO) -> int:
-    """Counts the lines of a file in front of a part of it, as universal newlines do."""
-    begin = given.raw.begin if isinstance(given, io.BufferedReader) and isinstance(given.raw, _Range) else 0
+def lines_before(name: str, content: BinaryIO) -> int:
+    """Counts the lines of a file before a part of it, with universal newlines."""
+    begin = content.raw.begin if isinstance(content, io.BufferedReader) and isinstance(content.raw, _Range) else 0
     lines = 0
     after_return = False
     with open(name, "rb") as file:

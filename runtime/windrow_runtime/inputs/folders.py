@@ -1,4 +1,4 @@
-"""Fields of records that the names of folders give, such as ``day=2026-01-31``, as Spark and Hive name them."""
+"""Reads fields of records from the names of folders such as ``day=2026-01-31``, as Spark and Hive write them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from windrow_runtime.codecs.value_type import JSON_CELLS, Constant, Field, Kind,
 
 
 def folder_values(file: str) -> dict[str, str]:
-    """The texts that the folders of a path give, by their names; the innermost folder of a name counts."""
+    """Returns the texts in the names of a path's folders, by column; the innermost folder of a column counts."""
     segments = (part.partition("=") for part in os.path.dirname(file).split(os.sep) if "=" in part)
     return {unquote(name): unquote(text, errors="strict") for name, _, text in segments}
 
 
 @dataclass(frozen=True)
 class FolderFields:
-    """The fields of a type that folders give, which files need not have; it is sent to workers."""
+    """The fields of a record type whose values come from folder names; workers get a copy."""
 
     kind: RecordType
     fields: tuple[Field, ...]
 
     @cached_property
     def rest(self) -> RecordType:
-        """The type of what the files hold."""
+        """The type of the records in files, without the fields that folders give."""
         return self.kind.without(self.fields)
 
     def values_of(self, file: str) -> dict[str, object] | MalformedRecord:
-        """The values of a file by the names of fields; keys of a ``TypedDict`` may be absent."""
+        """Returns the values that a file's folders give, by field; keys of a ``TypedDict`` may be absent."""
         try:
             texts = folder_values(file)
         except UnicodeDecodeError:
@@ -46,7 +46,7 @@ class FolderFields:
         values: dict[str, object] = {}
         for field in self.fields:
             path = f"{self.kind.name}.{field.name}"
-            # Hive writes names in small letters.
+            # Hive writes names in lower case.
             text = texts.get(field.column, alike.get(field.column.lower()))
             try:
                 _set_value(values, field, text, path)
@@ -56,10 +56,11 @@ class FolderFields:
         return values
 
     def kind_of(self, values: dict[str, object]) -> RecordType:
-        """The type for a file whose folders give some values, which are constants of it."""
-        given = [field for field in self.kind.columns if field not in self.fields or field.name in values]
+        """Returns the record type for a file, in which the values that its folders give are constants."""
+        present = [field for field in self.kind.columns if field not in self.fields or field.name in values]
         columns = tuple(
-            replace(field, constant=Constant(values[field.name])) if field in self.fields else field for field in given
+            replace(field, constant=Constant(values[field.name])) if field in self.fields else field
+            for field in present
         )
         return replace(self.kind, root=replace(self.kind.root, fields=columns), columns=columns)
 
@@ -86,7 +87,7 @@ def _set_value(values: dict[str, object], field: Field, text: str | None, path: 
 
 
 def folder_fields(source: FileSource[Any], kind: RecordType) -> FolderFields | None:
-    """The fields that the folders of a source give; an ``InvalidArgumentError`` for fields that they cannot give."""
+    """Returns the fields that folders of a source give; raises an ``InvalidArgumentError`` for unsuitable fields."""
     if not source.partitions:
         return None
     by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}

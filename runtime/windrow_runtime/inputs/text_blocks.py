@@ -1,4 +1,4 @@
-"""Reads text files as columns, and row by row what has no columns, for an engine that works on Arrow."""
+"""Reads text files as Arrow columns, and rows that cannot be read so one by one."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def without_elements(batch: Any) -> SourceBatch:
-    """Returns the malformed records of what a reader gives, and the headers to warn of, where columns are taken."""
-    found = SourceBatch()
+    """Returns the malformed records of a batch, and the headers to warn of, if the elements are taken as columns."""
+    batch_alone = SourceBatch()
     for _, plain in batch.plain if isinstance(batch, TextRows) else ():
-        found.malformed += plain.malformed
-        found.unmatched = plain.unmatched | found.unmatched
+        batch_alone.malformed += plain.malformed
+        batch_alone.unmatched = plain.unmatched | batch_alone.unmatched
     if not isinstance(batch, TextRows):
-        # Only the rows of files have such a thing, and not those of a DataFrame.
-        found.unmatched = dict(getattr(batch, "unmatched", {}))
-    return found
+        # Batches of files have headers to warn of, and those of a DataFrame have none.
+        batch_alone.unmatched = dict(getattr(batch, "unmatched", {}))
+    return batch_alone
 
 
 @dataclass(frozen=True)
 class TextBlockReader:
-    """Reads the files of a source in blocks of a format that gives columns."""
+    """Reads the files of a source block by block, by a format that gives columns."""
 
     records: TextRecords
     format: Callable[[], BlockFormat]  # makes the format for a file
@@ -67,7 +67,7 @@ class TextBlockReader:
                 yield from self._rows(blocks, content, file, before, begins=not part)
 
     def read_lines(self, lines: Sequence[bytes], origin: Callable[[int], str]) -> TextRows:
-        """Reads lines without their ends, each a row; ``origin`` describes the place of one by its number, from 0."""
+        """Reads lines without line ends, each a row; ``origin`` describes where a line, numbered from 0, comes from."""
         blocks = self.format()
         read = blocks.read(b"\n".join(lines))
         return TextRows(
@@ -91,7 +91,7 @@ class TextBlockReader:
         def origin(above: int) -> Callable[[int], str]:
             return lambda line: f"{file}:{before() + above + line}"
 
-        above = 0  # lines of the part in front of the block
+        above = 0  # lines of the part before the block
         for number, (block, is_whole) in enumerate(blocks_of(content, blocks.end_of_rows)):
             text = block.removeprefix(_BYTE_ORDER_MARK) if begins and not number else block
             if is_whole:
@@ -109,7 +109,7 @@ def _numbered(origin: Callable[[int], str], above: int) -> Callable[[int], str]:
 
 
 class _Joined(io.RawIOBase):
-    """Some bytes, and a file behind them."""
+    """Reads some bytes first, and then a file."""
 
     def __init__(self, begin: bytes, file: BinaryIO) -> None:
         self._begin = memoryview(begin)
@@ -126,7 +126,7 @@ class _Joined(io.RawIOBase):
 
 
 def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
-    """The reader of a source whose files can be read as columns, or the reason why they are read row by row."""
+    """Returns a reader if the source's files can be read as columns, else the reason why they cannot."""
     if source.partitions:
         return f"folders give {', '.join(source.partitions)}"
     records = text_records(source)

@@ -1,4 +1,4 @@
-"""Rows of a file as columns, with those among them that were read one by one."""
+"""Defines the batches of text files that are read as columns, except for some rows that are read one by one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from windrow_runtime.inputs.batches import SourceBatch
 
 @dataclass(frozen=True, slots=True)
 class TextRows:
-    """Consecutive rows of a text file: the columns of most elements, and what was read row by row."""
+    """Consecutive rows of a text file: most of them as columns, and some that were read one by one."""
 
     rows: Any  # an Arrow batch
     kind: RecordType
-    plain: Sequence[tuple[int, SourceBatch]]  # each with the number of rows of columns in front of it
+    plain: Sequence[tuple[int, SourceBatch]]  # rows read one by one, each with the number of rows in columns before it
 
     def columns(self) -> Any:
-        """The columns of all elements."""
+        """Returns the columns of all elements."""
         if not any(batch.values for _, batch in self.plain):
             return self.rows
         from windrow_runtime.codecs.arrow.text_blocks import interleaved
@@ -30,16 +30,16 @@ class TextRows:
         return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.kind)
 
     def decode(self) -> tuple[list[Any], list[MalformedRecord], dict[str, str]]:
-        """The elements, the rows that do not fit their type, and headers to warn of."""
+        """Returns the elements, the malformed records, and the headers to warn of."""
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
-        found = SourceBatch()
+        decoded_rows = SourceBatch()
         decoded = decode_batch(self.rows, self.kind)
         if not self.plain:
             return decoded, [], {}
         taken = 0
         for row, batch in self.plain:
-            found.values += decoded[taken:row]
-            found.add(batch)
+            decoded_rows.values += decoded[taken:row]
+            decoded_rows.add(batch)
             taken = row
-        return [*found.values, *decoded[taken:]], found.malformed, found.unmatched
+        return [*decoded_rows.values, *decoded[taken:]], decoded_rows.malformed, decoded_rows.unmatched

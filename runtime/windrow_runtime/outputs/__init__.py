@@ -1,1 +1,1 @@
-"""Writes sinks for both engines, each batch with its number."""
+"""Writes batches to sinks, for both engines; the number of a batch prevents that it is written twice."""

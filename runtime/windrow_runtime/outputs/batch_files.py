@@ -1,14 +1,14 @@
-"""The files of one batch of a file sink, in the folder of the sink or in folders of values such as ``day=2026-03-01``.
+"""Publishes the files of one batch of a file sink, into its folder or folders of values such as ``day=2026-03-01``.
 
-No rename makes several files visible at once. So a list of them is written first, when all are whole, and then each
-gets its place. Whoever is killed in between leaves the list, and the next run of the batch goes through it to its end:
-the batch is whole again, before it is replaced. The lists of batches that are done say which files to replace, and lie
-in a folder that readers pass over.
+No rename makes several files visible at once. So once all files are complete, a list of them is written, and then each
+is renamed to its visible name. If the process is killed in between, the next run of the batch first completes the
+renames that the list names, and replaces the files afterwards. The lists of published batches say which files to
+replace, and lie in a folder that readers pass over.
 
-A list is a folder with an empty file for each file of the batch, at the same place, as ``json-0`` for ``part-0.json``:
-a reader that looks for names by a pattern, or opens all that is not empty, as Polars does, finds nothing in it. One
-more empty file has a checksum of the others in its name. What a list names is touched only if it has the form that
-windrow gives to its files, and no link is on the way.
+A list is a folder with an empty file for each file of the batch, at the same path, as ``json-0`` for ``part-0.json``:
+a reader that looks for names by a pattern, or opens all files that are not empty, as Polars does, finds nothing in it.
+The name of one more empty file has a checksum of the others. Files that a list names are touched only if their names
+have the form that windrow gives to its files, and no link leads to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windrow.addresses.paths import BATCH_PREFIX
 from windrow_runtime.outputs.whole_files import check_no_link, checksum, clear
 
 LISTS_KEPT: Final = 100
-"""For how many batches lists are kept: as many as Spark keeps notes of, to which a checkpoint may be put back."""
+"""The number of batches whose lists are kept: as many as Spark keeps in a checkpoint, which may be rolled back."""
 
 _LISTS: Final = "_batches"
 _BEGUN: Final = ".begun"
@@ -44,16 +44,16 @@ _IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 
 
 class BatchFiles:
-    """The files of one batch in a mounted file system; they are replaced where the batch is run again.
+    """Writes the files of one batch in a mounted file system, and replaces them if the batch is run again.
 
-    A batch is written below ``staging`` between :meth:`begin` and :meth:`publish`. While it takes its place a reader
-    finds some of its files and not yet others. While it replaces what it wrote before, the old files go first: a
-    reader may miss rows for a moment, and finds none twice.
+    Files are written below ``staging`` between :meth:`begin` and :meth:`publish`. While they are published a reader
+    finds only some of them. If they replace earlier ones, these are deleted first: a reader may miss rows for a
+    moment, and finds none twice.
 
     Args:
         sink: The folder of the sink, which may itself be a link.
         batch: The number of the batch.
-        columns: The columns that name folders in it, as folders spell them. None: any, where all is removed.
+        columns: The columns that name folders in it, as folders spell them. None: any, if all files are to be deleted.
     """
 
     def __init__(self, sink: Path, batch: int, columns: Sequence[str] | None = ()) -> None:
@@ -67,24 +67,24 @@ class BatchFiles:
         self._kept: set[str] | None = None
 
     def begin(self) -> None:
-        """Bring to its end what an attempt began to make visible, and clear what it left besides."""
+        """Complete the publication that an earlier attempt began, and clear the staging folder."""
         if os.path.lexists(self._begun):
             self._finish(lenient=True)
         clear(self.staging)
 
     def keep(self, names: set[str]) -> list[str]:
-        """Delete all files of the staging folder but those of these names; gives the names that have no file."""
-        found = set(_files(self.staging))
-        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
-        missing = sorted(name for name in names - found if not (self.staging / name).exists())
+        """Delete all other files of the staging folder, unless some of these are missing; returns the missing names."""
+        staged = set(_files(self.staging))
+        # The listing of a network file system may be outdated, so that missing files are looked up by name.
+        missing = sorted(name for name in names - staged if not (self.staging / name).exists())
         if not missing:
-            for name in found - names:
+            for name in staged - names:
                 (self.staging / name).unlink()
             self._kept = names
         return missing
 
     def publish(self) -> None:
-        """Make what was written to the staging folder the files of the batch, in the place of those that it had."""
+        """Publish the files of the staging folder as those of the batch, instead of the files that it had."""
         self._begin_list(sorted(_files(self.staging) if self._kept is None else self._kept))
         self._finish(lenient=False)
         self._forget_old_lists()
@@ -113,47 +113,47 @@ class BatchFiles:
         os.replace(unfinished, self._begun)
 
     def _finish(self, *, lenient: bool) -> None:
-        """Go through the list of files; may be done again from the beginning at any moment.
+        """Publish the files of the list that was begun; may be repeated from the beginning at any moment.
 
-        It is ``lenient`` behind an attempt that died: a file that somebody deleted since is none any more.
+        It is ``lenient`` after an attempt that died: files that somebody has deleted since are passed over.
         """
         names = listed(self._begun, self._columns)
-        # The same names may have been there before: then the new file takes the place of the old one.
+        # Earlier files of the same names need not be deleted: the rename replaces them.
         replaced = sorted(set(listed(self._done, self._columns)) - set(names))
         for folder in {name.rpartition("/")[0] for name in (*names, *replaced)}:
             self._check_no_links(folder)
         for name in replaced:
-            place = self._place(name)
+            path = self._place(name)
             with suppress(FileNotFoundError, NotADirectoryError):
-                place.unlink()
-            self._remove_empty(place.parent)
+                path.unlink()
+            self._remove_empty(path.parent)
         for name in names:
-            place = self._place(name)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            path = self._place(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                os.replace(self.staging / name, place)
+                os.replace(self.staging / name, path)
             except FileNotFoundError:
-                if not (lenient or place.exists()):
+                if not (lenient or path.exists()):
                     raise
         self._remove_done()
         os.replace(self._begun, self._done)
         clear(self.staging)
 
     def _forget_old_lists(self) -> None:
-        """Delete the lists of batches that cannot run again any more; their files stay."""
+        """Delete the lists of batches that are too old to run again; their files stay."""
         for name in _names_in(self._lists):
             match = _IS_LIST.fullmatch(name)
             if match is not None and name.endswith(_DONE) and int(match["batch"]) <= self._batch - LISTS_KEPT:
                 clear(self._lists / name)
 
     def _remove_done(self) -> None:
-        """Take the list of the files from before away, all at once."""
+        """Remove the list of the batch's earlier files, atomically."""
         if os.path.lexists(self._done):
             self.staging.mkdir(exist_ok=True)
             os.replace(self._done, self.staging / "replaced")
 
     def _check_no_links(self, folder: str) -> None:
-        """Refuse links in the place of a folder of values, here and in the staging folder."""
+        """Refuse a folder of values that is a link, in the sink's folder and in the staging folder."""
         for base in (self._sink, self.staging):
             path = base
             for name in folder.split("/") if folder else ():
@@ -162,7 +162,7 @@ class BatchFiles:
         check_no_link(self.staging)
 
     def _place(self, name: str) -> Path:
-        """Where a file is visible, of the name that it has in the staging folder."""
+        """Returns the visible path of a file, by its name in the staging folder."""
         folder, _, file = name.rpartition("/")
         return self._sink / folder / f"{BATCH_PREFIX}{self._batch}-{file}"
 
@@ -174,16 +174,16 @@ class BatchFiles:
 
 
 def batches_in(sink: Path) -> list[str]:
-    """The names, in the folder of a sink, that show that a run has written batches there, whole or in part.
+    """Returns names in the folder of a sink that show that a run has written batches there, completely or in part.
 
-    They are those of the lists of files, and of files that have no list since somebody deleted it.
+    They are the lists of files, or without lists, which somebody may have deleted, the files of batches.
     """
     lists = [f"{_LISTS}/{name}" for name in _lists_in(sink)]
     return lists or sorted(_unlisted_in(sink, ""))
 
 
 def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
-    """The files of batches in the folder of a sink and in its folders of values, whatever lists there are."""
+    """Yields the files of batches in the folder of a sink and in its folders of values, listed or not."""
     for name in _names_in(sink / folder):
         if _IS_FILE.fullmatch(name):
             yield f"{folder}{name}"
@@ -192,12 +192,12 @@ def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
 
 
 def old_batches_in(sink: Path) -> list[str]:
-    """The folders of batches as an earlier version laid them out, ``batch-N``; readers do not find the rows there."""
+    """Returns folders of batches, ``batch-N``, that an earlier version wrote; readers do not find rows in them."""
     return sorted(filter(_IS_OLD_FOLDER.fullmatch, _names_in(sink)))
 
 
 def columns_in(sink: Path) -> tuple[str, ...] | None:
-    """The columns by which batches were laid out that are there, as folders spell them; None: there are none."""
+    """Returns the columns that name the folders of existing batches, as folders spell them; None without batches."""
     for name in _lists_in(sink):
         files = listed(sink / _LISTS / name, None)
         if files:
@@ -206,7 +206,7 @@ def columns_in(sink: Path) -> tuple[str, ...] | None:
 
 
 def remove_batches(sink: Path) -> None:
-    """Delete all batches in the folder of a sink, and what unfinished ones left, by the exact forms of their names."""
+    """Delete all batches in the folder of a sink, also unfinished ones, by the exact forms of their names."""
     for name in _lists_in(sink):
         listed(sink / _LISTS / name, None)  # refuses one of another form
         BatchFiles(sink, int(name.partition(".")[0]), None).withdraw()
@@ -220,7 +220,7 @@ def remove_batches(sink: Path) -> None:
 
 
 def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
-    """The names of files in the list of a batch; none if there is no list.
+    """Returns the names of files in the list of a batch; none if there is no list.
 
     Args:
         file: The folder of the list.
@@ -248,26 +248,26 @@ def listed(file: Path, columns: Sequence[str] | None) -> list[str]:
 
 
 def _checksum(batch: int, names: Sequence[str]) -> str:
-    """The name of the file that has the checksum of a list: of its batch, and of the names in it."""
+    """Returns the name of the list's file with the checksum of the batch and of all names in the list."""
     return f"{_CHECKSUM}{checksum(str(batch), os.fsencode(chr(10).join(sorted(names))))}"
 
 
 def _entry_of(name: str) -> str:
-    """The name in a list of a file of a batch."""
+    """Returns the name under which a list has a file."""
     folder, slash, file = name.rpartition("/")
     part, _, form = file.partition(".")
     return f"{folder}{slash}{form}-{part.removeprefix('part-')}"
 
 
 def _name_of(entry: str) -> str:
-    """The name of a file of a batch, by that in a list; one that is not of that form stays as it is."""
+    """Returns the name of a file by that of its entry in a list; a name of another form stays as it is."""
     folder, slash, last = entry.rpartition("/")
     match = _IS_ENTRY.fullmatch(last)
     return entry if match is None else f"{folder}{slash}part-{match['number']}.{match['format']}"
 
 
 def _entries(folder: Path) -> Iterator[str]:
-    """The paths of all that lies below the folder of a list, but folders."""
+    """Yields the paths of all files and links below the folder of a list."""
     for below, inside, files in os.walk(folder):
         links = [name for name in inside if Path(below, name).is_symlink()]
         for name in (*files, *links):
@@ -279,7 +279,7 @@ def _damaged(file: Path, reason: str) -> OSError:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a name is relative, leads down alone, and has the form of our files and of folders of values."""
+    """Returns whether a relative path consists of folders of values and the name of a part file, without ``..``."""
     *folders, file = name.split("/")
     return _IS_PART.fullmatch(file) is not None and all(
         _IS_FOLDER_NAME.fullmatch(folder) is not None and not folder.startswith(("_", ".")) for folder in folders
@@ -287,21 +287,21 @@ def _is_ours(name: str) -> bool:
 
 
 def _columns_of(name: str) -> tuple[str, ...]:
-    """The columns by which the folders of a file are named, as the folders spell them."""
+    """Returns the columns that name the folders of a file, as the folders spell them."""
     return tuple(folder.partition("=")[0] for folder in name.split("/")[:-1])
 
 
 def _lists_in(sink: Path) -> list[str]:
-    """The names of the lists of batches: for each batch that of the attempt under way, if there is one."""
-    found: dict[str, str] = {}
+    """Returns the names of lists, one for each batch: a finished list comes before one that was only begun."""
+    names_by_batch: dict[str, str] = {}
     check_no_link(sink / _LISTS)
     for name in sorted(_names_in(sink / _LISTS)):
         match = _IS_LIST.fullmatch(name)
         if match is not None:
             if match["batch"] == name:
                 raise _damaged(sink / _LISTS / name, "it is one of an earlier version")
-            found[match["batch"]] = name  # a longer name comes later
-    return list(found.values())
+            names_by_batch[match["batch"]] = name  # a longer name comes later
+    return list(names_by_batch.values())
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -312,7 +312,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _files(staging: Path) -> Iterator[str]:
-    """The paths of the files below a folder, in folders of values or in none."""
+    """Yields the paths of part files in the staging folder and in its folders of values."""
     for folder, inside, files in os.walk(staging):
         inside[:] = [name for name in inside if "=" in name]
         for name in filter(_IS_PART.fullmatch, files):

@@ -1,4 +1,4 @@
-"""Batches as transactions of a PostgreSQL or SQLite database, and elements as its rows."""
+"""Writes batches to a PostgreSQL or SQLite database, a transaction each, with elements as rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class RowEncoder:
-    """Makes rows of elements; ``lengths`` has the limits of characters of columns of texts, by their names."""
+    """Encodes elements as rows; ``lengths`` has the most characters of text columns that are limited, by name."""
 
     def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
         self._kind = kind
@@ -53,7 +53,7 @@ class RowEncoder:
             self._are_plain.append(_never if is_plain is None else is_plain)
 
     def encode(self, values: Sequence[object]) -> list[Row]:
-        """The rows of elements; ``InvalidArgumentError`` if a part of one does not fit, or has no form there."""
+        """Encodes elements; raises an ``InvalidArgumentError`` for an element with a value that does not fit."""
         try:
             return self._rows(values)
         except UnfitError:
@@ -65,7 +65,7 @@ class RowEncoder:
             raise
 
     def _rows(self, values: Sequence[object]) -> list[Row]:
-        """The rows of elements, made column by column; ``UnfitError`` if a part of any does not fit."""
+        """Encodes elements column by column; raises an ``UnfitError`` if a value does not fit."""
         columns = zip(self._writers, self._are_plain, self._columns(values), strict=True)
         written = [column if is_plain(column) else map(write, column) for write, is_plain, column in columns]
         return list(zip(*written, strict=True))
@@ -103,7 +103,7 @@ def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
 
 
 def _limited(write: Writer, path: str, limit: int) -> Writer:
-    """Refuses texts that are too long: a database may cut them off instead, where the rest is blanks."""
+    """Makes a writer refuse texts that are too long: a database may silently cut off blanks at their end."""
 
     def short(given: object) -> object:
         text = write(given)
@@ -114,45 +114,45 @@ def _limited(write: Writer, path: str, limit: int) -> Writer:
     return short
 
 
-# Each of these is given only values of its kind; the tests of classes are for the type checker.
+# Each of these functions gets values of its type only; the tests of classes are for the type checker.
 
 
-def _float(given: object) -> float:
-    # A check of a protocol takes microseconds.
-    return given if type(given) is float else float(given) if isinstance(given, SupportsFloat) else math.nan
+def _float(value: object) -> float:
+    # The check of a protocol takes microseconds, so the class is compared first.
+    return value if type(value) is float else float(value) if isinstance(value, SupportsFloat) else math.nan
 
 
-def _number(given: object) -> float:
-    number = _float(given)
+def _number(value: object) -> float:
+    number = _float(value)
     if math.isnan(number):
         # It would be stored as NULL.
         raise ValueError("SQLite has no NaN; map it to None before the sink")
     return number
 
 
-def _decimal(given: object) -> object:
-    if isinstance(given, Decimal) and not given.is_finite():
+def _decimal(value: object) -> object:
+    if isinstance(value, Decimal) and not value.is_finite():
         raise ValueError("not a finite number")
-    return given
+    return value
 
 
-def _moment(given: object) -> datetime:
-    if not isinstance(given, datetime) or given.utcoffset() is None:
+def _moment(value: object) -> datetime:
+    if not isinstance(value, datetime) or value.utcoffset() is None:
         raise ValueError("the datetime has no time zone, so it names no moment")
-    return given.astimezone(UTC)
+    return value.astimezone(UTC)
 
 
-def _moment_text(given: object) -> str:
-    # All of one length, so that texts sort as the moments do.
-    return _moment(given).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _moment_text(value: object) -> str:
+    # All texts have one length, so that they sort as the moments do.
+    return _moment(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _microseconds(given: object) -> object:
-    return given // _MICROSECOND if isinstance(given, timedelta) else given
+def _microseconds(value: object) -> object:
+    return value // _MICROSECOND if isinstance(value, timedelta) else value
 
 
-def _as_is(given: object) -> object:
-    return given
+def _as_is(value: object) -> object:
+    return value
 
 
 def _never(cells: Sequence[Any]) -> bool:
@@ -160,7 +160,7 @@ def _never(cells: Sequence[Any]) -> bool:
 
 
 def _all_of(kind: type) -> Callable[[Sequence[Any]], bool]:
-    """Tells whether all cells of a column are of a class, none of them None."""
+    """Returns a function that says whether all cells of a column are of a class, and none is None."""
     return lambda cells: set(map(type, cells)) == {kind}
 
 
@@ -187,9 +187,9 @@ _PLAIN: Final[Mapping[Kind, Callable[[Sequence[Any]], bool]]] = {
     Kind.TIMEDELTA: _all_of(timedelta),
     Kind.UUID: _all_of(UUID),
 }
-"""The columns that PostgreSQL takes as they are."""
+"""Functions that say whether PostgreSQL takes the Python values of a column unchanged, by the column's type."""
 
-# Other kinds are written as in JSON.
+# The writers of types that are not written as in JSON.
 _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
     (Kind.FLOAT, "postgresql"): _float,
     (Kind.FLOAT, "sqlite"): _number,
@@ -208,7 +208,7 @@ _OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
 _LOG: Final = logging.getLogger("windrow")
 _ATTEMPTS: Final = 5
 _MOST_BATCHES_WITHOUT_COPY: Final = 64
-_LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
+_LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; the 5 of its default are short compared to a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +222,10 @@ class DatabaseLimits:
 
 
 class DatabaseOutput(TableOutput):
-    """Writes the batches of one sink.
+    """Writes the batches of a database sink, each in a transaction.
 
-    The transaction of a batch begins with its number: one row for each sink holds the number of the last batch, and
-    is only ever raised. The row stays locked to the end of the transaction, so that of two processes with one
-    checkpoint the second finds the batch written.
+    The transaction first raises the number of the last batch, which a table holds for each sink. That row stays locked
+    to the end of the transaction, so that of two processes with one checkpoint the second finds the batch written.
     """
 
     hint = "check the address, the user and what the user may do there"
@@ -246,7 +245,7 @@ class DatabaseOutput(TableOutput):
         self._names = [field.column for field in kind.columns]
         self._key_places = [self._names.index(field.column) for field in key]
         first, *others = self._key_places or [0]
-        one = itemgetter(slice(first, first + 1))  # a tuple, as several places give
+        one = itemgetter(slice(first, first + 1))  # gives a tuple, as itemgetter does for several indices
         self._key_of: Callable[[Row], Row] = itemgetter(first, *others) if others else one
         self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
@@ -257,11 +256,11 @@ class DatabaseOutput(TableOutput):
         self._delete = sa.delete(self._table).where(
             *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
         )
-        # Known when the table is ready.
+        # These are set when the table is ready.
         self._may_stage = False
         self._takes_copy = False
-        self._refused_copies = 0  # one after the other
-        self._batches_without_copy = 0  # before the next try
+        self._refused_copies = 0  # consecutive batches that COPY has refused
+        self._batches_without_copy = 0  # batches to write without COPY before the next try
         key_names = [self._names[place] for place in self._key_places]
         self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
         self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
@@ -270,7 +269,7 @@ class DatabaseOutput(TableOutput):
         return self._sink.url.scrub(text)
 
     def open(self) -> None:
-        """Make the tables, or check them."""
+        """Create the tables, or check those that exist."""
         with self.failures("the database cannot be made ready"):
             with self._engine.connect() as connection:
                 found = sa.inspect(connection)
@@ -294,7 +293,7 @@ class DatabaseOutput(TableOutput):
                     self._takes_copy = takes_copy(connection, self._table)
 
     def _check_table(self, connection: sa.Connection) -> None:
-        """Refuses a table that would not give back every record as it was."""
+        """Refuses a table that would change some values of the record type."""
         faults, lengths = faults_of(connection, self._table, self._kind)
         expected = create_statement(self._table, self._engine)
         hint = "alter the table or the record type, or write to a new table"
@@ -322,9 +321,10 @@ class DatabaseOutput(TableOutput):
                 time.sleep(self._limits.first_pause_seconds * 2 ** (attempt - 1))
 
     def _last_of_each_key(self, rows: list[Row], values: Sequence[object]) -> tuple[list[Row], list[Row]]:
-        """The rows to write and the keys to delete: PostgreSQL touches a row once in a statement.
+        """Returns the last row of each key to write, and the keys to delete.
 
-        Both are in the order of the key, so that a database finds the places of its index side by side.
+        PostgreSQL refuses to change a row twice in one statement. Both results are sorted by key, so that adjacent
+        entries of the index are changed one after the other.
         """
         keys = list(map(self._key_of, rows))
         last = dict(zip(keys, rows, strict=True))
@@ -337,7 +337,7 @@ class DatabaseOutput(TableOutput):
     def _write_rows(self, batch: int, rows: Sequence[Row], deleted: Sequence[Row]) -> None:
         """Write a batch, and delete the rows of some keys, in one transaction, unless it was written before."""
         with self._engine.begin() as connection:
-            # SQLAlchemy keeps the count of an INSERT only where it is asked to.
+            # SQLAlchemy keeps the row count of an INSERT only if it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
@@ -360,10 +360,10 @@ class DatabaseOutput(TableOutput):
                 self._execute_many(connection, self._upsert, self._names, rows)
 
     def _copy_new_rows(self, connection: sa.Connection, rows: Sequence[Row]) -> bool:
-        """Append the rows by COPY, unless the key of one is there already; returns whether they were written.
+        """Append the rows by COPY, unless the table has the key of one already; returns whether they were written.
 
-        PostgreSQL takes several times as many rows a second without a look for conflicts. The key was checked to be
-        unique, so one that is there is an error; twice as many batches as before it then go without a try.
+        COPY writes several times as many rows a second, as it does not look for conflicts. An existing key violates
+        the unique index, and COPY fails; it is then left out for twice as many batches as after the last failure.
         """
         if not self._takes_copy:
             return False
@@ -401,7 +401,7 @@ class DatabaseOutput(TableOutput):
         )
 
     def _upsert_statement(self, staged: StagedRows | None = None) -> sa.Executable:
-        """The statement that inserts or replaces rows: those of its parameters, or those of a temporary table."""
+        """Returns the statement that inserts or replaces rows, which are parameters or come from a temporary table."""
         insert = self._insert_statement(staged)
         key = [self._names[place] for place in self._key_places]
         if not key:
@@ -423,7 +423,7 @@ class DatabaseOutput(TableOutput):
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Keeps the cyclic garbage collector from looking again and again at rows: all are alive, and form no cycles."""
+    """Pauses the cyclic garbage collector, which would look at all rows again and again and find no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -433,17 +433,17 @@ def _without_gc() -> Iterator[None]:
             gc.enable()
 
 
-# What PostgreSQL says where it ends a connection, or breaks off a transaction that may be tried again: class 08 of its
-# codes, a server that goes down or is not up yet, a serialization failure and a deadlock.
+# The SQLSTATE codes of PostgreSQL after which a batch may be tried again: class 08 for lost connections, a server that
+# goes down or is not up yet, a serialization failure and a deadlock.
 _LOST_STATES: Final = ("08", "57P01", "57P02", "57P03", "40001", "40P01")
 
 
 def _is_lost(error: Exception) -> bool:
-    """Returns whether an attempt may succeed when it is made again: the connection was lost, or others came first."""
+    """Returns whether a second attempt may succeed: the connection was lost, or another transaction interfered."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if not isinstance(cause, OperationalError):
         return False
-    # The driver gives no code where the server could not say anything any more.
+    # The error has no code if the server could not send one any more.
     return cause.sqlstate is None or cause.sqlstate.startswith(_LOST_STATES)
 
 
@@ -454,11 +454,11 @@ def _engine(sink: DatabaseSink[Any]) -> sa.Engine:
     waits = sink.url.backend == "sqlite" and "timeout" not in url.query
     return sa.create_engine(
         url,
-        # A connection for each batch: none to keep alive between batches, or to close at the end.
+        # Each batch opens its own connection: none has to be kept alive between batches, or closed at the end.
         poolclass=sa.pool.NullPool,
         connect_args={"timeout": _LOCK_SECONDS} if waits else {},
-        # Values of rows stay out of errors.
+        # Errors do not show the values of rows.
         hide_parameters=True,
-        # The encoder makes the texts.
+        # The encoder has made JSON texts already.
         json_serializer=str,
     )

@@ -1,4 +1,4 @@
-"""Batches as commits of a Delta Lake table."""
+"""Writes batches to a Delta Lake table, a commit each."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _quoted(name: str) -> str:
-    """A column in an expression of the merge, whatever its name."""
+    """Quotes the name of a column for an expression of the merge."""
     return "`" + name.replace("`", "``") + "`"
 
 
 class DeltaOutput(TableOutput):
-    """Writes the batches of one sink: appends them, or merges them by key."""
+    """Writes the batches of a Delta sink: appends them, or merges them by key."""
 
     hint = "check the path, and the storage_options of an object store"
     _delta: DeltaTable
@@ -68,7 +68,7 @@ class DeltaOutput(TableOutput):
         """Make the table, or check its columns."""
         options = self._sink.storage_options or None
         with self.failures("the Delta table cannot be made ready"):
-            # Of two processes that make the table, the second takes that of the first.
+            # If two processes create the table, the second uses that of the first.
             self._delta = DeltaTable.create(
                 self._sink.path, self._schema, mode="ignore", partition_by=self._partition_by, storage_options=options
             )
@@ -83,7 +83,7 @@ class DeltaOutput(TableOutput):
             last = self._delta.transaction_version(self._app)
             if last is not None and batch <= last:
                 return
-            # A commit of the same application in between makes this one fail.
+            # This commit fails if another one of the same application has come in between.
             noted = CommitProperties(app_transactions=[Transaction(self._app, batch)])
             if self._key:
                 self._merge(rows, [kind_of(value).is_withdrawal for value in values], noted)
@@ -91,22 +91,22 @@ class DeltaOutput(TableOutput):
                 write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
 
     # Any: a record batch.
-    def _merge(self, rows: Any, withdrawn: list[bool], noted: CommitProperties) -> None:
-        """Puts the last row of each key in the place of the one that the table has, or takes that out."""
+    def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:
+        """Inserts or updates the last row of each key, or deletes the table's row if the last one is a withdrawal."""
         keys = zip(*[rows.column(name).to_pylist() for name in self._key], strict=True)
-        last = sorted({key: place for place, key in enumerate(keys)}.values())
+        last = sorted({key: row for row, key in enumerate(keys)}.values())
         columns = {name: rows.column(name).take(last) for name in rows.schema.names}
         mark = next(name for name in map("withdrawn{}".format, count()) if name not in columns)
-        source = pa.table({**columns, mark: pa.array([withdrawn[place] for place in last])})
-        given = {_quoted(name): f"source.{_quoted(name)}" for name in columns}
+        source = pa.table({**columns, mark: pa.array([withdrawn[row] for row in last])})
+        assignments = {_quoted(name): f"source.{_quoted(name)}" for name in columns}
         same = " AND ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in self._key)
-        merger = self._delta.merge(source, same, "source", "target", commit_properties=noted)
-        merger = merger.when_matched_delete(f"source.{mark}").when_matched_update(given, f"NOT source.{mark}")
-        merger.when_not_matched_insert(given, f"NOT source.{mark}").execute()
+        merger = self._delta.merge(source, same, "source", "target", commit_properties=commit)
+        merger = merger.when_matched_delete(f"source.{mark}").when_matched_update(assignments, f"NOT source.{mark}")
+        merger.when_not_matched_insert(assignments, f"NOT source.{mark}").execute()
 
     # Any: a record batch.
     def _with_all_columns(self, rows: Any) -> Any:
-        """The rows with nulls in the columns that only the table has."""
+        """Returns the rows with columns of nulls for those that only the table has."""
         schema = pa.schema(self._delta.schema().to_arrow())
         columns = {name: rows.column(name) for name in rows.schema.names}
         return pa.record_batch(
@@ -115,17 +115,17 @@ class DeltaOutput(TableOutput):
         )
 
     def _check_table(self) -> None:
-        present = {field.name: field for field in self._delta.schema().fields}
+        columns = {field.name: field for field in self._delta.schema().fields}
         faults: list[str] = []
         for field in Schema.from_arrow(self._schema).fields:
-            column = present.pop(field.name, None)
+            column = columns.pop(field.name, None)
             if column is None:
                 faults.append(f"{field.name}: no such column; expected {field.type}")
             elif column.type != field.type:
                 faults.append(f"{field.name}: the column is {column.type}; expected {field.type}")
         faults += [
             f"{column.name}: the column is not nullable, and {self._kind.name} has no such field"
-            for column in present.values()
+            for column in columns.values()
             if not column.nullable
         ]
         partitions = self._delta.metadata().partition_columns
@@ -135,5 +135,5 @@ class DeltaOutput(TableOutput):
 
     def clean(self, text: str) -> str:
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
-        # The shortest options are names and switches, and stay.
+        # The longest secrets are removed first, since a shorter one may be part of them.
         return redact(text, longest_first([*self._sink.storage_options.values(), *self._sink.secrets]))

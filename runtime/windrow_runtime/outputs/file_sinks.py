@@ -1,12 +1,12 @@
-"""Gives the folders of file sinks to runs, for both engines alike.
+"""Claims the folders of file sinks for a run, and refuses those of other runs; for both engines.
 
 The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
-Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
-other in part. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
+Each run that begins anew numbers its batches from 0, so the batches of two of them in one folder would partly replace
+each other. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
 
-The files of a batch are written into a staging folder, and made visible when they are whole. Readers pass over names
-that begin with an underscore. No name has an equals sign, but where ``partition_by`` asks for it: readers would take
-the folder for the value of a column, in front of a column of that name that the files have.
+The files of a batch are written into a staging folder, and published when they are complete. Readers pass over names
+that begin with an underscore. Names have an equals sign only where ``partition_by`` asks for it: readers would take
+the folder for the value of a column, which hides a column of that name in the files.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _OWNER: Final = "_windrow"
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
-    """Refuse file sinks that a run may not or cannot write with a ``SinkError``, and change nothing.
+    """Raise a ``SinkError`` for a file sink that a run may not or cannot write; changes nothing.
 
-    Folders in other file systems are passed over. ``run`` is the identity of the checkpoint, or one of the run's own;
-    ``begins`` says whether no batch of the run was begun before.
+    Folders that are not in a mounted file system are passed over. ``run`` is the identity of the checkpoint, or one of
+    the run's own; ``begins`` says whether no batch of the run was begun before.
     """
     for step, sink, folder in _file_sinks(sinks):
         partitions = partitions_of(step)
         with sink_errors(step, sink.path):
-            # A batch that never became whole is in nobody's way.
+            # Batches that were never completed do not count.
             old = old_batches_in(folder)
             batches = [*batches_in(folder), *old]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
@@ -59,13 +59,13 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
 def claim_folders(
     sinks: Sequence[Step], run: str, *, begins: bool, is_live: Callable[[], bool] = lambda: True
 ) -> ExitStack:
-    """Make the folders of file sinks those of a run, if :func:`check_folders` accepts them all.
+    """Claim the folders of file sinks for a run, if :func:`check_folders` accepts them all.
 
-    Other runs are refused until the stack that is returned is closed or ``is_live`` returns False, where the file
-    system has locks. Elsewhere :func:`check_owner` finds out that another run took a folder.
+    If the file system has locks, other runs are refused until the returned stack is closed or ``is_live`` returns
+    False. Elsewhere :func:`check_owner` finds out that another run took a folder.
     """
     check_folders(sinks, run, begins=begins)
-    with OwnStack() as held:
+    with OwnStack() as locks:
         for step, sink, folder in _file_sinks(sinks):
             with sink_errors(step, sink.path):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -87,13 +87,13 @@ def claim_folders(
                 if _owner(folder) != run:
                     remove_batches(folder)
                     _set_owner(folder, run)
-        return held.pop_all()
+        return locks.pop_all()
 
 
 def check_owner(sinks: Iterable[Step], run: str) -> None:
-    """Raises a ``SinkError`` where another run has taken the folder of a file sink.
+    """Raises a ``SinkError`` if another run has taken the folder of a file sink.
 
-    It is called before each batch, and again before the files of the batch become visible, much later.
+    It is called before each batch, and again, much later, before the files of the batch are published.
     """
     for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
@@ -108,7 +108,7 @@ def check_owner(sinks: Iterable[Step], run: str) -> None:
 
 
 def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:
-    """The error for a folder that holds the batches of another run."""
+    """Returns the error for a folder that holds the batches of another run."""
     return SinkError(
         "the folder of a file sink holds the batches of another run, and this run's would be mixed with them",
         given=given,
@@ -121,7 +121,7 @@ def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:
 
 
 def file_sink_of(step: Step) -> FileSink[Any]:
-    """The file sink of a step."""
+    """Returns the file sink of a step."""
     sink = sink_of(step)
     assert isinstance(sink, FileSink)
     return sink
@@ -137,7 +137,7 @@ def _file_sinks(sinks: Iterable[Step]) -> Iterator[tuple[Step, FileSink[Any], Pa
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise the error that making the folder, or a file in it, would raise."""
+    """Raise the error that creating the folder, or a file in it, would raise."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     number = errno.ENOTDIR if not there.is_dir() else errno.EACCES if not os.access(there, os.W_OK) else None
     if number is not None:
@@ -156,7 +156,7 @@ def _old_layout(step: Step, given: str) -> SinkError:
 
 
 def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown: str) -> None:
-    """Refuse to go on with another ``partition_by``: a batch that is run again would not replace its files."""
+    """Refuse to go on with another ``partition_by``, since a batch that runs again would not replace its files."""
     columns = folder_columns(partitions)
     before = columns_in(folder)
     if before is not None and before != columns:
@@ -176,13 +176,13 @@ def _owner(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError:
-        # An earlier version's note.
+        # An earlier version noted the owner in a file.
         return read_whole(folder / _OWNER).decode(errors="replace").strip()
     return " ".join(names) or None
 
 
 def _set_owner(folder: Path, run: str) -> None:
-    """Note the identity of a run: the name of an empty file, since some readers open all files that are not empty."""
+    """Note the identity of a run as the name of an empty file, since some readers open all files that are not empty."""
     note = folder / _OWNER
     if note.is_dir():
         for other in note.iterdir():

@@ -18,7 +18,7 @@ from windrow_runtime.codecs.value_type import Kind, RecordType
 
 
 class Identity(NamedTuple):
-    """The query and the sink whose batches are written. A batch is known by its number and by these.
+    """Identifies the query and the sink that batches belong to; with its number it identifies a batch.
 
     The query stays the same when a run goes on from a checkpoint, and differs between checkpoints.
     """
@@ -31,25 +31,25 @@ class Output(ABC):
     """Writes the elements of one sink, batch by batch."""
 
     def open(self) -> None:  # noqa: B027  nothing to do by default
-        """Make ready what is written to; a ``SinkError`` if it cannot be reached or does not fit the elements."""
+        """Connect to the target, and create or check it; a ``SinkError`` if it is not reachable or does not fit."""
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write the elements of a batch, at least one.
 
-        Transactional outputs write a batch whole or not at all, and not again under the same number. Numbers rise. A
-        batch that cannot be written is a ``SinkError``, an element that is not of its type an ``InvalidArgumentError``.
+        Transactional outputs write a batch completely or not at all, and once for each number. Numbers rise. Raises a
+        ``SinkError`` if the batch cannot be written, an ``InvalidArgumentError`` for an element of another type.
         """
 
     def close(self) -> None:  # noqa: B027  nothing to do by default
-        """Let go of what :meth:`open` opened, when the run is over; by default there is nothing to do."""
+        """Close what :meth:`open` opened, at the end of the run."""
 
 
 class TableOutput(Output):
     """Writes the batches of one sink to a table, each in a transaction that notes its number."""
 
     hint: ClassVar[str]
-    """What the user is to check where the table cannot be made ready."""
+    """The hint of errors that are raised before the first batch."""
 
     def __init__(self, step: Step, sink: Sink[Any]) -> None:
         self._where = step.where
@@ -58,11 +58,11 @@ class TableOutput(Output):
 
     @abstractmethod
     def clean(self, text: str) -> str:
-        """Takes the secrets out of a text of the library's."""
+        """Removes secrets from an error text of the library."""
 
     @contextmanager
     def failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
-        """Raises a ``SinkError`` free of secrets for each error of the library, with the batch if there is one."""
+        """Turns errors of the library into a ``SinkError`` without secrets, which names the batch if there is one."""
         try:
             yield
         except WindrowError:
@@ -72,7 +72,7 @@ class TableOutput(Output):
                 raise  # the registry names the extra that is missing
             text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
             failed = f"{message}: {shorten(text) or type(error).__name__}"
-            # A traceback shows the cause as well.
+            # The traceback would show the cause, with its secrets.
             cause = None if self._has_secrets(error) else error
             given, hint = self._shown, self.hint
             if batch is not None:
@@ -81,7 +81,7 @@ class TableOutput(Output):
             raise SinkError(failed, given=given, where=self._where, hint=hint) from cause
 
     def _has_secrets(self, error: BaseException) -> bool:
-        """Returns whether there is anything to clean in what a traceback of the error shows."""
+        """Returns whether a traceback of the error would show secrets."""
         link: BaseException | None = error
         while link is not None:
             if any(self.clean(text) != text for text in (str(link), repr(link))):
@@ -101,7 +101,7 @@ class TableOutput(Output):
             )
 
     def fields_named(self, names: Sequence[str], what: str) -> list[Field]:
-        """The fields with these names; ``what`` says in errors whose names they are."""
+        """Returns the fields with these names; ``what`` says in errors where the names come from."""
         by_name = {field.name: field for field in self._kind.columns}
         unknown = [name for name in names if name not in by_name]
         if unknown:
@@ -120,7 +120,7 @@ _KEY_KINDS: Final = frozenset(
 
 
 def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
-    """Refuse a key with a field that is Optional, has parts, or is not compared exactly."""
+    """Refuse a key with a field that is Optional, nested, or not compared exactly."""
     for field in key:
         if field.column_type.nullable or field.type.kind not in _KEY_KINDS:
             raise InvalidArgumentError(

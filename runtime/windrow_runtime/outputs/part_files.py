@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PartFile:
-    """One file of a batch of a file sink, made with the first element. Methods that fail raise a ``SinkError``."""
+    """Writes one file of a batch, which is created with the first element; failures raise a ``SinkError``."""
 
     def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
         sink = file_sink_of(step)
@@ -45,7 +45,7 @@ class PartFile:
         return self._append(content) if values else 0
 
     def write_rows(self, rows: Any) -> int:
-        """As :meth:`write`, for elements, at least one, that are an Arrow batch."""
+        """Does what :meth:`write` does, for elements, at least one, as an Arrow batch."""
         with field_errors(self._step.where):
             content = self._format.encode_rows(rows)
         return self._append(content)
@@ -59,7 +59,7 @@ class PartFile:
             return self._format.append(content)
 
     def take_names(self) -> list[str]:
-        """The name of the file, once it was made, to whoever asks first."""
+        """Returns the name of the file if it was created since the last call."""
         names = [self._name] if self._is_new else []
         self._is_new = False
         return names
@@ -72,7 +72,7 @@ class PartFile:
 
 
 class PartitionedFiles:
-    """The files of one task in a batch of a sink with ``partition_by``; methods are those of :class:`PartFile`.
+    """Writes the files of one task in a batch of a sink with ``partition_by``, by the methods of :class:`PartFile`.
 
     Each has the rows of one folder of values. The one that was written to longest ago is finished where ``open_files``
     are open, each of which holds the rows of a row group in memory; its folder gets another file when more rows come.
@@ -101,14 +101,14 @@ class PartitionedFiles:
                 rows = encode_batch(values, self._partitions.kind)
             return self.write_rows(rows)
         with field_errors(self._step.where):
-            found = self._partitions.split(values)
-        return sum(self._written(folder, self._file(folder).write(some)) for folder, some in found.items())
+            by_folder = self._partitions.split(values)
+        return sum(self._written(folder, self._file(folder).write(elements)) for folder, elements in by_folder.items())
 
     def write_rows(self, rows: Any) -> int:
-        """As :meth:`write`, for an Arrow batch with all columns."""
+        """Does what :meth:`write` does, for an Arrow batch with all columns."""
         with field_errors(self._step.where):
-            found = list(self._partitions.split_rows(rows))
-        return sum(self._written(folder, self._file(folder).write_rows(some)) for folder, some in found)
+            by_folder = list(self._partitions.split_rows(rows))
+        return sum(self._written(folder, self._file(folder).write_rows(portion)) for folder, portion in by_folder)
 
     def _file(self, folder: str) -> PartFile:
         file = self._open.get(folder)
@@ -116,7 +116,7 @@ class PartitionedFiles:
             if len(self._open) >= self._open_files:
                 self._open.popitem(last=False)[1].close()
                 self._finished += 1
-            # A folder that comes again has a file of a smaller number.
+            # A number keeps the file apart from one of the same folder that was closed before.
             name = f"{self._name}-{self._finished}" if self._finished else self._name
             file = self._open[folder] = PartFile(self._step, self._partitions.rest, self._folder / folder, name)
         self._open.move_to_end(folder)
@@ -127,7 +127,7 @@ class PartitionedFiles:
         return size
 
     def take_names(self) -> list[str]:
-        """The names of the files that were made since the last call, with those of their folders."""
+        """Returns the paths of the files that were created since the last call."""
         names, self._names = self._names, []
         return names
 
@@ -141,14 +141,14 @@ class PartitionedFiles:
 def part_of_task(
     step: Step, kind: RecordType, partitions: Partitions | None, folder: Path, name: str
 ) -> PartFile | PartitionedFiles:
-    """Makes the files that one task writes into a folder that is not visible."""
+    """Returns the writer of the files of one task in a staging folder."""
     if partitions is None:
         return PartFile(step, kind, folder, name)
     return PartitionedFiles(step, partitions, folder, name)
 
 
 class FileOutput(Output):
-    """Writes the batches of a file sink in a mounted file system; one that is written again replaces itself."""
+    """Writes the batches of a file sink in a mounted file system; a batch that runs again replaces its files."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -171,7 +171,7 @@ class FileOutput(Output):
 
 
 class _Lines:
-    """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
+    """Writes one file of lines, with the methods of ``ParquetWriter``."""
 
     def __init__(self, encoder: LineEncoder, kind: RecordType) -> None:
         self.ending = encoder.ending

@@ -23,20 +23,20 @@ from windrow_runtime.operators.topology import sink_of
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 MAX_NAME_BYTES: Final = 255
-"""The longest name that file systems take."""
+"""The bytes of the longest name that file systems take."""
 
-# The signs for which Spark and Hive write their codes, and NUL, which no name may have.
+# The characters that Spark and Hive escape, and NUL, which no name may have.
 _SPECIAL: Final = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _PLAIN: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
 
 
 def escaped(text: str) -> str:
-    """A text as it stands in the name of a folder."""
+    """Escapes a text for the name of a folder."""
     return _SPECIAL.sub(lambda sign: f"%{ord(sign.group()):02X}", text)
 
 
 def text_of(value: object) -> str | None:
-    """The text of a value of a partition's column; None: it has none."""
+    """Returns the text of a partition column's value; None for null and empty texts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value.isoformat() if isinstance(value, datetime.date) else "" if value is None else str(value)
@@ -44,7 +44,7 @@ def text_of(value: object) -> str | None:
 
 
 def segment(column: str, value: object) -> str:
-    """The name of the folder of a value; a ``SinkError`` for a text that names the folder of null."""
+    """Returns the name of a value's folder; raises a ``SinkError`` for the text that names the folder of null."""
     text = text_of(value)
     if text == NO_VALUE:
         raise SinkError(
@@ -63,14 +63,14 @@ def _is_too_long(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The fields that name folders, and those that are left for the files; it is sent to workers."""
+    """Splits elements by the fields that name folders; workers get a copy."""
 
     kind: RecordType
     fields: tuple[Field, ...]
 
     @cached_property
     def rest(self) -> RecordType:
-        """The type of what the files hold."""
+        """The type of the records in files, without the fields that name folders."""
         return self.kind.without(self.fields)
 
     @property
@@ -79,7 +79,7 @@ class Partitions:
         return [field.column for field in self.fields]
 
     def _values(self) -> Callable[[object], list[object]]:
-        """Makes the function that gives the values of an element; an ``UnfitError`` if one is not of its type."""
+        """Returns a function for the values that name an element's folder; it raises an ``UnfitError`` for misfits."""
         writers = [
             # Folders have dates in ISO 8601, whatever the format is in the files.
             (field.name, json_writer(replace(field.column_type, time_format=None), f"{self.kind.name}.{field.name}"))
@@ -92,21 +92,21 @@ class Partitions:
         return lambda element: [write(getattr(element, name)) for name, write in writers]
 
     def split(self, values: Sequence[object]) -> Mapping[str, list[object]]:
-        """Elements by their folders, each as :attr:`rest` has it; in the order that they have."""
-        found: defaultdict[str, list[object]] = defaultdict(list)
+        """Groups elements by folder, in their order, without the fields that name folders if they are dicts."""
+        by_folder: defaultdict[str, list[object]] = defaultdict(list)
         columns = self.columns
         folders: dict[tuple[str | None, ...], str] = {}
-        for value, given in self.elements(values):
-            texts = tuple(map(text_of, given))
+        for value, folder_values in self.elements(values):
+            texts = tuple(map(text_of, folder_values))
             folder = folders.get(texts)
             if folder is None:
-                self._check_lengths(given, value)
+                self._check_lengths(folder_values, value)
                 folder = folders[texts] = "/".join(map(segment, columns, texts))
-            found[folder].append(value)
-        return found
+            by_folder[folder].append(value)
+        return by_folder
 
     def elements(self, values: Sequence[object]) -> Iterator[tuple[object, list[object]]]:
-        """Elements as :attr:`rest` has them, each with the values that name its folder."""
+        """Yields elements, dicts without the fields that name folders, each with the values of these fields."""
         values_of = self._values()
         is_dict = self.kind.root.shape is RecordShape.TYPED_DICT
         for value in values:
@@ -119,7 +119,7 @@ class Partitions:
             yield (self._without(value) if is_dict else value), named
 
     def _check_lengths(self, values: Sequence[object], element: object) -> None:
-        """Refuse a value for whose folder a mounted file system has no name."""
+        """Refuse a value whose folder would have a name that is too long for a mounted file system."""
         for field, value in zip(self.fields, values, strict=True):
             name = segment(field.column, value)
             if _is_too_long(name):
@@ -137,15 +137,15 @@ class Partitions:
         return {name: item for name, item in value.items() if name not in names}
 
     def _refuse_long(self, rows: Any) -> None:
-        """Finds the first row with a value for whose folder there is no name."""
+        """Raises an error for the first row with a value that is too long for the name of a folder."""
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
-        for place, row in enumerate(rows.select(self.columns).to_pylist()):
+        for number, row in enumerate(rows.select(self.columns).to_pylist()):
             if any(_is_too_long(segment(column, value)) for column, value in row.items()):
-                self._check_lengths(list(row.values()), *decode_batch(rows.slice(place, 1), self.kind))
+                self._check_lengths(list(row.values()), *decode_batch(rows.slice(number, 1), self.kind))
 
     def split_rows(self, rows: Any) -> Iterator[tuple[str, Any]]:
-        """As :meth:`split`, for an Arrow batch."""
+        """Does what :meth:`split` does, for an Arrow batch."""
         import numpy as np
         import pyarrow as pa
 
@@ -155,17 +155,17 @@ class Partitions:
         names = [""]
         for column in self.columns:
             encoded = rows.column(rows.schema.get_field_index(column)).dictionary_encode(null_encoding="encode")
-            # Only pairs that occur: all together are more than memory holds, or 64 bits.
+            # Only combinations that occur are numbered: all possible ones may exceed the memory, or 64 bits.
             pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-            present, codes = np.unique(pairs, return_inverse=True)
+            combinations, codes = np.unique(pairs, return_inverse=True)
             below = [segment(column, value) for value in encoded.dictionary.to_pylist()]
             if any(map(_is_too_long, below)):
                 self._refuse_long(rows)
-            outer, inner = np.divmod(present, len(below))
+            outer, inner = np.divmod(combinations, len(below))
             names = [f"{names[a]}/{below[b]}" for a, b in zip(outer.tolist(), inner.tolist(), strict=True)]
         left = rows.select([field.column for field in self.rest.columns])
-        # None and an empty text have one folder.
-        merged = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        # None and an empty text share a folder.
+        merged = {name: number for number, name in enumerate(dict.fromkeys(names))}
         codes = np.array([merged[name] for name in names], np.int64)[codes]
         order = np.argsort(codes, kind="stable")
         ordered = left.take(pa.array(order))
@@ -177,12 +177,12 @@ class Partitions:
 
 
 def folder_columns(partitions: Partitions | None) -> tuple[str, ...]:
-    """The columns that name the folders of a file sink, as the folders spell them; none without partitions."""
+    """Returns the columns that name the folders of a file sink, as folders spell them; none without partitions."""
     return () if partitions is None else tuple(map(escaped, partitions.columns))
 
 
 def partitions_of(step: Step) -> Partitions | None:
-    """The partitions of a file sink, if it has some; ``InvalidArgumentError`` for fields that cannot name folders."""
+    """Returns the partitions of a file sink, if any; ``InvalidArgumentError`` for fields that cannot name folders."""
     sink = sink_of(step)
     if not isinstance(sink, FileSink) or not sink.partition_by:
         return None

@@ -1,9 +1,9 @@
-"""Sends the rows of a batch to PostgreSQL by COPY, which takes dozens of times as many a second as INSERT.
+"""Sends the rows of a batch to PostgreSQL by COPY, which writes dozens of times as many rows a second as INSERT.
 
-Rows that replace none go straight into the sink's table. Others fill a temporary table, and one statement moves them
-into the sink's table. So do all rows where COPY itself would pass by what the table has, such as rules and policies for
-rows, and those that COPY has refused: INSERT says why, without the values of rows. The temporary table has the types
-that a table of the sink's own making would have.
+Rows that replace none are copied into the sink's table. Others are copied into a temporary table, and one statement
+moves them into the sink's table. So are rows for a table with rules or row policies, which COPY would ignore, and rows
+that COPY has refused: the error of INSERT says why, without the values of rows. The temporary table has the types
+that a table created by the sink would have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROWS_AT_ONCE: Final = 10_000  # that are one text on their way
 _OPTIONS: Final = r"""FORMAT csv, NULL 'null', QUOTE '"', ESCAPE E'\\', ENCODING 'UTF8'"""
 
 _MAY_STAGE: Final = sa.text("SELECT has_database_privilege(current_database(), 'TEMPORARY')")
-# COPY writes to no view, passes rules by, and refuses tables with policies that hold for the user.
+# COPY does not write to views, ignores rules, and refuses tables with policies that hold for the user.
 _TAKES_COPY: Final = sa.text(
     "SELECT relkind IN ('r', 'p') AND NOT relhasrules AND NOT row_security_active(oid)"
     " FROM pg_class WHERE oid = CAST(:name AS regclass)"
@@ -33,7 +33,7 @@ _TAKES_COPY: Final = sa.text(
 
 
 def may_stage(connection: sa.Connection) -> bool:
-    """Returns whether the user may make temporary tables, which everybody may unless it was taken from them."""
+    """Returns whether the user may create temporary tables, which is allowed by default."""
     return bool(connection.execute(_MAY_STAGE).scalar())
 
 
@@ -56,7 +56,7 @@ def copy_rows(connection: sa.Connection, table: sa.Table, columns: Sequence[str]
 
 
 class StagedRows:
-    """Rows of some columns of a table, on their way there by a temporary table.
+    """A temporary table that is filled with rows of some columns of the sink's table.
 
     Args:
         name: The name of the temporary table.
@@ -75,24 +75,24 @@ class StagedRows:
         )
 
     def fill(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
-        """Make the temporary table, which is gone with the transaction, and send it the rows."""
+        """Create the temporary table, which ends with the transaction, and copy rows into it."""
         connection.execute(sa.schema.CreateTable(self.table))
         copy_rows(connection, self.table, self.columns, rows)
 
     def select(self) -> sa.Select[Any]:  # Any: rows of the sink's columns
-        """The query of all rows."""
+        """Returns the query for all rows of the temporary table."""
         return sa.select(*[self.table.c[name] for name in self.columns])
 
 
 def _texts(rows: Sequence[Row]) -> Iterator[bytes]:
-    """Rows as CSV with the quotes and escapes of JSON, some thousands at a time."""
+    """Encodes rows, some thousands at a time, as CSV with the quotes and escapes of JSON."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = rows[start : start + _ROWS_AT_ONCE]
-        yield _as_json(part) or _cell_by_cell(part)
+        portion = rows[start : start + _ROWS_AT_ONCE]
+        yield _as_json(portion) or _cell_by_cell(portion)
 
 
 def _as_json(rows: Sequence[Row]) -> bytes | None:
-    """Rows by msgspec, where it is installed and their JSON is CSV as well; several times as many a second."""
+    """Encodes rows by msgspec, several times as fast; None if it is not installed or their JSON is no valid CSV."""
     try:
         from msgspec.json import Encoder
     except ImportError:
@@ -101,7 +101,7 @@ def _as_json(rows: Sequence[Row]) -> bytes | None:
         return None
     lines = Encoder().encode_lines(rows)
     escapes = lines.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in lines else b""
-    # JSON has escapes of its own for control characters, and no text for NaN and infinity.
+    # JSON escapes control characters in its own syntax, and has null instead of NaN and infinity.
     if b"\\" in escapes or (b"null" in lines and not all(map(_is_finite, chain.from_iterable(rows)))):
         return None
     return lines[1:-2].replace(b"]\n[", b"\n") + b"\n"
@@ -134,7 +134,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\""})
 
 
 def _interval(span: timedelta) -> str:
-    # In ISO 8601 each part has its sign, whatever the style of the session.
+    # PostgreSQL reads signed parts of ISO 8601 alike, whatever interval style the session has.
     return f"P{span.days}DT{span.seconds}.{span.microseconds:06}S"
 
 

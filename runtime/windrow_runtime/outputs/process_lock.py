@@ -2,7 +2,7 @@
 
 A lock of the operating system belongs to the open file, which a forked process shares: as long as a child has it open,
 as the processes of ``multiprocessing`` do, nobody else gets the lock. So a child closes the files of all locks as it
-begins, which leaves them to its parent, and a release unlocks the file for whoever has it open.
+starts, while the parent keeps them, and a release unlocks the file for all processes that have it open.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-# A network file system has no locks at all, or none for folders.
+# The errors of network file systems that have no locks, or none for folders.
 _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF})
-# Whoever can write to the folder could have the run write into a file of another folder.
+# Links are not followed: others who can write to the folder could make the run write into a file elsewhere.
 _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 HAS_LOCKS: Final = find_spec("fcntl") is not None
 """Whether the system has such locks; Windows has others."""
 _held: Final[dict[Path, ProcessLock]] = {}
-# The owner of a lock may be asked whether it lives, and may fork as it answers.
+# The lock is reentrant because `is_owner_live` may fork, which takes it again.
 _guard: Final = threading.RLock()
 
 
 class LockedError(Exception):
-    """Is raised where another run, of this process or of another, has a lock.
+    """Raised if another run, of this process or of another, has the lock.
 
     Attributes:
         note: What the owner has written into the file.
@@ -41,7 +41,7 @@ class LockedError(Exception):
 
 
 class ProcessLock:
-    """The lock on a file or a folder, until it is released or the process ends, however that happens.
+    """Holds the lock on a file or a folder until it is released or the process ends, however that happens.
 
     A later run of this process also gets it once ``is_live`` returns False. In a process that was forked it is
     released, which changes nothing for the parent.
@@ -81,11 +81,11 @@ class ProcessLock:
 
     @property
     def is_held(self) -> bool:
-        """Returns whether this process has the lock, and its owner is at work."""
+        """Whether this process has the lock, and its owner is at work."""
         return self._file >= 0 and self.is_owner_live()
 
     def release(self) -> None:
-        """Let others have the lock. Does nothing when it was released before."""
+        """Release the lock. Does nothing if it was released before."""
         with _guard:
             if self._file >= 0:
                 _unlock(self._file)
@@ -95,16 +95,16 @@ class ProcessLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-            # Where there are no locks, another run may have come.
+            # Without locks in the file system, another run may have registered itself.
             if _held.get(self._path) is self:
                 del _held[self._path]
 
 
 class OwnStack(ExitStack):
-    """A stack that closes what it holds in the process that made it, and does nothing in one that was forked.
+    """An ``ExitStack`` that does nothing in a forked process.
 
-    A forked process has copies of connections, files and folders that its parent works with, and may come to the end
-    of the block that holds them, as by ``sys.exit``.
+    A forked process has copies of connections and files that its parent works with, and may leave the block that holds
+    them, for example by ``sys.exit``.
     """
 
     def __init__(self) -> None:
@@ -160,5 +160,5 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A lock that another thread is about to take is taken before the fork, so that the child knows of it.
+    # A fork waits until other threads have registered the locks that they take, so that the child closes them.
     os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_in_child)

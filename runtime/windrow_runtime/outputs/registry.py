@@ -46,7 +46,7 @@ class FunctionOutput(Output):
 
 
 class CustomOutput(Output):
-    """Writes to a sink of the user's own on the driver: one opening for the whole run."""
+    """Writes to a user's sink on the driver; the sink is opened once for the whole run."""
 
     def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None) -> None:
         self._step, self._sink = step, sink
@@ -72,12 +72,12 @@ class CustomOutput(Output):
         except WindrowError as error:
             if self._failed is None:
                 raise
-            # A connection that was lost fails twice; the first time says of which elements.
+            # After a failed write closing often fails as well; only the first error names the elements.
             self._failed.add_note(f"close() of the sink failed as well: {error.__cause__ or error}")
 
 
 class TaskOutput(Output):
-    """Writes to a sink of the user's own as a worker does: one opening for each batch, which is one task here."""
+    """Writes to a user's sink as a worker does: the sink is opened for each batch, which is one task here."""
 
     def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity) -> None:
         self._task = CustomOutput(step, sink, identity, partition=0)
@@ -100,21 +100,21 @@ def _custom(step: Step, sink: CustomSink[Any], identity: Identity) -> Output:
 
 
 def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
-    """Returns whether workers write a sink of the user's own."""
+    """Returns whether workers write a user's sink, as its ``on_workers`` says."""
     with lifecycle_errors(step, "on_workers", sink):
-        given: object = sink.on_workers
-    if not isinstance(given, bool):
+        on_workers: object = sink.on_workers
+    if not isinstance(on_workers, bool):
         raise InvalidArgumentError(
             "on_workers says whether workers write a sink",
-            given=given,
+            given=on_workers,
             expected="True or False",
             where=step.where,
             hint="@property in front of a method",
         )
-    return given
+    return on_workers
 
 
-# The libraries are imported for those who use them.
+# Libraries are imported only if a plan has such a sink.
 def _database(step: Step, sink: DatabaseSink[Any], identity: Identity) -> Output:
     from windrow_runtime.outputs.database import DatabaseOutput
 
@@ -128,16 +128,16 @@ def _delta(step: Step, sink: DeltaSink[Any], identity: Identity) -> Output:
 
 
 def _path(sink: DeltaSink[Any]) -> str:
-    # However it is spelled, it is one table.
+    # Different spellings of a path are one table.
     return sink.path.rstrip("/") if "://" in sink.path else os.path.realpath(sink.path)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The entry of a kind of sink."""
+    """The output of a class of sinks."""
 
     create: Callable[[Step, Any, Identity], Output]
-    # Gives the text that distinguishes the sinks of a query. It does not change when other steps come or go.
+    # Returns a text that tells the sinks of a query apart, and does not change when other steps are added or removed.
     target: Callable[[Any], str] = lambda _: ""
     extra: str = ""  # the extra of windrow that brings the library, if there is one
 
@@ -172,8 +172,8 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
                 continue
             target = entry.target(sink)
             targets[target] += 1
-            # Of several sinks with one target, each has batches of its own. The address of a database does not tell
-            # targets apart: of two spellings of one address, the second sink would find all batches written.
+            # Sinks that share a target are numbered. The address of a database is not part of the target: an address
+            # that is spelled differently after a restart would have the same batches written again.
             name = target if targets[target] == 1 else f"{target}#{targets[target]}"
             try:
                 output = entry.create(step, sink, Identity(query, name))
@@ -193,9 +193,9 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
 
 
 def closing_outputs(outputs: Mapping[str, Output]) -> ExitStack:
-    """Returns a context that closes all outputs of a query at its end, also where closing one of them fails.
+    """Returns a context that closes all outputs of a query at its end, even if closing one of them fails.
 
-    In a process that was forked it does nothing.
+    In a forked process it does nothing.
     """
     stack = OwnStack()
     for output in outputs.values():

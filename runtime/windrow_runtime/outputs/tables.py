@@ -1,7 +1,7 @@
-"""Tables of a database for record types: how they are made, and whether one that exists fits.
+"""Defines database tables for record types, and checks whether existing tables fit them.
 
-A column of a table that exists is exact if every value of its field that the database accepts comes back as it was,
-and, where it is part of the key, if two values are equal for the database only where they are equal for Python.
+A column of an existing table is exact if each value of its field that the database accepts is read back unchanged, and,
+for a column of the key, if the database compares values as Python does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow_runtime.codecs.value_type import ANY_JSON, JSON_CELLS, Field, Kind,
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
 _INT_DIGITS: Final = 19  # of the largest int of 64 bits
-# What is compared exactly, by Python within a batch and by the database.
+# Column types that keep and compare values exactly.
 _POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
     Kind.NONE: sa.Text(),
     Kind.BOOL: sa.Boolean(),
@@ -35,10 +35,10 @@ _POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
     Kind.DATE: sa.Date(),
     Kind.TIMEDELTA: postgresql.INTERVAL(),
 }
-# Half of each page stays free, so that PostgreSQL replaces rows in their page, and leaves the indexes as they are.
+# Half of each page stays free, so that PostgreSQL updates rows within their page, without changing indexes.
 _FILL_FACTOR: Final = 50
-# SQLite has integers, floats, texts and bytes. Whatever else becomes a text that sorts and compares like the value
-# where there is one; a decimal keeps all of its digits.
+# SQLite has integers, floats, texts and bytes. Other values become texts, which sort like the values if possible; those
+# of decimals have all digits.
 _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
     **_POSTGRESQL,
     **dict.fromkeys([Kind.DECIMAL, Kind.UUID, Kind.DATETIME, Kind.DATE], sa.Text()),
@@ -47,9 +47,9 @@ _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
 
 
 def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
-    """The table of a record type."""
+    """Defines the table of a record type."""
     columns = [
-        # Numbers come from the records, not from a sequence of the database.
+        # Integer keys come from the records, not from a sequence of the database.
         sa.Column(field.column, _type(field.type, backend), nullable=field.column_type.nullable, autoincrement=False)
         for field in kind.columns
     ]
@@ -66,7 +66,7 @@ def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
 
 
 def batches_table(schema: str | None) -> sa.Table:
-    """The table with the last batch that each sink of each query has written."""
+    """Defines the table with the number of the last batch that each sink of each query has written."""
     return sa.Table(
         "windrow_batches",
         sa.MetaData(),
@@ -80,14 +80,14 @@ def batches_table(schema: str | None) -> sa.Table:
 
 
 def create_statement(table: sa.Table, engine: sa.Engine) -> str:
-    """The statement that makes the table, as text."""
+    """Returns the SQL text of the statement that creates the table."""
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
 
 
 def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> tuple[list[str], Mapping[str, int]]:
-    """Finds what keeps a table from giving back every record as it was, a line for each fault.
+    """Finds why a table could not store each record unchanged, a line for each fault.
 
-    It also gives how many characters a column of texts holds at most, by its name, where it has a limit.
+    Also returns the most characters of text columns that are limited, by the column's name.
     """
     inspector = sa.inspect(connection)
     name, schema = table.name, table.schema
@@ -98,10 +98,10 @@ def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> t
         inexact = _inexact_in_sqlite(connection, table, kind.columns, key)
     else:
         inexact, lengths = _inexact_in_postgresql(connection, table, kind.columns, key)
-    present = {column["name"]: column for column in inspector.get_columns(name, schema)}
+    existing = {column["name"]: column for column in inspector.get_columns(name, schema)}
     faults: list[str] = []
     for field in kind.columns:
-        column = present.pop(field.column, None)
+        column = existing.pop(field.column, None)
         wanted = table.c[field.column].type
         if column is None:
             faults.append(f"{field.column}: no such column; expected {wanted}")
@@ -113,7 +113,7 @@ def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> t
             faults.append(f"{field.column}: the column is NOT NULL, and the field may be None")
     faults += [
         f"{column['name']}: the column is NOT NULL without a default, and {kind.name} has no such field"
-        for column in present.values()
+        for column in existing.values()
         if not _fills_itself(column)
     ]
     if key and key not in _unique_columns(inspector, name, schema):
@@ -132,10 +132,10 @@ def _fills_itself(column: ReflectedColumn) -> bool:
 
 
 def _unique_columns(inspector: sa.Inspector, name: str, schema: str | None) -> list[set[str | None]]:
-    """The sets of columns whose combinations of values are unique in the table."""
+    """Returns the sets of columns whose combinations of values are unique in the table."""
     sets: list[set[str | None]] = [set(inspector.get_pk_constraint(name, schema)["constrained_columns"])]
-    sets += [set(found["column_names"]) for found in inspector.get_unique_constraints(name, schema)]
-    # SQLite has an index behind each constraint, and SQLAlchemy does not find all constraints without them.
+    sets += [set(constraint["column_names"]) for constraint in inspector.get_unique_constraints(name, schema)]
+    # In SQLite each constraint has an index, and SQLAlchemy finds some constraints only by these.
     options = {"include_auto_indexes": True} if inspector.dialect.name == "sqlite" else {}
     for index in inspector.get_indexes(name, schema, **options):
         partial = any(option.endswith("_where") for option in index.get("dialect_options", {}))
@@ -152,7 +152,7 @@ _FAMILIES: Final[Mapping[Kind, tuple[type[TypeEngine[Any]], ...]]] = {
     Kind.FLOAT: (sa.Float, sa.Numeric),
     Kind.STR: (sa.String,),
 }
-# The name, the type with its modifiers and behind all domains, and whether equal texts are identical ones.
+# Selects each column's name, its type with modifiers and without domains, and whether only identical texts are equal.
 _COLUMNS: Final = """
 WITH RECURSIVE resolved AS (
     SELECT a.attname, t.oid, t.typtype, t.typbasetype, a.atttypmod AS modifier, t.typtypmod, a.attcollation
@@ -168,12 +168,12 @@ FROM resolved r LEFT JOIN pg_collation c ON c.oid = r.attcollation WHERE r.typty
 _EXACT_TYPES: Final[Mapping[Kind, frozenset[str]]] = {
     Kind.BOOL: frozenset(["boolean"]),
     Kind.INT: frozenset(["bigint", "integer", "smallint", "numeric"]),
-    # A numeric takes 15 digits of a float.
+    # A numeric keeps only 15 digits of a float.
     Kind.FLOAT: frozenset(["double precision"]),
-    # A character(n) is filled up with blanks; a name is cut off.
+    # A character(n) is padded with blanks; a name is cut off.
     Kind.STR: frozenset(["text", "character varying", "citext"]),
     Kind.BYTES: frozenset(["bytea"]),
-    # One with a scale is rounded.
+    # A numeric with a scale is rounded.
     Kind.DECIMAL: frozenset(["numeric"]),
     Kind.UUID: frozenset(["uuid"]),
     Kind.DATETIME: frozenset(["timestamp with time zone", "timestamp(6) with time zone"]),
@@ -185,23 +185,23 @@ _VARYING: Final = re.compile(r"character varying\((\d+)\)")
 
 
 def _takes(column: ReflectedColumn, value: ValueType) -> bool:
-    """Returns whether a column may take values of a type; whether it keeps them as they are is checked apart."""
-    given, kind = column["type"], value.scalar_kind
-    if isinstance(given, sa.types.NullType) or kind is Kind.NONE:
+    """Returns whether a column accepts values of a type; whether it stores them exactly is checked separately."""
+    column_type, kind = column["type"], value.scalar_kind
+    if isinstance(column_type, sa.types.NullType) or kind is Kind.NONE:
         return True
     if kind in JSON_CELLS:
-        return isinstance(given, sa.JSON)
-    # An enumerated type of the database takes no texts.
-    if isinstance(given, sa.Enum) or not isinstance(given, _FAMILIES[kind]):
+        return isinstance(column_type, sa.JSON)
+    # An enumerated type of the database does not accept texts.
+    if isinstance(column_type, sa.Enum) or not isinstance(column_type, _FAMILIES[kind]):
         return False
     # Without a zone the moment would depend on the settings of the connection.
-    return kind is not Kind.DATETIME or bool(getattr(given, "timezone", False))
+    return kind is not Kind.DATETIME or bool(getattr(column_type, "timezone", False))
 
 
 def _inexact_in_postgresql(
     connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Finds what is wrong with the columns that are not exact, and the lengths of columns of texts, by their names."""
+    """Finds faults of columns that are not exact, and the length limits of text columns, both by column name."""
     name = connection.dialect.identifier_preparer.format_table(table)
     types: dict[str, tuple[str, bool]] = {
         column: (text.rpartition(".")[2], exact)
@@ -237,14 +237,14 @@ def _keeps_in_postgresql(text: str, kind: Kind) -> bool:
 
 # SQLite
 
-# How a column converts what it is given; see "Determination Of Column Affinity" in SQLite's documentation.
+# How columns convert values, by parts of the type's name: "Determination Of Column Affinity" of SQLite's documentation.
 _AFFINITIES: Final[Mapping[str, Collection[str]]] = {
     "INTEGER": ["INT"],
     "TEXT": ["CHAR", "CLOB", "TEXT"],
     "BLOB": ["BLOB"],
     "REAL": ["REAL", "FLOA", "DOUB"],
 }
-# A text that is no number, and bytes, are stored as they are by every column.
+# The affinities that store values exactly. Other types become bytes or texts of no number, which every column stores.
 _EXACT_AFFINITIES: Final[Mapping[Kind, Collection[str]]] = {
     **dict.fromkeys([Kind.BOOL, Kind.INT, Kind.TIMEDELTA], ("INTEGER", "NUMERIC", "BLOB")),
     Kind.FLOAT: ("REAL", "BLOB"),
@@ -259,16 +259,16 @@ FROM pragma_index_list(:name, :schema) AS i, pragma_index_xinfo(i.name, :schema)
 def _inexact_in_sqlite(
     connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
 ) -> dict[str, str]:
-    """Finds what is wrong with the columns that are not exact, by their names."""
-    place = {"name": table.name, "schema": table.schema or "main"}
-    found = connection.execute(sa.text("SELECT name, type FROM pragma_table_xinfo(:name, :schema)"), place)
-    types: dict[str, str] = {row.name: row.type for row in found}
+    """Finds faults of columns that are not exact, by column name."""
+    parameters = {"name": table.name, "schema": table.schema or "main"}
+    rows = connection.execute(sa.text("SELECT name, type FROM pragma_table_xinfo(:name, :schema)"), parameters)
+    types: dict[str, str] = {row.name: row.type for row in rows}
     is_strict = connection.execute(
-        sa.text("SELECT max(strict) FROM pragma_table_list(:name) WHERE schema = :schema"), place
+        sa.text("SELECT max(strict) FROM pragma_table_list(:name) WHERE schema = :schema"), parameters
     ).scalar()
-    # The unique indexes of exactly the key compare its columns.
+    # The key is compared by the unique indexes that have exactly its columns.
     indexes: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for index, column, collation in connection.execute(sa.text(_KEY_COLLATIONS), place):
+    for index, column, collation in connection.execute(sa.text(_KEY_COLLATIONS), parameters):
         indexes[index][column] = collation
     compared = [columns for columns in indexes.values() if set(columns) == key]
     faults: dict[str, str] = {}
@@ -291,4 +291,4 @@ def _affinity(declared: str, *, is_strict: bool) -> str:
     upper = declared.upper()
     if not declared or (is_strict and upper == "ANY"):
         return "BLOB"
-    return next((found for found, parts in _AFFINITIES.items() if any(part in upper for part in parts)), "NUMERIC")
+    return next((name for name, parts in _AFFINITIES.items() if any(part in upper for part in parts)), "NUMERIC")
