@@ -1,1 +1,1 @@
-"""The checkpoint folder: what lies in it, and whether a run may go on from it."""
+"""Reads and writes checkpoint folders, and checks whether a run may go on from one."""

@@ -1,4 +1,4 @@
-"""Takes over the watermark of a checkpoint that Spark has kept so far, so that windrow keeps it from now on."""
+"""Takes over the watermark that Spark has kept for a checkpoint so far, so that windrow keeps it from now on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windrow_runtime.spark.clock import BatchClock, ClockFiles
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """The watermarks in the file of the progress, which Spark's watermark follows."""
+    """The watermarks before and after the newest batch, as the checkpoint's progress file has them."""
 
     batch: int
     watermark_before: StoredTime
@@ -22,10 +22,10 @@ class _Reached:
 
 
 def adopt_clock(checkpoint: Checkpoint, stored_ids: Mapping[str, str]) -> None:
-    """Store the time of the batch with which the next run begins, for the steps that have a watermark.
+    """Store the watermark of steps for the batch with which the next run begins.
 
-    The watermark is that of all sources before this batch, as the reports on batches have it. If it is not known, it
-    begins anew with the elements to come.
+    It is the watermark of all sources before this batch, as the progress file has it. If it is not known, it begins
+    anew with the elements to come.
     """
     planned = checkpoint.last_planned()
     batch = planned + 1 if checkpoint.is_committed(planned) else planned
@@ -41,7 +41,7 @@ def _watermark_before(checkpoint: Checkpoint, batch: int) -> int:
     try:
         reached = StoredFile(checkpoint.progress_file, _Reached).read()
     except CheckpointError:
-        reached = None  # no run fails because of reports
+        reached = None  # a damaged progress file makes no run fail
     if reached is None:
         return MIN_TIMESTAMP
     return {reached.batch + 1: reached.watermark, reached.batch: reached.watermark_before}.get(batch, MIN_TIMESTAMP)

@@ -1,8 +1,8 @@
-"""Reads which elements each batch of a query has read, and under which time; notes what each has counted.
+"""Reads which files, watermark and clock each batch of a query had, and stores the counters of each batch.
 
-Spark notes, for each batch, its clock, its watermark and how far each source was read, and for each source the files
-that it read. Windrow notes the watermarks that it keeps itself, and the counters. So the same batches can be run again
-by the interpreter, to compare what it makes of them.
+Spark stores for each batch its clock, its watermark and the offsets of each source, and for each source the files that
+it read. Windrow stores the watermarks that it keeps itself, and the counters. So the interpreter can run the same
+batches again, to compare results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class CounterNotes:
-    """The files of a checkpoint with the counters of each batch. A batch that counted nothing has none."""
+    """The files of a checkpoint with the counters of each batch. A batch without counts has no file."""
 
     folder: Path
 
@@ -65,12 +65,12 @@ class CounterNotes:
 
 @dataclass(frozen=True, slots=True)
 class NotedBatch:
-    """What is known of a batch that is done."""
+    """The clock, the watermarks and the files of a committed batch."""
 
     number: int
-    now: int  # its clock, in milliseconds
+    now: int  # the batch's processing time, in milliseconds
     watermarks: Mapping[str, int]  # of keyed steps and process functions, by id
-    files: Mapping[str, tuple[str, ...]]  # that each source has read, by id, in the order of their modification
+    files: Mapping[str, tuple[str, ...]]  # the files that each source has read, by id, in the order of modification
 
 
 class _BatchLine(msgspec.Struct, rename={"watermark": "batchWatermarkMs", "now": "batchTimestampMs"}):
@@ -89,7 +89,7 @@ class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
 
 
 def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch]:
-    """Reads the notes of all batches that are done.
+    """Reads the notes of all committed batches.
 
     Args:
         checkpoint: The checkpoint.
@@ -143,7 +143,7 @@ def _time_of(
         watermarks = {step.id: kept.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}
         return line.now if kept.now is None else kept.now, watermarks
     reached = decode_watermark(line.watermark)
-    # A step that has no timestamp-assigning step in front of it sees the end of the stream alone.
+    # A step without a timestamp-assigning step upstream sees no watermark but the end of the stream.
     sees_all = reached == MAX_TIMESTAMP
     return line.now, {
         step.id: reached if sees_all or topology.timestamp_steps(step) else MIN_TIMESTAMP for step in steps
@@ -151,7 +151,7 @@ def _time_of(
 
 
 def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
-    """Reads what Spark has noted when it planned a batch, and the last entry in the log of each source; -1: none."""
+    """Reads Spark's entry for a planned batch, and the last entry in the log of each source; -1: none."""
     with checkpoint_errors(file):
         lines = file.read_bytes().splitlines()
     try:
@@ -166,7 +166,7 @@ def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
 
 
 def _file_log(log: Path) -> dict[int, list[str]]:
-    """Reads the files that a source has read, by the number of the entry that names them."""
+    """Reads from a source's log the files that it has read, by the number of the log entry."""
     lines: set[tuple[int, int, str]] = set()
     with checkpoint_errors(log):
         files = [log / f"{number}" for number in file_numbers(log)]
@@ -178,7 +178,7 @@ def _file_log(log: Path) -> dict[int, list[str]]:
                 except ValueError as error:
                     raise damaged_file(file, f"{error}") from error
                 lines.add((line.entry, line.timestamp, path_of_url(line.path)))
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    files_by_entry: defaultdict[int, list[str]] = defaultdict(list)
     for entry, _, path in sorted(lines):
-        found[entry].append(path)
-    return dict(found)
+        files_by_entry[entry].append(path)
+    return dict(files_by_entry)

@@ -1,9 +1,8 @@
-"""Marks functions, so that a later run can tell whether a function of a plan still computes the same.
+"""Makes marks of functions, by which a later run can tell whether a function of a plan still computes the same.
 
-A function that windrow recognises is marked by its expression. That is the same whatever its variables are called,
-however its code is laid out, and in each version of Python. Any other is marked by the steps of its code, whatever its
-variables are called, which each version of Python makes in a way of its own; so another version compares the names and
-texts alone.
+The mark of a function that windrow recognises is its expression, which depends neither on the names of variables, nor
+on the layout of the code, nor on the version of Python. The mark of any other is a digest of its bytecode without the
+names of variables. Bytecode differs between versions of Python; so another version compares the names and texts alone.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _NO_VALUES: Final = (Element, Field, Unary, Binary)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is stored of a part of a plan to compare it with that of a later run.
+    """The stored description of a function, or of another part of a plan, to be compared with that of a later run.
 
     Attributes:
-        text: How it is shown, where that holds no values of variables; else a digest, behind a ``#``.
-        names: A digest of the names and texts in the code of a function; None: it is no function.
+        text: The text to show, if it has no values of variables; else ``#`` and a digest.
+        names: A digest of the names and texts in the code of a function; None: the part is no function.
         recognised: Whether the text is that of an expression.
-        code: The version of Python, and a digest of what the code of any other function does in it.
+        code: The version of Python and a digest of the bytecode, for functions that are not recognised.
     """
 
     text: str
@@ -49,7 +48,7 @@ class Mark:
     code: str | None = None
 
     def is_that_of(self, other: Mark) -> bool:
-        """Returns whether two marks are those of one part."""
+        """Returns whether two marks belong to the same part."""
         if self.names is None or other.names is None or (self.recognised and other.recognised):
             return self.text == other.text
         if self.code is not None and other.code is not None and _version(self.code) == _version(other.code):
@@ -64,24 +63,24 @@ def mark_of(function: Callable[..., Any]) -> Mark:
     """Makes the mark of a function of an element."""
     plain = unwrapped(function)
     names = digest(*sorted(set(_Walk(_names_in).of_function(plain))))
-    found = recognise(plain)
-    if isinstance(found, Opaque):
+    expression = recognise(plain)
+    if isinstance(expression, Opaque):
         code = f"{sys.version_info.major}.{sys.version_info.minor}:{digest(*_Walk(_steps_of).of_function(plain))}"
         text = function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__
         return Mark(text, names, code=code)
-    text = str(found)
-    is_whole = _has_no_values(found) and "..." not in text  # long texts are shortened
-    return Mark(text if is_whole else f"#{found.stored_digest()}", names, recognised=True)
+    text = str(expression)
+    is_whole = _has_no_values(expression) and "..." not in text  # long texts are shortened
+    return Mark(text if is_whole else f"#{expression.stored_digest()}", names, recognised=True)
 
 
 def digest(*texts: str) -> str:
-    """A digest of texts in their order."""
-    given = repr(texts).encode("utf-8", "surrogatepass")
-    return blake2b(given, digest_size=16).hexdigest()
+    """Returns a digest of texts, which depends on their order."""
+    data = repr(texts).encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _has_no_values(expression: Expression) -> bool:
-    """Whether an expression holds no constants: these may be the values of variables, and secrets."""
+    """Returns whether an expression has no constants, which may be the values of variables, and secrets."""
     return all(isinstance(part, _NO_VALUES) or _is_place(part) for part in expression.parts())
 
 
@@ -94,7 +93,7 @@ def _version(code: str) -> str:
 
 
 class _Walk:
-    """Walks through a function, and through the functions, objects and values that it uses."""
+    """Collects texts of a function, and of the functions, objects and values that it uses."""
 
     def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]]) -> None:
         self._texts_in = texts_in
@@ -102,7 +101,7 @@ class _Walk:
         self._within: set[int] = set()  # the collections that are walked through at the moment
 
     def of_function(self, function: Any) -> Iterator[str]:
-        """Yields the texts of a function, and of those of its module that it uses."""
+        """Yields the texts of a function, and of the functions of its module that it uses."""
         if isinstance(function, functools.partial):
             yield from self.of_function(function.func)
             yield from self._of_values((*function.args, *function.keywords.values()))
@@ -122,7 +121,7 @@ class _Walk:
             yield from self._of_values((*around, *(function.__kwdefaults__ or {}).values()))
 
     def _of_object(self, value: Any) -> Iterator[str]:
-        """Yields the texts of an object: its class says what it does, and its attributes; a built-in one has a name."""
+        """Yields the name of an object's class, and the texts of its attributes and of its class's methods."""
         kind = value if isinstance(value, type) else type(value)
         yield getattr(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
         if id(value) in self._seen or isinstance(value, type) or is_library(kind.__module__):
@@ -150,7 +149,7 @@ class _Walk:
 
     def _of_collection(self, value: Any) -> Iterator[str]:
         if id(value) in self._within:
-            return  # it holds itself
+            return  # the collection contains itself
         self._within.add(id(value))
         if isinstance(value, dict):
             yield from sorted(digest(*self._of_values(pair)) for pair in value.items())
@@ -162,7 +161,7 @@ class _Walk:
 
 
 def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
-    # Numbers are left out: each version of Python keeps them in another place.
+    # Numbers are left out: versions of Python differ in which of them are constants of the code.
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -172,12 +171,12 @@ def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
 
 
 def _steps_of(code: CodeType, _: str | None = None) -> Iterator[str]:
-    """Yields the steps of code, in order, with numbers for its variables and without the lines of its file."""
+    """Yields the bytecode instructions of code, with numbers instead of variable names, and without line numbers."""
     numbers: dict[str, int] = {}
     yield code.co_exceptiontable.hex()
     for step in dis.get_instructions(code):
         if step.opname == "EXTENDED_ARG":
-            continue  # the step behind it has the whole argument
+            continue  # the next instruction has the whole argument
         yield step.opname
         if isinstance(step.argval, CodeType):
             yield from _steps_of(step.argval)

@@ -32,18 +32,18 @@ END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line only wakes the query."""
 
 _OWNER_ALONE: Final = 0o700
-"""Elements and state are in a checkpoint, so others of the machine neither read nor change it."""
+"""The mode of a checkpoint's folder: it has elements and state, which other users may neither read nor change."""
 _OTHERS: Final = 0o077
 
 # Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
 
 
 class BatchNote(StoredFile[int]):
-    """Notes the highest number of a batch in a file of a checkpoint.
+    """Stores the highest number of a batch in a file of a checkpoint.
 
-    Spark's part of a checkpoint can get lost, or be put back from an older copy, by itself. Spark would then begin
-    anew, or give numbers of batches a second time, which sinks take for batches that they have. The note of the newest
-    batch shows it.
+    Spark's part of a checkpoint can get lost, or be restored from an older copy, separately. Spark would then begin
+    anew, or assign batch numbers a second time, which sinks take for batches that they have. The note of the newest
+    batch reveals this.
     """
 
     __slots__ = ()
@@ -54,37 +54,37 @@ class BatchNote(StoredFile[int]):
         return -1 if number is None else number
 
     def note(self, batch: int) -> None:
-        """Note a batch. One that runs again changes nothing."""
+        """Note a batch, unless a higher number is stored."""
         if batch > self.batch():
             self.write(batch)
 
 
 class EndMark(BatchNote):
-    """Notes which batch read the end of a stream that is drained.
+    """Stores which batch read the end of a drained stream.
 
-    That batch moves the watermark to the end of time, and the batch behind it fires all open windows.
+    That batch moves the watermark to the end of time, and the next batch fires all open windows.
     """
 
     __slots__ = ()
 
     def note_end(self) -> None:
-        """Note the batch of this task: a row of the control folder ends the stream."""
+        """Note the batch of this task, which has read the line that ends the stream."""
         number = current_batch()
         if number is not None:
             self.note(number)
 
 
 class ClosedSources(BatchNote):
-    """Notes the first batch that takes nothing from the sources, since the stream is drained.
+    """Stores the first batch that ignores the sources, since the stream is drained.
 
-    Sources may go on delivering meanwhile. What they deliver is left in them: it might be late where a step does not
-    wait any more for a source that was read to its end.
+    What sources deliver from then on is left for later runs: it might be late at a step that no longer waits for a
+    source that was read to its end.
     """
 
     __slots__ = ()
 
     def before(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields the batches of a source's partition, or nothing if the sources are closed."""
+        """Yields the Arrow batches of a source's partition, or nothing if the sources are closed."""
         first, number = self.batch(), current_batch()
         are_closed = number is not None and number >= first >= 0
         for batch in batches:  # read to their end in any case, since Spark writes them
@@ -94,7 +94,7 @@ class ClosedSources(BatchNote):
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """The class of a source and the name of its folder, stored in the order of Spark's log of offsets."""
+    """The class of a source and the name of its folder; sources are stored in the order of Spark's log of offsets."""
 
     kind: str
     folder: str
@@ -102,7 +102,7 @@ class StoredSource:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The notes of the first run on its plan."""
+    """The description of the plan, which the first run of a checkpoint stores."""
 
     windrow: str  # its version
     id: str  # the identity of the query: no other checkpoint has it
@@ -120,10 +120,10 @@ class _Reported:
 
 
 class Checkpoint:
-    """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` where a file is damaged.
+    """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` if a file is damaged.
 
-    Every machine has its file system mounted. It lies ``inside`` of Spark's folder for a query that the user starts,
-    and is around it otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
+    Every machine has its file system mounted. The folder lies ``inside`` of Spark's if the user starts the query, and
+    contains Spark's otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
     """
 
     def __init__(self, path: Path, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
@@ -131,13 +131,13 @@ class Checkpoint:
         self.spark_path = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self.spark_path)
         self.plan = StoredFile(path / "plan", Description)
-        self.streams = StoredFile(path / "streams", StoredStreams)  # which stream leads where in the plan
-        self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
+        self.streams = StoredFile(path / "streams", StoredStreams)  # which streams feed which step of the plan
+        self.newest_batch = BatchNote(path / "newest-batch", int)  # the newest batch that has begun to write
         self.end_mark = EndMark(path / "end-of-stream-batch", int)
         self.closed_sources = ClosedSources(path / "closed-sources-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
         self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow
-        self.counters_folder = path / "counters"  # what each batch has counted
+        self.counters_folder = path / "counters"  # the counters of each batch
         self.results_folder = path / "results"  # where a Spark Connect server leaves the results of a run
         self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
@@ -151,9 +151,9 @@ class Checkpoint:
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
-        """Opens the checkpoint in a folder; makes a missing folder, and refuses one that Spark could not read.
+        """Opens the checkpoint in a folder, which is created if it is missing; refuses one that Spark could not read.
 
-        An empty folder becomes one that its owner alone may read; that of others stays as they made it.
+        Only its owner may read an empty folder from then on, unless it belongs to another user.
         """
         text = os.fspath(path)
         local = local_path(text)
@@ -178,7 +178,7 @@ class Checkpoint:
         return checkpoint
 
     def _check_no_links(self) -> None:
-        """Refuse a link in the place of a folder of the checkpoint: files behind it are none of the query's."""
+        """Refuse links instead of folders of the checkpoint, since they may lead to files of others."""
         spark = [self.spark_path / name for name in ("offsets", "commits", "state", "sources")]
         own = [self.control_folder, self.clock_folder, self.counters_folder, self.results_folder, self.path / "sources"]
         for folder in (*own, *spark, *([] if self._inside else [self.spark_path])):
@@ -204,11 +204,11 @@ class Checkpoint:
         return Checkpoint.at(f"{text}/windrow", inside=True)
 
     def folder_of(self, step: Step) -> Path:
-        """Returns the folder for elements of a source that Spark cannot read again from elsewhere."""
+        """Returns the folder for elements of a source, such as a collection, that Spark has to read from files."""
         return self.path / "sources" / self._folders.get(step.id, str(step.index))
 
     def forget_elements(self) -> None:
-        """Delete the elements of sources, which a run wrote that ended before its first batch."""
+        """Delete the elements of sources that were written by a run that ended before its first batch."""
         clear(self.path / "sources")
 
     def has_run(self) -> bool:
@@ -224,7 +224,7 @@ class Checkpoint:
         return batch < 0 or (self.spark_path / "commits" / str(batch)).exists()
 
     def check_open(self, *, drain: bool) -> None:
-        """Refuse a checkpoint whose stream is at its end, except for a run that finishes a failed drain."""
+        """Refuse a checkpoint whose stream has ended, except for a run that finishes a failed drain."""
         if self._drained.exists():
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
@@ -262,7 +262,7 @@ class Checkpoint:
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
     def has_fired_all(self) -> bool:
-        """Returns whether the batch behind the one that read the end of the stream is done."""
+        """Returns whether the batch after the one that read the end of the stream is done."""
         end = self.end_mark.batch()
         return end >= 0 and self.is_committed(end + 1)
 
@@ -278,18 +278,18 @@ class Checkpoint:
         return stored.id
 
     def description(self) -> Description | None:
-        """Returns the notes of the first run on its plan; None before it."""
-        found = self.plan.read()
-        if found is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
+        """Returns the description of the plan that the first run stored; None before it."""
+        stored = self.plan.read()
+        if stored is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
             raise damaged_file(self.plan.path, "it is gone, and batches have run")
-        return found
+        return stored
 
     def _newest_known(self) -> int:
         """Returns the number of the newest batch that has run, by windrow's files in the checkpoint; -1: none has."""
         try:
             reported = StoredFile(self.progress_file, _Reported).read()
         except CheckpointError:
-            reported = None  # no run fails because it cannot report
+            reported = None  # a damaged progress file makes no run fail
         return max(
             self.newest_batch.batch(),
             self.end_mark.batch(),
@@ -299,14 +299,14 @@ class Checkpoint:
         )
 
     def check_whole(self, topology: Topology) -> None:
-        """Refuse a folder that lacks a part, if Spark would go on as if that had never been."""
+        """Refuse a folder with missing files if Spark would go on as if these had never existed."""
         # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
         stateful = bool(topology.keyed)
         check_spark_files(self.spark_path, newest, stateful=stateful)
         sources = map(source_of, topology.sources)
         streams = [source for source in sources if isinstance(source, DataFrameSource) and source.dataframe.isStreaming]
-        # Spark reads a stream once that two DataFrames have in common, and has one log for both.
+        # Spark reads a stream that two DataFrames share only once, and has one log for both.
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self.spark_path, len(topology.sources) + stateful)

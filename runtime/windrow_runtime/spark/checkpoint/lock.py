@@ -18,11 +18,11 @@ _FILE: Final = "in-use"
 
 
 class CheckpointLock:
-    """The right of one run to use a checkpoint, until it is released or the process ends, however that happens.
+    """Reserves a checkpoint for one run, until it is released or the process ends, however that happens.
 
     It is a lock of the operating system on a file in the folder, so machines that have the folder mounted see it. The
-    process that starts the run holds it, over Spark Connect too; processes that it starts or forks do not get it. Where
-    another run uses the checkpoint, a :class:`~windrow.errors.CheckpointError` names it.
+    process that starts the run holds it, over Spark Connect too; processes that it starts or forks do not inherit it.
+    If another run uses the checkpoint, a :class:`~windrow.errors.CheckpointError` names it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,13 +48,13 @@ class CheckpointLock:
             )
 
     def hold_while(self, is_live: Callable[[], bool]) -> None:
-        """Let a later run of this process have the checkpoint once ``is_live`` returns False."""
+        """Let a later run of this process lock the checkpoint once ``is_live`` returns False."""
         self._lock.is_owner_live = is_live
 
     def is_live(self) -> bool:
-        """Returns whether its run may still use the checkpoint, and write to the folders of its sinks."""
+        """Returns whether the run that holds the lock may still use the checkpoint, and write to its sinks' folders."""
         return self._lock.is_held
 
     def release(self) -> None:
-        """Let other runs use the checkpoint. Does nothing when it was released before."""
+        """Let other runs use the checkpoint. Does nothing if it was released before."""
         self._lock.release()

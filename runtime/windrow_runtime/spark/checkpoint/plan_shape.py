@@ -1,8 +1,8 @@
-"""Describes the parts of a plan on which its stored state depends, as plain data, and finds what changed in them.
+"""Describes the parts of a plan on which its stored state depends, as plain data, and finds changes of them.
 
 Each keyed step is described: assigner, trigger, evictor, lateness, function, and the types of keys, elements and state.
 Types that are unknown before the pipeline runs, such as the result of a lambda, are None. Plain functions are left out:
-they may change, and their names mean nothing to the state.
+they may change, and the state does not depend on their names.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ Shape = dict[str, Any]
 _MISSING = object()
 _TYPES = ("key type", "record type", "accumulator type")
 _NOT_COUNTED = "not counted"
-_UNSAID = {"panes": _NOT_COUNTED, "elements": "records"}  # what a step has of which nothing is stored
+_UNSAID = {"panes": _NOT_COUNTED, "elements": "records"}  # the defaults, of which nothing is stored
 _HASHED = ("dict", "set", "frozenset")
-_SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # they differ in their results alone
+_SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # all of them store the same state
 
 
 def state_ids(topology: Topology) -> dict[str, str]:
     """Returns the name under which each step's state is stored, by the id of the step.
 
-    A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so steps
-    without state and steps with a name may come and go around them.
+    A named step stores its state under its name, wherever it is in the plan. Others are numbered among the unnamed ones
+    of their kind, so that steps without state and named steps may be added or removed around them.
     """
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for step in (*topology.keyed, *topology.timestamps):
         name = step.node.name
         numbered = (f"#{step.node.kind}-{number}" for number in count(1))
         renamed = (f"{name}#{number}" for number in count(2))
         candidates = numbered if name is None else chain([name], renamed)
-        found[step.id] = next(candidate for candidate in candidates if candidate not in found.values())
-    return found
+        ids[step.id] = next(candidate for candidate in candidates if candidate not in ids.values())
+    return ids
 
 
 def step_shape(topology: Topology, step: Step) -> Shape:
@@ -96,7 +96,7 @@ def step_shape(topology: Topology, step: Step) -> Shape:
             shape["elements"] = "changes"
         shape.update(_window_function(node))
     elif isinstance(node, TimedJoinNode):
-        # Bounds and functions may change: elements that are held are held for those that were given.
+        # Bounds and functions may change: stored elements are kept for as long as the old bounds said.
         pass
     else:
         assert isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
@@ -109,7 +109,7 @@ def step_shape(topology: Topology, step: Step) -> Shape:
 
 
 def _panes(node: WindowNode) -> str | None:
-    """Describes whether contents go with a pane, and what is kept to be withdrawn; None: panes are not counted."""
+    """Describes the accumulation mode of a window that fires several panes; None: panes are not counted."""
     if lets_panes_out(node):
         return ", ".join(node.panes.describe()) or AccumulationMode.ACCUMULATING.value
     if node.panes.mode is AccumulationMode.DISCARDING and not fires_once(node):
@@ -127,7 +127,7 @@ def _window_function(node: WindowNode) -> Shape:
         shape["accumulator type"] = type_shape(base_argument(spec.aggregate, AggregateFunction, 1))
         if isinstance(spec.aggregate, DeclaredAggregate):
             shape["aggregates"] = _declared(spec.aggregate.declaration)
-            # A sum of integers and one of time spans look alike where they are stored.
+            # Result types are compared as well, since sums of integers and of time spans store the same state.
             results = _results(spec.aggregate, node.inputs[0].element_type)
             shape |= {f"result of aggregate {number}": kind for number, kind in enumerate(results, start=1)}
     else:
@@ -144,18 +144,18 @@ def _window_function(node: WindowNode) -> Shape:
 
 
 def _declared(declaration: Declaration) -> str:
-    """Describes declared aggregates without selectors and names of fields, on which their state does not depend."""
+    """Describes declared aggregates, but not selectors and names of fields, on which their state does not depend."""
     if declaration.members:
         return f"combine({', '.join([_declared(member) for _, member in declaration.members])})"
-    given = dict(declaration.parameters)
+    parameters = dict(declaration.parameters)
     kind = "variance" if declaration.kind in _SPREADS else declaration.kind
-    if "q" in given:
+    if "q" in parameters:
         # One sketch answers for all quantiles.
         kind = "quantiles"
-        del given["q"]
+        del parameters["q"]
     texts = [
         f"{name}={_class_name(type(value)) if isinstance(value, AggregateFunction) else repr(value)}"
-        for name, value in given.items()
+        for name, value in parameters.items()
     ]
     return f"{kind}({', '.join(texts)})"
 
@@ -166,11 +166,11 @@ def _results(aggregate: AggregateFunction[Any, Any, Any], element: object | None
         for _, member in aggregate.members:
             yield from _results(member, element)
         return
-    known: object | None = None
+    result_type: object | None = None
     if isinstance(aggregate, DeclaredAggregate):
-        # As behind an evictor: stored state does not depend on whether a result may be None.
-        known = aggregate.result_type(element, may_be_empty=True)
-    yield None if known is None else type_name(known)
+        # Stored state does not depend on whether a result may be None, so it is always assumed.
+        result_type = aggregate.result_type(element, may_be_empty=True)
+    yield None if result_type is None else type_name(result_type)
 
 
 def _process_function(function: object) -> str:
@@ -248,7 +248,7 @@ def _value_shape(value: ValueType) -> object:
         return {
             "class": name,
             "text": name,
-            # A class is stored field by field, or as a whole by its attributes; then a new field gets no default.
+            # A class is stored field by field, or by the attributes of its objects; then a new field gets no default.
             "by field": is_dict or stored_form_of(value.python_type) is StoredForm.FIELDS,
             "fields": {
                 field.name: {
@@ -270,8 +270,8 @@ def _value_shape(value: ValueType) -> object:
 def step_changes(before: Shape, now: Shape) -> Iterator[str]:
     """Yields the changes that keep a step from reading the state that it stored as ``before``.
 
-    A field that is new in a record, and has a default, does no harm: stored records get the default. So does state that
-    is new or gone in a function. Unknown parts (None) are not compared.
+    A field that is new in a record and has a default is no such change: stored records get the default. Nor is state
+    that is new or gone in a function. Unknown parts (None) are not compared.
     """
     for part in dict.fromkeys((*before, *now)):
         old, new = before.get(part), now.get(part)
@@ -298,7 +298,7 @@ def merged(before: Shape, now: Shape) -> Shape:
 
 
 def _compared(value: Any) -> Any:
-    """Returns a part of a plan without the text for people."""
+    """Returns the description of a part without its text for people, which is not compared."""
     if isinstance(value, Mapping):
         return {key: _compared(inner) for key, inner in value.items() if key != "text"}
     if isinstance(value, list):
@@ -348,7 +348,7 @@ def _type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> It
 
 
 def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator[str]:
-    # A class whose constructor does more than set its fields is stored as a whole.
+    # A class whose constructor does more than set its fields is stored by the attributes of its objects.
     name = path if ": " in path else f"{path}: {before['class'].removesuffix(' | None')}"
     for field, old in before["fields"].items():
         new = now["fields"].get(field)

@@ -1,6 +1,6 @@
-"""Checks whether Spark's part of a checkpoint is whole, and removes unfinished files of a process that died.
+"""Checks whether Spark's part of a checkpoint is complete, and removes unfinished files of a process that died.
 
-Spark notes planned batches in ``offsets``, done batches in ``commits``, and the progress of sources in ``sources``.
+Spark stores planned batches in ``offsets``, done batches in ``commits``, and the progress of sources in ``sources``.
 If one of these is gone, Spark begins anew without an error, and skips rows or uses numbers of batches a second time.
 """
 
@@ -26,7 +26,7 @@ _GONE: Final = "it is gone"
 _BEGUN: Final = f"{_GONE}, and batches have run"
 _COMPACT: Final = ".compact"
 _UUID: Final = "[0-9a-f]+(-[0-9a-f]+)*"
-# A file of a log is written under a name with an identity, and has a checksum beside it.
+# Spark writes a file of a log under a temporary name with a UUID, with a checksum file beside it.
 _UNFINISHED: Final = re.compile(
     rf"\.(\d{{1,18}}|metadata)\.{_UUID}\.tmp|\.\.(\d{{1,18}}|metadata)\.{_UUID}\.tmp\.crc", re.ASCII
 )
@@ -35,12 +35,12 @@ _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
 
 def last_number(folder: Path) -> int:
-    """Returns the highest number that a file of a log has; -1: there is none."""
+    """Returns the highest number of a file in the folder of a log; -1: there is none."""
     return max(file_numbers(folder), default=-1)
 
 
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
-    """Refuse a folder of Spark's that lacks a part, if Spark would go on as if that had never been.
+    """Refuse a folder of Spark's with missing files if Spark would go on as if these had never existed.
 
     ``newest`` is the number of the newest batch that is known to have run; -1: none.
     """
@@ -63,7 +63,7 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
     for is_lost, file, reason in lost:
         if is_lost:
             raise damaged_file(spark / file, reason)
-    if planned and metadata is not None:  # without a plan it may be half written
+    if planned and metadata is not None:  # before the first plan it may be incomplete
         with _read_of(spark / "metadata"):
             _IDENTITY.decode(metadata)
 
@@ -71,8 +71,8 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
 def check_source_logs(spark: Path, sources: int) -> None:
     """Refuse a folder in which the log of a source does not reach up to the newest batch.
 
-    Spark would give the numbers that are missing to new files, and take those files for read; and it would read files
-    again that are missing in the entry of a number.
+    Spark would give missing numbers to new files, and take those files for read; and it would read files again that are
+    missing in an entry.
     """
     batch = last_number(spark / "offsets")
     if batch < 0:
@@ -120,14 +120,14 @@ def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
     """Returns the first entry that the log of a source lacks, by its line in the offsets; None: it lacks none."""
     with _read_of(offsets):
         try:
-            offset: Any = json.loads(line)  # Any: as each kind of source has it
+            offset: Any = json.loads(line)  # Any: each class of sources has another format
         except json.JSONDecodeError:
             return None  # "-": nothing was read
         # A topic of Kafka may have that name, too.
         if isinstance(offset, dict) and offset.keys() == {"logOffset"} and not isinstance(offset["logOffset"], dict):
             return _check_file_log(log, msgspec.convert(offset, _LogOffset).last)
     try:
-        # The rate source and Kafka note in their logs where they began.
+        # The rate source and Kafka store their initial offsets in their logs.
         began = offset != {} and msgspec.convert(offset, int | _KafkaOffset) is not None
     except msgspec.ValidationError:
         return None
@@ -135,9 +135,9 @@ def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
 
 
 def _check_file_log(log: Path, last: int) -> int | None:
-    """Returns the first entry that the log of a source of files lacks, or None; refuses entries without files."""
+    """Returns the first entry that the log of a source of files lacks, or None; refuses incomplete entries."""
     names = file_numbers(log)
-    # A compact entry holds all before it, which Spark deletes.
+    # A compact entry contains all earlier ones, which Spark deletes.
     compact = max((number for number in file_numbers(log, suffix=_COMPACT) if number <= last), default=-1)
     missing = next((number for number in range(compact + 1, last + 1) if number not in names), None)
     if missing is not None:
@@ -158,9 +158,9 @@ def _check_entries(file: Path, entries: range) -> None:
     with _read_of(file):
         if head != _FORMAT.encode():
             raise ValueError(f"{_FORMAT} was written in the first line")
-        found = {_ENTRY.decode(line).entry for line in lines}
-    if found != set(entries):
-        lost = sorted(set(entries) - found)
+        present = {_ENTRY.decode(line).entry for line in lines}
+    if present != set(entries):
+        lost = sorted(set(entries) - present)
         reason = f"the files of entry {lost[0]} are gone from it" if lost else "it has files of other entries"
         raise damaged_file(file, reason)
 
@@ -168,9 +168,9 @@ def _check_entries(file: Path, entries: range) -> None:
 def clear_leftovers(spark: Path) -> None:
     """Remove unfinished files of a process that died. No other run may use the folder meanwhile.
 
-    Spark refuses to begin a query if it finds such a file; so until a batch is planned, the preparations for the
-    first one go, too. The identity of the query stays, and so do the notes of sources: Kafka's first offsets are to be
-    those of the first start. Nothing is removed behind a link, nor under another name than Spark gives to such files.
+    Spark refuses to start a query if it finds such a file. If no batch was planned yet, state and an unreadable
+    identity of the query are removed as well. The logs of sources stay: Kafka's first offsets are those of the first
+    start. Links are not followed, and only files with the names that Spark gives to such files are removed.
     """
     with checkpoint_errors(spark):
         for log in (spark / name for name in (*_LOGS, "state")):

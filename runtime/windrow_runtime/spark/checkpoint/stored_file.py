@@ -1,7 +1,7 @@
 """Reads and writes the small files of a checkpoint: a line with version and checksum, then JSON of one type.
 
-A changed time or number of partitions in such a file would lose rows. So a reader takes a file only if it has the
-checksum that its writer computed, of the file's name and its content.
+A changed time or number of partitions in such a file would lose rows. So a file is accepted only if it has the checksum
+of its name and content.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
 """A time in milliseconds, within windrow's range of 64 bits."""
 
 BATCHES_KEPT: Final = 110
-"""For how many batches their small files are kept: for some more than the hundred of which Spark keeps notes."""
+"""The number of batches whose small files are kept: some more than the hundred that Spark keeps in its logs."""
 
 _VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
@@ -36,20 +36,20 @@ _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class StoredFile(Generic[T]):
-    """A file of a checkpoint; ``kind`` is the class of its content, whose types of fields msgspec knows."""
+    """A file of a checkpoint; ``kind`` is the class of its content, by whose annotations msgspec checks it."""
 
     path: Path
     kind: type[T]
 
     def write(self, content: T) -> None:
-        """Write the file such that a reader never sees half of it."""
+        """Write the file atomically."""
         plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
         body = json.dumps(plain, indent=1, allow_nan=False).encode()
         with checkpoint_errors(self.path.parent):
             write_whole(self.path, self._head(body) + b"\n" + body)
 
     def read(self) -> T | None:
-        """Returns the content of the file; None: there is no file. Refuses one that was changed."""
+        """Returns the content of the file; None if it does not exist. Refuses a changed file."""
         with checkpoint_errors(self.path.parent):
             try:
                 head, _, body = read_whole(self.path).partition(b"\n")
@@ -91,13 +91,13 @@ def checkpoint_errors(folder: Path) -> Iterator[None]:
 
 
 def damaged_file(file: Path, reason: str) -> CheckpointError:
-    """Makes the error for a file that was changed or is missing."""
+    """Returns the error for a file of the checkpoint that was changed or is missing."""
     expected = "the folder as the runs before left it"
     return damaged_state(reason, message="the checkpoint is damaged", expected=expected).at(str(file))
 
 
 def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:
-    """Returns the numbers in names of files, between a prefix and a suffix. Other names are left out."""
+    """Returns the numbers in the names of files, between a prefix and a suffix; ignores other names."""
     name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
-    found = (name.fullmatch(file.name) for file in folder.glob("*"))
-    return {int(match[1]) for match in found if match is not None}
+    matches = (name.fullmatch(file.name) for file in folder.glob("*"))
+    return {int(match[1]) for match in matches if match is not None}

@@ -25,7 +25,7 @@ from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 EVENT_TIME: Final = "event time"
 PROCESSING_TIME: Final = "processing time"
 KEPT_TIME: Final = "a watermark or clock that windrow keeps"
-"""The kinds of time by which a query runs."""
+"""The values of ``Description.time``: who keeps the time by which a query runs."""
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
@@ -38,7 +38,7 @@ _TURNED_OFF: Final = DeclinedError("columns are turned off")
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """The parallelism that the user gave the runner, and that of the session, which is used if the user gave none."""
+    """The parallelism given to the runner, and that of the session, which is the default."""
 
     partitions: int | None
     key_groups_per_partition: int | None
@@ -53,7 +53,7 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """The parts of a stored plan by which a run finds its state."""
+    """The parts of a stored plan that a run needs to find its state."""
 
     groups: KeyGroups
     fingerprint: bytes  # the plan's number in all stored state
@@ -76,10 +76,10 @@ def resume(
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
     kind of time by which the query runs cannot change, nor the parallelism. Without forms no step runs on columns.
-    Windrow keeps the watermark from now on where earlier versions left it to Spark, which showed it to the first level
-    of keyed steps alone.
-    ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
-    A query ``begins`` where no batch was ever planned: a plan that is stored then is that of a run that was refused.
+    If an earlier version left the watermark to Spark, which showed it to the first level of keyed steps alone, windrow
+    keeps it from now on.
+    ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
+    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
     check_accepted(topology, accepted)
     forms = forms or {}
@@ -130,7 +130,7 @@ def resume(
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, PlanForm]) -> StoredPlan:
-    """Makes the stored plan of a run without a checkpoint."""
+    """Returns the plan of a run without a checkpoint, which is not stored."""
     columnar = frozenset(step for step, form in forms.items() if isinstance(form, OnColumns))
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
@@ -152,14 +152,14 @@ def _new_description(
 
 
 def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Checkpoint) -> None:
-    for name, before, given in (
+    for name, before, value in (
         ("partitions", stored.partitions, wanted.partitions),
         ("key_groups_per_partition", stored.groups, wanted.key_groups_per_partition),
     ):
-        if given is not None and given != before:
+        if value is not None and value != before:
             raise IncompatibleStateError(
                 "the parallelism of a checkpoint cannot change: its state lies where its keys were hashed to",
-                given=f"{name}={given}",
+                given=f"{name}={value}",
                 expected=f"{name}={before}, as in the first run",
                 where=str(checkpoint.path),
                 hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
@@ -174,7 +174,7 @@ def _changes(
     shapes: Mapping[str, Shape],
     forms: Mapping[str, PlanForm],
 ) -> Iterator[str]:
-    """Yields the changes that keep a plan from reading what is stored."""
+    """Yields the changes that keep a plan from reading the stored state."""
     for step in topology.keyed:
         name = names[step.id]
         if name not in stored.steps:
@@ -205,5 +205,5 @@ def _changes(
 
 
 def _is_adopted(before: str, now: str, topology: Topology) -> bool:
-    """Returns whether windrow takes over a watermark from Spark, which deeper levels of keyed steps never saw."""
+    """Returns whether windrow takes over the watermark from Spark, which hid it from deeper levels of keyed steps."""
     return (before, now) == (PROCESSING_TIME, KEPT_TIME) and max(topology.levels.values(), default=0) > 1

@@ -1,7 +1,7 @@
-"""Stores which stream leads where in a plan, and finds what was exchanged in a later one.
+"""Stores which streams feed which step of a plan, and finds streams that were exchanged in a later plan.
 
-State and positions are found by the names of steps, or by their order. Neither says that a step takes what it took: two
-sources of one kind, or the sides of a join, may have changed places.
+State and positions are found by the names of steps, or by their order. Neither tells whether a step has the same inputs
+as before: two sources of one class, or the sides of a join, may have changed places.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
 
 @dataclass(frozen=True, slots=True)
 class StreamMarks:
-    """What a source, a timestamp-assigning step or a keyed step takes.
+    """The marks of one source, timestamp-assigning step or keyed step, by which changes of its streams are found.
 
     Attributes:
-        parts: What has to stay as it is, by its name in errors.
-        moving: What may change, but may not be that of another one of its kind, by its name in errors.
-        name: The name that the user gave it.
+        parts: Marks that must not change, by their names in errors.
+        moving: Marks that may change, but not into the former mark of a similar step, by their names in errors.
+        name: The name that the user gave the step.
     """
 
     parts: Mapping[str, Mark] = field(default_factory=dict)
@@ -54,19 +54,19 @@ class StreamMarks:
 
 @dataclass(frozen=True, slots=True)
 class StoredStreams:
-    """The marks of a plan: of the sources in their order, and of other steps by the names of their state."""
+    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state."""
 
     sources: Sequence[StreamMarks]
     steps: Mapping[str, StreamMarks]
 
 
 def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
-    """Makes the marks of a plan; ``names`` has the name under which the state of a step is stored, by its id."""
+    """Returns the marks of a plan; ``names`` has the name under which a step's state is stored, by the step's id."""
     feeds = _Feeds(topology, names)
     steps: dict[str, StreamMarks] = {}
     for step in topology.keyed:
         name = step.node.name
-        # A step with a name takes what the user says that it takes.
+        # A named step cannot be mixed up with another one.
         moving = {} if name is not None else {"the functions in front": feeds.route_to(step)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(topology, step), moving, name)
     for step in topology.timestamps:
@@ -80,20 +80,20 @@ def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
 def stream_changes(
     stored: StoredStreams, now: StoredStreams, topology: Topology, names: Mapping[str, str], accepted: Collection[str]
 ) -> Iterator[str]:
-    """Yields what was exchanged, or is taken from elsewhere, but for steps whose changes are accepted."""
+    """Yields the steps whose streams were exchanged or replaced, except for steps whose changes are accepted."""
     pairs = list(zip(topology.sources, stored.sources, now.sources, strict=False))
     yield from _exchanged(pairs, accepted)
     for step, before, marks in pairs:
         if None not in (before.name, marks.name) and before.name != marks.name and not _is_in(step, accepted):
             yield f"{step.where}: the source in its place was {before.name!r} and is {marks.name!r}"
-    known = [
+    triples = [
         (step, stored.steps[names[step.id]], now.steps[names[step.id]])
         for step in (*topology.keyed, *topology.timestamps)
         if names[step.id] in stored.steps
     ]
     for kind in (topology.keyed, topology.timestamps):
-        yield from _exchanged([each for each in known if each[0] in kind], accepted)
-    for step, before, marks in known:
+        yield from _exchanged([each for each in triples if each[0] in kind], accepted)
+    for step, before, marks in triples:
         if _is_in(step, accepted):
             continue
         for part in dict.fromkeys((*before.parts, *marks.parts)):
@@ -106,7 +106,7 @@ def stream_changes(
 
 
 def check_accepted(topology: Topology, accepted: Collection[str]) -> None:
-    """Refuses names of steps whose changes are accepted, if the plan has no such step."""
+    """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
     known = {text for step in topology.steps for text in (step.id, step.node.name) if text is not None}
     for name in accepted:
         if name not in known:
@@ -123,7 +123,7 @@ def _is_in(step: Step, accepted: Collection[str]) -> bool:
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
-    """Yields the steps that have what another one of their kind had, which has it no more."""
+    """Yields the steps that have the former mark of a similar step, which has another one now."""
     for step, before, now in pairs:
         for what, mark in now.moving.items():
             if before.moving.get(what, mark) == mark or _is_in(step, accepted):
@@ -150,7 +150,7 @@ def _source_marks(step: Step) -> StreamMarks:
 
 
 def _shown(elements: Sequence[Any]) -> str | None:
-    """The text of elements; None where it differs in each process, or their class cannot make one."""
+    """Returns the text of elements; None if it differs in each process, or ``repr`` raises an error."""
     try:
         text = repr(list(elements))
     except Exception:  # a class of the user's may raise anything
@@ -159,43 +159,43 @@ def _shown(elements: Sequence[Any]) -> str | None:
 
 
 class _Feeds:
-    """Finds, for each step, which sources and keyed steps lead to it, and through which functions."""
+    """Finds, for each step, which sources and keyed steps feed it, and through which functions."""
 
     def __init__(self, topology: Topology, names: Mapping[str, str]) -> None:
         numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
         self._before: dict[str, dict[str, frozenset[str]]] = {}
         self._routes: dict[str, str] = {}
-        behind: dict[str, dict[str, frozenset[str]]] = {}
+        outputs: dict[str, dict[str, frozenset[str]]] = {}
         routes: dict[str, str] = {}
         for step in topology.steps:
             node = step.node
             taken: dict[str, frozenset[str]] = {}
             for source in step.inputs:
-                for port, labels in behind[source].items():
+                for port, labels in outputs[source].items():
                     taken[port] = taken.get(port, frozenset()) | labels
             self._before[step.id] = taken
             self._routes[step.id] = digest(*sorted(routes[source] for source in step.inputs))
             if isinstance(node, SourceNode) or is_keyed(node):
                 label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
-                behind[step.id] = {"input": frozenset([label])}
+                outputs[step.id] = {"input": frozenset([label])}
                 routes[step.id] = ""
                 continue
-            behind[step.id] = _led_on(step, taken)
+            outputs[step.id] = _led_on(step, taken)
             routes[step.id] = digest(node.kind, _function_mark(node), self._routes[step.id])
 
     def inputs_of(self, step: Step) -> dict[str, Mark]:
-        """The sources and keyed steps that lead to each input of a step."""
+        """Returns marks of the sources and keyed steps that feed each input of a step."""
         return {
             f"the {port}": Mark(", ".join(sorted(labels))) for port, labels in sorted(self._before[step.id].items())
         }
 
     def route_to(self, step: Step) -> str:
-        """A digest of the functions in front of a step."""
+        """Returns a digest of the functions directly upstream of a step."""
         return self._routes[step.id]
 
 
 def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Returns what leads to the steps behind a stateless one, by input."""
+    """Returns the sources and keyed steps that feed steps downstream of a stateless one, by input."""
     node = step.node
     whole: frozenset[str] = frozenset().union(*taken.values())
     if isinstance(node, BroadcastNode):
@@ -206,7 +206,7 @@ def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozen
         return {"right": whole}
     if isinstance(node, SideOutputNode):
         return {"input": frozenset(f"{label} side output {node.tag.name!r}" for label in whole)}
-    # Behind a function elements of two streams are those of one.
+    # A function turns elements of two streams into those of one.
     return dict(taken) if isinstance(node, KeyByNode) or node.kind in ("union", "returns") else {"input": whole}
 
 
@@ -221,7 +221,7 @@ def _stable(function: Callable[..., Any]) -> str:
 
 
 def _parts(topology: Topology, step: Step) -> dict[str, Mark]:
-    """Marks the functions on which stored state depends, and what decides which pairs a join makes."""
+    """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
     parts: dict[str, Mark] = {}
     keys = key_step(topology, step)
     if keys is not None and isinstance(keys.node, KeyByNode):
@@ -252,7 +252,7 @@ def _parts(topology: Topology, step: Step) -> dict[str, Mark]:
 
 
 def _plain(declaration: Declaration) -> Iterator[Declaration]:
-    """Yields the declarations that are no combinations."""
+    """Yields the single declarations that a declaration combines, or itself."""
     if not declaration.members:
         yield declaration
     for _, member in declaration.members:
