@@ -1,1 +1,1 @@
-"""Rows and values on their way between Python workers, and the counts that workers report."""
+"""Packs rows and values that Python workers exchange, and the counts that they report."""

@@ -1,10 +1,10 @@
-"""Gives the user's classes names, by which values that processes of a query exchange refer to them, and pickled state.
+"""Registers the user's classes under names, by which exchanged values and pickled state refer to them.
 
 Pickle names a class by its module. That fails in a Spark worker for the classes of the user's main program, because a
-worker's ``__main__`` is Spark's own, and for classes made inside functions. Spark ships both kinds by value with the
-functions that use them; so each process that gets them registers them here, and from then on values of these classes
-travel under the class's name. Classes that nobody registered go by value, which works and is slow. State is pickled
-only where a plan has allowed it: ``Pipeline(..., allow_pickled_state=True)``.
+worker's ``__main__`` is Spark's own, and for classes made inside functions. Spark ships both by value with the
+functions that use them; so each process that receives them registers them here, and from then on values of these
+classes are exchanged under the class's name. Classes that are not registered are sent by value, which is slow. State is
+pickled only if the plan has allowed it: ``Pipeline(..., allow_pickled_state=True)``.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from windrow_runtime.storage.values import StateCodec
 
 _PROTOCOL = 5
 _MAIN = "__main__"
-# Main modules of the daemons that workers are copies of, and of the processes that Spark runs beside the driver.
+# Main modules of the daemons that fork workers, and of the processes that Spark runs beside the driver.
 _WORKER_PROGRAMS = ("pyspark.", DAEMON_MODULE)
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:
-    """Makes classes known by their name in this process, on the driver and in workers alike.
+    """Registers classes by name in this process, the driver or a worker.
 
-    In a worker, classes of the main program are also put where pickle looks for them.
+    In a worker, classes of the main program also become attributes of the main module, where pickle looks for them.
     """
     main = sys.modules[_MAIN]
     # A worker outlives a query, and a notebook defines a class of the same name again.
     in_worker = main.__spec__ is not None and main.__spec__.name.startswith(_WORKER_PROGRAMS)
     for user_class in classes:
         kind = user_class.kind
-        # Over Spark Connect a class that was made inside a function arrives without the function's name.
+        # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
         if kind.__qualname__ != user_class.qualified:
             kind.__qualname__ = user_class.qualified
         name = _full_name(kind)
@@ -68,7 +68,7 @@ def _resolve_annotations(user_class: UserClass) -> None:
 
 
 def pickle_any(value: object) -> bytes:
-    """Pickles a value; by value where pickle cannot name a part (a lambda, a class that is not registered)."""
+    """Pickles a value, with lambdas and other functions and classes that pickle cannot name by value."""
     try:
         return pickle.dumps(value, _PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -102,21 +102,20 @@ def find_class(name: bytes) -> type[Any]:
 
 
 def state_codec(classes: Iterable[UserClass], *, allow_pickled: bool) -> StateCodec:
-    """Returns the codec for the state of a plan that names some classes, and may allow that others are pickled."""
-    known = tuple(classes)
-    return StateCodec(known, pickles=PlanPickle(known) if allow_pickled else None)
+    """Returns the codec for the state of a plan that names these classes, and may allow to pickle values of others."""
+    plan_classes = tuple(classes)
+    return StateCodec(plan_classes, pickles=PlanPickle(plan_classes) if allow_pickled else None)
 
 
 class PlanPickle:
     """Pickles values of any class.
 
-    A class that the plan's functions use is written by its name, and is the plan's own when it is read, in whichever
-    process that is: a class of the main program has another module there. Any other class of the main program goes by
-    value.
+    A class that the plan names is written by its name, and looked up in the plan when it is read: the main program is
+    another module in other processes. Any other class of the main program is pickled by value.
     """
 
     def __init__(self, classes: Iterable[UserClass]) -> None:
-        self._kinds = {f"{known.kind.__module__}:{known.qualified}": known.kind for known in classes}
+        self._kinds = {f"{each.kind.__module__}:{each.qualified}": each.kind for each in classes}
         self._names = {kind: name for name, kind in self._kinds.items()}
 
     def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:

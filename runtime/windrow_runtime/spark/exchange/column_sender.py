@@ -1,4 +1,4 @@
-"""Sends columns of elements to keyed steps: aggregated where no step needs single elements, and by key group."""
+"""Sends columns of elements to keyed steps, by key group, and partially aggregated if the step allows it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from windrow_runtime.spark.key_groups import KeyGroups
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 19
-"""Elements are aggregated in portions of this size, so that the memory of a task does not grow with its partition."""
+"""The elements that are aggregated and sent at a time, so that a task's memory does not grow with its partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTarget:
-    """A keyed step, by its number, that takes the elements of a source or a keyed step as columns, by a route."""
+    """A keyed step, by its number, that takes columns from a source or a keyed step upstream, by a route."""
 
     step: int
     form: ScanTarget
@@ -36,12 +36,12 @@ class ColumnTarget:
 
 
 class ColumnSender:
-    """Gathers the columns of elements, and packs them into rows; ``new_row`` makes a row and numbers it."""
+    """Collects columns of elements, and packs them into rows; ``new_row`` makes a row and numbers it."""
 
     def __init__(self, groups: KeyGroups, new_row: Callable[[int, int, int, bytes], PackedRow]) -> None:
         self._groups = groups
         self._new_row = new_row
-        # Gives an upper bound for the watermark that a step, by its id, has when the elements arrive; None: unknown.
+        # Returns an upper bound for the watermark that a step, by its id, has when the elements arrive; None: unknown.
         self.bound_of: Callable[[str], int | None] = no_bound
         # The elements for each step that have not been sent yet, as Arrow batches.
         self._waiting: dict[int, tuple[ColumnTarget, list[Any]]] = {}
@@ -56,7 +56,7 @@ class ColumnSender:
     def add(
         self, targets: Sequence[ColumnTarget], columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]
     ) -> None:
-        """Takes the columns of well-formed elements for targets, with their timestamps if they have some already.
+        """Adds columns of well-formed elements for targets, with their timestamps if they have some already.
 
         ``observe`` is called with the highest timestamp that a timestamp-assigning step gave.
         """
@@ -104,7 +104,7 @@ class ColumnSender:
         form = target.form
         keys = encode_keys(rows.column(0))
         groups, labels = self._groups.count, self._groups.labels
-        # The smallest type that holds the number of a group: numpy sorts small ones in one pass.
+        # Group numbers get the smallest type that holds them: numpy sorts small types in one pass.
         of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.min_scalar_type(groups - 1))
         aggregated = form.partials(keys, rows) if contents is ExchangeRows.AGGREGABLE else None
         if aggregated is None:
@@ -112,24 +112,24 @@ class ColumnSender:
             order, bounds = _by_group(of_key[keys.codes])
             rows = rows.take(pa.array(order)) if groups > 1 else rows
             for number, start, end in bounds:
-                # Spark compresses what it shuffles.
-                part = rows.slice(start, end - start)
-                yield self._new_row(labels[number], kind, target.step, dump_rows(part, compress=False))
+                # Rows are not compressed here, since Spark compresses shuffled data.
+                rows_of_group = rows.slice(start, end - start)
+                yield self._new_row(labels[number], kind, target.step, dump_rows(rows_of_group, compress=False))
             return
         codes, partials = aggregated
         order, bounds = _by_group(of_key[codes])
-        places = order.tolist()
+        row_numbers = order.tolist()
         for number, start, end in bounds:
-            payload = pack_partials(partials.pick(places[start:end]))
+            payload = pack_partials(partials.pick(row_numbers[start:end]))
             yield self._new_row(labels[number], RowKind.PARTIALS, target.step, payload)
 
 
 def _by_group(
     of_row: npt.NDArray[np.unsignedinteger[Any]],
 ) -> tuple[npt.NDArray[np.intp], Iterator[tuple[int, int, int]]]:
-    """Returns an order that puts the rows of a key group side by side, and the number, begin and end of each group.
+    """Sorts rows by key group; returns the order, and the number, begin and end of each group that has rows.
 
-    Rows of one group stay in order. Groups without rows cost nothing: a query may have thousands of groups.
+    Rows of one group stay in order. A query may have thousands of groups, and those without rows cost nothing.
     """
     order = np.argsort(of_row, kind="stable")
     sorted_groups = of_row[order]

@@ -1,6 +1,6 @@
-"""The facts of steps: numbers that workers report with every batch, beside the counters of the user's functions.
+"""Defines the facts of steps: numbers that workers report with every batch, beside the counters of users' functions.
 
-They travel in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
+They are sent in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
 that of a fact a number. The driver adds them up; of watermarks it takes the highest.
 """
 
@@ -22,23 +22,23 @@ TIMERS: Final = 5
 STATE_BYTES: Final = 6
 WATERMARK: Final = 7
 ROWS_READ: Final = 8
-"""Of a source: what Spark gave its stage, files and ranges among them. A source without any had nothing to read."""
+"""The rows that Spark gave the stage of a source, including those that name files and ranges; 0: nothing to read."""
 
 
 def facts_of(step: str, found: Counter[int]) -> list[Count]:
-    """Returns the facts of a step that are not zero, and sets them to zero."""
+    """Returns the facts of a step that are not zero, and resets them."""
     facts: list[Count] = [(step, name, number) for name, number in found.items() if number]
     found.clear()
     return facts
 
 
 def windows_in(state: OperatorState) -> int:
-    """Returns the number of windows that have elements or state stored in a state."""
+    """Returns the number of windows with elements or state in an operator's state."""
     return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)
 
 
 def timers_in(state: OperatorState) -> int:
-    """Returns the number of timers that are set in a state; a window in a table, and a session, have one each."""
+    """Returns the number of timers in an operator's state; a window in a table, and a session, have one each."""
     return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
 
 

@@ -23,7 +23,7 @@ from windrow_runtime.spark.worker import current_batch
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """The numbers by which rows name keyed steps and sinks, by their ids; a keyed step has that of its level, too."""
+    """The numbers of keyed steps, of sinks and of keyed steps' levels in exchanged rows, by the ids of steps."""
 
     steps: Mapping[str, int]
     sinks: Mapping[str, int]
@@ -31,16 +31,16 @@ class Routes:
 
 
 class Watermarks(Protocol):
-    """Gives the watermark of keyed steps in the batch at hand, as far as it is known."""
+    """Reads the watermarks of keyed steps in the current batch, as far as they are known."""
 
     def read(self) -> Callable[[str], int | None]:
-        """Returns what gives the watermark of a step, by its id; None: it is not known."""
+        """Returns a function for the watermark of a step, by its id; it returns None if that is not known."""
 
 
 class PortFragment:
-    """Runs the steps behind a port. It is shipped as a description, and built where it first runs.
+    """Runs the stateless steps downstream of a port. It is pickled as a description, and built when it first runs.
 
-    Where windrow keeps the clock, the driver's trackers make the watermark. Keyed steps that columns feed are left out.
+    If windrow keeps the clock, the driver computes the watermark. Keyed steps that are fed with columns are left out.
     """
 
     def __init__(
@@ -101,15 +101,15 @@ class PortFragment:
         return now if stored is None else stored
 
     def processing_time(self) -> int:
-        """The clock of the batch where windrow keeps it, else that of the machine when the task began."""
+        """Returns the batch's clock if windrow keeps it, else the machine's when the task began, in milliseconds."""
         return self._now() if self._begin is None else self._begin
 
     def watermark_of(self, step: Step) -> int:
-        """The watermark of a process function's input at the beginning of the batch, as far as the batch knows it."""
-        place = (step.id, self.precedes_watermark)
-        if place not in self._seen:
-            self._seen[place] = self._read_watermark(step)
-        return self._seen[place]
+        """Returns a process function's watermark at the beginning of the batch; the lowest if it is not known."""
+        key = (step.id, self.precedes_watermark)
+        if key not in self._seen:
+            self._seen[key] = self._read_watermark(step)
+        return self._seen[key]
 
     def _read_watermark(self, step: Step) -> int:
         batch = current_batch()
@@ -119,18 +119,18 @@ class PortFragment:
         timestamp_steps = self._topology.timestamp_steps(step)
         if self._watermarks is None or not timestamp_steps or not sees_highest_only(self._topology):
             return MIN_TIMESTAMP
-        known = self._watermarks.read()(step.id)
-        return MIN_TIMESTAMP if known is None else known
+        watermark = self._watermarks.read()(step.id)
+        return MIN_TIMESTAMP if watermark is None else watermark
 
     def observe(self, step: str, highest: int) -> None:
-        """Passes the highest timestamp of elements in columns to the observer of a timestamp-assigning step."""
-        found = self._topology.step(step)
-        assert isinstance(found.node, TimestampsNode)
-        self._observer_of(found, found.node).observe([None], [highest])
+        """Tells a timestamp-assigning step's observer the highest timestamp of elements in columns."""
+        assigning_step = self._topology.step(step)
+        assert isinstance(assigning_step.node, TimestampsNode)
+        self._observer_of(assigning_step, assigning_step.node).observe([None], [highest])
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether all elements of the source go to keyed steps as columns, so that the fragment has no work."""
+        """Whether the fragment has no work, since all elements of the source go to keyed steps as columns."""
         return not self._started().has_readers
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
@@ -143,35 +143,35 @@ class PortFragment:
         return OperatorRuntimeContext(step.node.name or step.id, metrics)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
-        """Takes elements for a keyed step from the fragment."""
+        """Collects elements that the fragment emits to a keyed step."""
         target = ToStep(self._routes.steps[step], self._routes.levels[step], keys, self._wheres.get(step))
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Takes elements for all keys of a keyed step from the fragment."""
+        """Collects elements that the fragment emits to all keys of a keyed step."""
         target = ToAllKeys(self._routes.steps[step], self._routes.levels[step], self._topology.step(step).where)
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Takes elements for a sink from the fragment."""
+        """Collects elements that the fragment emits to a sink."""
         self._records[step] += len(values)
         self._routed.append((ToSink(self._routes.sinks[step], self._topology.step(step).where), values, timestamps))
 
     @property
     def watermark(self) -> int:
-        """The watermark that follows from the elements so far."""
+        """The watermark that results from the elements so far."""
         return combined_watermark(self._trackers.values())
 
     def end_batch(self) -> None:
-        """Lets periodic watermark generators emit."""
+        """Tells periodic watermark generators to emit."""
         now = now_millis()
         for tracker in self._trackers.values():
             tracker.end_batch(now)
 
     def take_counts(self) -> list[Count]:
-        """Returns the counts of the user's functions since the last call, and how many records went to each step."""
+        """Returns users' counters, and how many records went to each step, since the last call."""
         counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
         self._records.clear()
         for step, metrics in self._metrics.items():

@@ -1,4 +1,4 @@
-"""Sorts elements by step and sink, packs them into rows, and writes those for sinks that the task writes itself."""
+"""Packs elements into rows by target and key group, and writes those for sinks that the task writes itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ROUTES_KEPT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToStep:
-    """Elements go to a keyed step of a level, by their keys; errors say ``where`` the keys were taken."""
+    """Sends elements to a keyed step of a level by their keys; errors name the step ``where`` the keys are selected."""
 
     step: int
     level: int
@@ -47,7 +47,7 @@ class ToStep:
 
 @dataclass(frozen=True, slots=True)
 class ToAllKeys:
-    """Elements go to a keyed step of a level in all key groups; errors say ``where`` it is in the user's program."""
+    """Sends elements to a keyed step of a level in all key groups; errors say ``where`` it is in the user's program."""
 
     step: int
     level: int
@@ -56,7 +56,7 @@ class ToAllKeys:
 
 @dataclass(frozen=True, slots=True)
 class ToSink:
-    """Elements go to a sink; errors say ``where`` it is in the user's program."""
+    """Sends elements to a sink; errors say ``where`` it is in the user's program."""
 
     sink: int
     where: str | None = None
@@ -64,7 +64,7 @@ class ToSink:
 
 Target: TypeAlias = ToStep | ToAllKeys | ToSink
 Routed: TypeAlias = "tuple[Target, Sequence[Any], Sequence[int | None]]"
-"""Where elements go, the elements, and their timestamps."""
+"""The target of elements, the elements, and their timestamps."""
 
 
 class SinkWriter(Protocol):
@@ -84,7 +84,7 @@ _Route: TypeAlias = tuple[Callable[[Any], None], Callable[[Any], None], Callable
 
 
 class _Routes(dict[Any, _Route]):
-    """Maps each key to the append methods of its group's lists, and to the first object that equalled the key."""
+    """Maps each key to the append methods of its group's lists, and to the first key object that was equal."""
 
     def __init__(self, groups: KeyGroups) -> None:
         super().__init__()
@@ -100,16 +100,16 @@ class _Routes(dict[Any, _Route]):
 
 
 class Packer:
-    """Gathers elements until they fill a row, or a write to a sink.
+    """Collects elements until they fill a row, or a write to a sink.
 
-    A row's payload is kept near 4 MiB, whatever the size of the elements: the number of elements in a row follows from
-    the rows before it. So does the number of elements in one write. All elements are of one phase.
+    A row's payload is kept near 4 MiB: the number of elements in a row, or in a write, follows from the size of those
+    before. All elements are of one phase.
     """
 
     def __init__(self, groups: KeyGroups, phase: int, writer: SinkWriter | None = None) -> None:
         self._groups = groups
         self._phase = phase
-        self.precedes_watermark = phase == Phase.BEFORE_WATERMARK  # whether elements come under the watermark before
+        self.precedes_watermark = phase == Phase.BEFORE_WATERMARK  # whether elements come before the watermark advances
         self._writer = writer
         self._origin = 0
         self._service_label = groups.service_labels[0]
@@ -123,7 +123,7 @@ class Packer:
         self.bound_of: Callable[[str], int | None] = no_bound
 
     def start(self, origin: int, service_label: int) -> None:
-        """Starts on the elements of another origin, which orders rows; those of the previous one have been flushed.
+        """Begins with the elements of another origin, which rows are ordered by; the previous one must be flushed.
 
         The service group passes on the rows for sinks.
         """
@@ -132,16 +132,16 @@ class Packer:
         self._row = 0
 
     def add(self, target: Target, values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Takes elements for ``target``; refuses a key that cannot be hashed."""
+        """Adds elements for ``target``; refuses a key that cannot be hashed."""
         if isinstance(target, ToSink):
             self._wheres[ToSink, target.sink] = target.where
             self._sinks[target.sink].extend(values)
             return
         self._wheres[type(target), target.step] = target.where
         if isinstance(target, ToAllKeys):
-            held = self._broadcasts[target.level].setdefault(target.step, ([], []))
-            held[0].extend(values)
-            held[1].extend(timestamps)
+            gathered = self._broadcasts[target.level].setdefault(target.step, ([], []))
+            gathered[0].extend(values)
+            gathered[1].extend(timestamps)
             return
         steps = self._levels[target.level]
         routes = steps.get(target.step)
@@ -162,7 +162,7 @@ class Packer:
     def add_columns(
         self, targets: Sequence[ColumnTarget], columns: Any, stamps: Any, observe: Callable[[str, int], None]
     ) -> None:
-        """Takes elements as columns, with their timestamps; see :meth:`ColumnSender.add`."""
+        """Adds elements as columns, with their timestamps; see :meth:`ColumnSender.add`."""
         if self._columns is None:
             # A plan without columns does not import the columnar modules.
             from windrow_runtime.spark.exchange.column_sender import ColumnSender
@@ -186,11 +186,11 @@ class Packer:
         yield from self._part_rows(self._writer)
 
     def row_of_columns(self, sink: int, stream: bytes) -> PackedRow:
-        """Returns a row for a sink with elements in columns, numbered behind the rows before it."""
+        """Returns a row for a sink with elements as an Arrow stream, with the next number."""
         return self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, sink, stream)
 
     def row_for_level(self, row: PackedRow) -> PackedRow:
-        """Returns a row for a deeper level, as it came from the level above; its key group is the same there."""
+        """Passes on a row from upstream for a deeper level, in whose key groups the keys lie alike."""
         return self._next_row(row.group, row.kind, row.target, row.payload)
 
     def full(self) -> Iterator[PackedRow]:
@@ -206,12 +206,12 @@ class Packer:
         yield from self._rows(1)
 
     def _rows(self, least: int) -> Iterator[PackedRow]:
-        """Packs the elements of each group and each sink that has gathered ``least`` elements or more."""
-        # A row for all groups is one for each: together they are near the size of other rows.
+        """Packs the elements of each group and each sink that has at least ``least`` elements."""
+        # A broadcast row is copied for each group: all copies together have about the size of other rows.
         least_for_all = max(1, least // self._groups.count)
-        for level, held in self._broadcasts.items():
-            if any(len(values) >= least_for_all for values, _ in held.values()):
-                yield from self._pack_broadcast(level, held)
+        for level, by_step in self._broadcasts.items():
+            if any(len(values) >= least_for_all for values, _ in by_step.values()):
+                yield from self._pack_broadcast(level, by_step)
         for number in range(self._groups.count):
             for level, steps in self._levels.items():
                 if any(len(routes.buckets[number][0]) >= least for routes in steps.values()):
@@ -258,18 +258,18 @@ class Packer:
         writer = self._writer if self.writes(sink) else None
         start = 0
         while start < len(values):
-            piece = values[start : start + self._limit]
-            start += len(piece)
+            portion = values[start : start + self._limit]
+            start += len(portion)
             if writer is not None:
-                self._adapt(writer.write(sink, piece), len(piece))
+                self._adapt(writer.write(sink, portion), len(portion))
                 yield from self._part_rows(writer)
                 continue
             try:
-                payload = dump_values(piece)
+                payload = dump_values(portion)
             except Exception:
-                check_sendable(piece, self._wheres[ToSink, sink])
+                check_sendable(portion, self._wheres[ToSink, sink])
                 raise
-            self._adapt(len(payload), len(piece))
+            self._adapt(len(payload), len(portion))
             yield self._next_row(self._service_label, RowKind.OUTPUT, sink, payload)
         values.clear()
 
@@ -278,7 +278,7 @@ class Packer:
             yield self._next_row(self._service_label, RowKind.PART, sink, name)
 
     def _adapt(self, size: int, count: int) -> None:
-        """Chooses how many elements fill a row, by the bytes that the last ones took; 0 if that is unknown."""
+        """Chooses how many elements fill a row, by the bytes that the last ones took; 0 bytes: unknown."""
         if size:
             self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))
 

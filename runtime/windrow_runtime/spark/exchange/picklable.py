@@ -1,9 +1,9 @@
-"""Lets Spark's pickle carry classes by value, and finds objects that cannot be pickled, in functions and in elements.
+"""Makes classes picklable by value for Spark, and finds objects that cannot be pickled in functions and elements.
 
-Classes of the main program reach the workers by value. Spark's pickle makes an empty class and sets its attributes
-then. It loses by itself what Python takes from the body of a class alone: the fields of a msgspec.Struct, and the slots
-of a class. Objects of the standard library that are compared by identity, such as ``dataclasses.MISSING``, arrive as
-other objects; and a ``NewType`` is looked for by its name.
+Classes of the main program are sent to workers by value: Spark's pickle makes an empty class and then sets its
+attributes. That would lose what Python takes only from the body of a class: the fields of a msgspec.Struct, and slots.
+Objects of the standard library that are compared by identity, such as ``dataclasses.MISSING``, would arrive as other
+objects; and a ``NewType`` would be looked up by its name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONFIGURED: Final = (
 
 
 for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
-    # A reducer that returns a text names a variable of the module of the object.
+    # A reducer that returns a text names a variable in the object's module.
     copyreg.pickle(type(getattr(dataclasses, _name)), partial(lambda name, _: name, _name))
 
 
@@ -62,24 +62,24 @@ copyreg.pickle(NewType, _reduced_new_type)
 
 
 def make_picklable(kind: type[Any]) -> None:
-    """Lets Spark ship a class of the main program by value.
+    """Prepares a class of the main program for being pickled by value.
 
-    Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
-    anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
-    another one. The fields of a Struct and the slots of other classes are put there, too. A Struct that cannot be made
-    anew is refused.
+    Msgspec caches facts about a class on the class, and these cannot be pickled. Spark's pickle recreates a class
+    from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from another
+    one. The fields of a Struct and the slots of other classes are put there, too. A Struct that cannot be recreated is
+    refused.
     """
     forget_msgspec((kind,))
     if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
         kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
     for base in kind.__mro__:
-        # Pickle names any other Struct by its module.
+        # Classes of other modules are pickled by name.
         if base.__module__ != _MAIN and "<locals>" not in base.__qualname__:
             continue
         if isinstance(base, msgspec.StructMeta):
             _give_fields_to_bases(base)
         elif "__slots__" in vars(base) and not issubclass(base, tuple):
-            # A tuple takes empty slots alone, and the base that NamedTuple stands for has a metaclass of its own.
+            # A tuple class has empty slots only, and NamedTuple has a metaclass of its own.
             _give_slots_to_bases(base)
 
 
@@ -89,9 +89,9 @@ def _give_fields_to_bases(kind: Any) -> None:
         return
     base = _StructBase.of(kind, bases)
     try:
-        (made,) = base.__mro_entries__(())
-        made.__module__ = __name__  # so that nobody takes it for a record of the user's
-        same = _facts(made) == _facts(kind)
+        (struct,) = base.__mro_entries__(())
+        struct.__module__ = __name__  # marks it as no record of the user's
+        same = _facts(struct) == _facts(kind)
     except Exception as error:  # the bases are the user's, and may raise anything
         raise _not_by_value(kind, f"{type(error).__name__}: {error}") from error
     if not same:
@@ -102,7 +102,7 @@ def _give_fields_to_bases(kind: Any) -> None:
 def _give_slots_to_bases(kind: Any) -> None:
     bases = vars(kind).get("__orig_bases__", kind.__bases__)
     if not any(isinstance(base, _Slots) for base in bases):
-        # The other bases stay: code that reads the bases of a generic class finds them there.
+        # The other bases stay, since generic classes look for their bases there.
         kind.__orig_bases__ = (_Slots(type(kind), kind.__slots__), *bases)
 
 
@@ -126,9 +126,9 @@ def _not_by_value(kind: type[Any], reason: str) -> UnsupportedOperationError:
 
 @dataclasses.dataclass(frozen=True)
 class _StructBase:
-    """Stands among the bases of a Struct that is shipped, and becomes a Struct that has its own fields.
+    """Stands among the bases of a pickled Struct, and turns into a Struct with its fields when the class is recreated.
 
-    Each field has what ``msgspec.field`` takes.
+    ``fields`` has the arguments of ``msgspec.field`` for each field.
     """
 
     name: str
@@ -140,11 +140,11 @@ class _StructBase:
 
     @classmethod
     def of(cls, kind: Any, bases: tuple[Any, ...]) -> _StructBase:
-        known = struct_fields(kind)
-        own = [name for name in get_annotations(kind) if name in known]
+        all_fields = struct_fields(kind)
+        own = [name for name in get_annotations(kind) if name in all_fields]
         config = {name: getattr(kind.__struct_config__, name) for name in _CONFIGURED}
         config["kw_only"] = any(name not in kind.__match_args__ for name in own)
-        fields = tuple((name, known[name]) for name in own)
+        fields = tuple((name, all_fields[name]) for name in own)
         return cls(kind.__name__, kind.__module__, bases, fields, config, "__post_init__" in vars(kind))
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
@@ -153,13 +153,13 @@ class _StructBase:
         space["__annotations__"] = dict.fromkeys(space, Any)
         space["__module__"] = self.module
         if self.has_post_init:
-            # Msgspec looks it up when a class is made, and pickle sets it later.
+            # Msgspec looks for this method when a class is made, and pickle sets it only later.
             space["__post_init__"] = lambda instance: type(instance).__post_init__(instance)
         return (types.new_class(self.name, self.bases, self.config, lambda body: body.update(space)),)
 
 
 class _Slots:
-    """Stands in front of the bases of a class that is shipped, and passes its slots to its metaclass."""
+    """Stands before the bases of a pickled class, and passes the slots to the metaclass when the class is recreated."""
 
     def __init__(self, metaclass: type[Any], slots: str | Iterable[str]) -> None:
         self.metaclass = metaclass
@@ -169,7 +169,7 @@ class _Slots:
         metaclass, slots = self.metaclass, self.slots
 
         class Making(metaclass):  # type: ignore[valid-type,misc]  # it is known at run time alone
-            """Takes the place of the metaclass while the class is made."""
+            """Replaces the metaclass while the class is made."""
 
             def __new__(cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any) -> Any:
                 others = tuple(base for base in bases if base is not helper)
@@ -182,7 +182,7 @@ class _Slots:
 def check_picklable(
     step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = IN_OPEN
 ) -> None:
-    """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers."""
+    """Refuse a step whose functions or objects refer to objects that cannot be sent to workers."""
     refuse_unsendable(step, parts, what, hint, failure=_failure)
 
 
@@ -204,7 +204,7 @@ def check_sendable(values: Iterable[object], where: str | None) -> None:
 
 
 class _Checker(cloudpickle.CloudPickler):
-    """Refuses files that are open for reading, of which cloudpickle would send what is left in them."""
+    """Refuses files that are open for reading, whose remaining content cloudpickle would send."""
 
     # Any: pickle's protocol.
     def reducer_override(self, obj: Any) -> Any:

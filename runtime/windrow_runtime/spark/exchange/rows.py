@@ -1,9 +1,9 @@
-"""The rows that travel between the stages of a query, and how their payloads are packed and unpacked.
+"""Defines the rows that the stages of a query exchange, and packs and unpacks their payloads.
 
-All stages but the first take and give the same columns. Values of one record class are taken apart into columns and put
-together again by calling the class; that is two to five times as fast as pickling them one by one. Numbers of one type
-lie side by side. Everything else is pickled as it is. No value changes its type: a list whose values are not all of
-exactly one class is pickled.
+All stages but the first take and return the same columns. Values of one record class are packed as columns, and rebuilt
+by calling the class; that is two to five times as fast as pickling them one by one. Numbers of one type become an
+array. Everything else is pickled. No value changes its type: a list whose values are not all of exactly one class is
+pickled.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from windrow_runtime.spark.exchange.classes import class_name, find_class, pickl
 
 
 class RowKind:
-    """The kinds of rows, which say how to read a row's payload and its target, the number of a level, step or sink."""
+    """The kinds of rows, which say what the payload is, and whether the target is a level, a step or a sink."""
 
     ELEMENTS: Final = 0  # for the keyed steps of a level, see pack_keyed
     COLUMNS: Final = 1  # elements for one keyed step, as an Arrow stream
-    AGGREGATED: Final = (
-        2  # elements for one keyed step on columns, partially aggregated before the exchange, as an Arrow stream
-    )
-    PARTIALS: Final = 3  # elements for one keyed step on objects, partially aggregated before the exchange
+    AGGREGATED: Final = 2  # partial aggregates for one keyed step on columns, as an Arrow stream
+    PARTIALS: Final = 3  # partial aggregates for one keyed step on objects
     OUTPUT: Final = 4  # values for a sink
     OUTPUT_COLUMNS: Final = 5  # elements for a sink, as an Arrow stream
     PART: Final = 6  # the name of a file that a worker wrote for a sink, for the driver
-    CLOCK: Final = 7  # the time of the batch before, for the service group of a partition
-    END: Final = 8  # as CLOCK; besides, the stream is at its end
+    CLOCK: Final = 7  # the time of the previous batch, for the service group of a partition
+    END: Final = 8  # the same as CLOCK; in addition, the stream has ended
     REPORTS: Final = 9  # reports of timestamp-assigning steps, for the driver
     WARNINGS: Final = 10  # headers of CSV files, for the driver: (names, where, line of the user's program)
     COUNTERS: Final = 11  # counts of steps, for the driver: (step id, counter or fact, increment)
@@ -46,8 +44,7 @@ EXCHANGE_SCHEMA: Final = (
 """The columns of :class:`PackedRow`, for Spark."""
 
 SOURCE_SCHEMA: Final = f"{EXCHANGE_SCHEMA}, watermark timestamp, records bigint not null"
-"""The same and, for Spark itself, its watermark, null where it does not move, and the number of
-records that were read."""
+"""The same columns and, for Spark itself, its watermark, null if it does not move, and the number of records read."""
 
 _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
 
@@ -55,15 +52,15 @@ _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
 class PackedRow(NamedTuple):
     """One row of the exchange."""
 
-    group: int  # the label of the key group that takes it at the next stage; of no meaning behind the last stage
+    group: int  # the label of the key group that takes it at the next stage; meaningless after the last stage
     kind: int  # what the payload is, one of RowKind
     target: int  # the level, step or sink that takes the payload, as its kind says; else 0
-    number: int  # its place among the rows of its batch, see sequence_number
+    number: int  # orders the rows of a batch, see sequence_number
     payload: bytes
 
     @property
     def is_output(self) -> bool:
-        """Returns whether a sink takes the row."""
+        """Whether a sink takes the row."""
         return self.kind in _OUTPUTS
 
 
@@ -75,7 +72,7 @@ def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
 def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:  # pyarrow has no types
     """Returns the rows as an Arrow batch with the columns of :data:`SOURCE_SCHEMA`.
 
-    All bear the same watermark, given in Spark's milliseconds, and the first one the number of records.
+    All have the same watermark, in Spark's milliseconds, and the first one has the number of records.
     """
     import pyarrow as pa
 
@@ -93,8 +90,8 @@ def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int 
 # Any: keys and values are the user's, of every type.
 
 PackedValues: TypeAlias = "Sequence[Any] | tuple[str, bytes] | tuple[bytes, int, tuple[PackedValues, ...]] | bytes"
-"""A list of scalars as it is; or numbers side by side, with the type code of :mod:`array`; or the name of a class, how
-many values, and their columns; or a pickle."""
+"""A list of scalars; or numbers as bytes, after their type code of :mod:`array`; or the name of a class, the number of
+values, and their columns; or a pickle."""
 
 _SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
 _ROWS_BITS: Final = 30
@@ -105,14 +102,14 @@ class Phase:
     """The part of a batch in which an element was emitted, see :func:`sequence_number`."""
 
     BEFORE_WATERMARK: Final = 0
-    """Timers emitted it as the watermark advanced; downstream sees it under the previous watermark."""
+    """Timers emitted it as the watermark advanced; steps downstream process it under the previous watermark."""
 
     AFTER_WATERMARK: Final = 1
-    """A step emitted it for the batch's elements; downstream sees it under the new watermark."""
+    """A step emitted it for the batch's elements; steps downstream process it under the new watermark."""
 
 
 class KeyedElements(NamedTuple):
-    """Elements for one step: three lists side by side."""
+    """Elements for one step, as lists of equal length."""
 
     step: int
     keys: Sequence[Any]
@@ -120,8 +117,8 @@ class KeyedElements(NamedTuple):
     timestamps: Sequence[int | None]
 
     def pick(self, places: Sequence[int]) -> KeyedElements:
-        """Returns the elements at some places."""
-        columns = [[column[place] for place in places] for column in self[1:]]
+        """Returns the elements at some indices."""
+        columns = [[column[index] for index in places] for column in self[1:]]
         return KeyedElements(self.step, *columns)
 
 
@@ -134,7 +131,7 @@ class ColumnElements(NamedTuple):
 
 
 class PartialElements(NamedTuple):
-    """Partial accumulators to which elements for one step have been folded."""
+    """Partial accumulators, in which elements for one step were aggregated before the exchange."""
 
     step: int
     partials: Partials
@@ -152,16 +149,15 @@ Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements | Broadca
 
 
 def no_bound(step: str) -> int | None:
-    """Says for each step that no bound of its watermark is known."""
+    """Returns None: no bound of a step's watermark is known."""
     return None
 
 
 def sequence_number(phase: int, origin: int, row: int) -> int:
-    """Orders the rows that reach one group in one batch.
+    """Returns a number by which the rows of one key group in one batch are ordered.
 
-    Spark delivers them in any order. They are handled by phase; then by where they come from, which is the source
-    partition, or the number of the key group upstream; then as they were emitted there. So a batch that is run again
-    gives the same result.
+    Spark delivers them in any order. They are processed by phase; then by origin, which is the source partition, or the
+    number of the key group upstream; then as they were emitted there. So a batch that runs again gives the same result.
     """
     return phase << (_ORIGIN_BITS + _ROWS_BITS) | origin << _ROWS_BITS | row
 
@@ -177,7 +173,7 @@ def phase_of(number: int) -> int:
 
 
 def pack_values(values: list[Any]) -> PackedValues:
-    """Turns values into nested builtins, which pickle carries fast. Undone by :func:`unpack_values`."""
+    """Packs values as nested builtins, which are pickled fast. Undone by :func:`unpack_values`."""
     kinds = set(map(type, values))
     if kinds == {float}:
         return "d", array("d", values).tobytes()
@@ -193,7 +189,7 @@ def pack_values(values: list[Any]) -> PackedValues:
         (kind,) = kinds
         names = record_fields(kind)
         if names:
-            # One pass for each field is three times as fast as making a tuple of each value.
+            # A pass for each field is three times as fast as making a tuple of each value.
             columns = (list(map(attrgetter(name), values)) for name in names)
             return class_name(kind), len(values), tuple(map(pack_values, columns))
     return pickle_any(values)
@@ -224,7 +220,7 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
 
 def _pack_times(times: list[int | None]) -> PackedValues:
     try:
-        # The ints of a user's window may be of a class of numpy's.
+        # The ints of a user's window may be numpy's, which become plain ones.
         return "q", array("q", times).tobytes()  # type: ignore[type-var]  # None makes it raise, without a search for it
     except (TypeError, OverflowError):
         return pack_values(times)

@@ -1,4 +1,4 @@
-"""Sends elements in columns to sinks: to their files, where the task writes them, or in rows to the driver."""
+"""Sends columns of elements to sinks: into files if the task writes them, or else in rows to the driver."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _ROWS_IN_A_PAYLOAD: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """A sink, by its number, that takes columns; ``route`` leads there from where they come."""
+    """A sink, by its number, that takes columns; ``route`` has the functions between their source and the sink."""
 
     number: int
     step_id: str
     where: str
     kind: RecordType
-    route: Route | None = None  # None: there is no function on the way
+    route: Route | None = None  # None: there are no functions
 
     def columns_of(self, columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]) -> Any:
         """Returns the columns of the sink's elements; ``observe`` gets the highest timestamp that each step gave."""
         if self.route is None:
             return columns
         with errors_at(self.where):
-            found, _, highest = self.route.run(columns, stamps)
+            elements, _, highest = self.route.run(columns, stamps)
         for step, stamp in highest.items():
             observe(step, stamp)
-        return pa.RecordBatch.from_arrays(found.columns, schema=arrow_schema(self.kind))
+        return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(self.kind))
 
 
 class SinkSender:
@@ -65,17 +65,17 @@ class SinkSender:
         packer: Packer,
         observe: Callable[[str, int], None],
     ) -> Iterator[PackedRow]:
-        """Sends elements, with the timestamps that they have already, to sinks; yields rows for the driver."""
+        """Sends elements, with timestamps that they have already, to sinks; yields rows for the driver."""
         for target in targets:
             yield from self.send_batch(target, target.columns_of(columns, stamps, observe), packer)
 
     def send_batch(self, target: SinkTarget, batch: Any, packer: Packer) -> Iterator[PackedRow]:
-        """Sends the elements of one sink, in its columns."""
+        """Sends the elements of one sink, which are in its columns already."""
         if batch.num_rows:
             self._records[target.step_id] += batch.num_rows
         for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
-            part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
+            portion = batch.slice(start, _ROWS_IN_A_PAYLOAD)
             if packer.writes(target.number):
-                yield from packer.write_columns(target.number, part)
+                yield from packer.write_columns(target.number, portion)
             else:
-                yield packer.row_of_columns(target.number, dump_rows(part, compress=False))
+                yield packer.row_of_columns(target.number, dump_rows(portion, compress=False))
