@@ -1,1 +1,1 @@
-"""Writes the results of a batch."""
+"""Writes the results of a batch to sinks."""

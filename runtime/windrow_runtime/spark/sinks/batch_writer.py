@@ -51,29 +51,29 @@ def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
 
 @dataclass
 class BatchWriter:
-    """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
+    """Writes the batches of a query to the sinks of its pipeline; ``foreachBatch`` calls it.
 
-    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
+    Each sink is idempotent by the batch number: a batch that runs again replaces its former results.
     """
 
     sinks: Mapping[int, Step]
-    classes: tuple[UserClass, ...]  # that may occur in elements
+    classes: tuple[UserClass, ...]  # classes that may occur in elements
     results: Results
     query: str
     progress: ProgressKeeper
-    parts: WorkerSinks | None = None  # the sinks that workers write; rows for these carry names of files alone
+    parts: WorkerSinks | None = None  # the sinks that workers write; their rows have names of files only
     keeper: ClockKeeper | None = None
-    note: BatchNote | None = None  # of the newest batch; None: it is a batch job
+    note: BatchNote | None = None  # stores the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
     counters: CounterNotes | None = None  # None: it is a batch job
-    calls: JobCalls | None = None  # of a batch job; a streaming query calls this in a thread that no signal reaches
+    calls: JobCalls | None = None  # runs the actions of a batch job; None: a query, whose thread no signal reaches
 
     def __post_init__(self) -> None:
         self._facts: list[Count] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._files = {} if self.parts is None else self.parts.of_files
-        # Spark writes these sinks from the workers, in a pass of its own over the batch.
+        # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
             number: step
             for number, step in self.sinks.items()
@@ -89,9 +89,9 @@ class BatchWriter:
         check_owner(self.sinks.values(), self.query)
         for part in self._files.values():
             part.begin(batch)
-        # Workers write their sinks in the same pass over the batch as all else, as the rows come.
+        # Workers write their sinks while they compute the batch, in this pass.
         names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
-        # The rows took their time: a folder without locks may have been taken meanwhile.
+        # Another run may have taken a folder without locks while the batch was computed.
         check_owner(self.sinks.values(), self.query)
         for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
@@ -102,7 +102,7 @@ class BatchWriter:
         return action() if self.calls is None else self.calls.run(action)
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
-        """Writes a batch that has sinks for Spark, too: it is persisted, since several of Spark's actions read it."""
+        """Writes a batch of which Spark writes some sinks; it is persisted, since several actions read it."""
         kept = frame.persist()
         try:
             names, present = self._write_driver_sinks(kept, batch)
@@ -123,7 +123,7 @@ class BatchWriter:
         """
         from pyspark.sql import functions as f
 
-        # The payloads of files and topics stay on the workers. Other batches get no column, which would take time.
+        # The driver does not collect payloads that Spark writes. Other batches are left as they are, which is faster.
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
@@ -150,7 +150,7 @@ class BatchWriter:
         self.results.put(batch, collected, counts)
         if self.counters is not None:
             self.counters.write(batch, counts)
-        # The elements of one sink at a time are in memory as objects.
+        # Sinks are written one by one, so that only one sink's elements are in memory as objects.
         for number, step in self.sinks.items():
             elements = [] if number in collected else _unpacked(taken[number])
             if elements:
@@ -163,7 +163,7 @@ class BatchWriter:
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
-        """Adds up the counters of tasks; keeps facts, and the number of malformed records, for the batch's report."""
+        """Adds up the counters of tasks; facts and malformed records also go into the batch's report."""
         counted: Counter[tuple[str, str]] = Counter()
         self._facts = []
         for step, name, count in counts:
@@ -181,8 +181,8 @@ def _unpacked(payloads: Iterable[bytes]) -> list[Any]:
 class ConnectWriter:
     """Writes batches in a process of a Spark Connect server, to which it is sent.
 
-    The writer that it is given has no outputs: these hold connections, so they are opened there. Its sinks are without
-    the steps in front of them. Neither the server's log nor an error may show one of the secrets.
+    ``batches`` has no outputs, since these have connections, which are opened in that process. Its sinks come without
+    the steps upstream. Neither the server's log nor an error may show one of the secrets.
     """
 
     def __init__(self, batches: BatchWriter, secrets: tuple[str, ...]) -> None:
@@ -190,12 +190,12 @@ class ConnectWriter:
         self._opened: ExitStack | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Write one batch; Spark carries its errors back to the user's process as text."""
+        """Write one batch; Spark returns its errors to the user's process as text."""
         with failures_marked(), secrets_hidden(self._secrets):
             if self._opened is None:
                 self._batches.outputs = open_outputs(driver_sinks(self._batches.sinks.values()), self._batches.query)
                 self._opened = closing_outputs(self._batches.outputs)
-                # Nothing tells this process that the run is over, but that Spark ends it.
+                # The only sign that the run is over is that Spark ends this process.
                 atexit.register(self._opened.close)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))

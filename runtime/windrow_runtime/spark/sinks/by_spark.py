@@ -1,7 +1,6 @@
-"""Lets Spark write file sinks in other file systems from packed rows.
+"""Writes file sinks in file systems that are not mounted, by Spark's writers, from packed rows.
 
-What a value looks like is decided by the encoders that write all other files: Spark's writers get their lines, and
-their columns.
+The encoders of all other files decide what values look like: Spark's writers get finished lines, or columns.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _WRITER_SETTINGS: Final = {
-    # Spark's default is a form that Parquet has given up, with days and nanoseconds.
+    # Spark's default is a deprecated type of Parquet, with days and nanoseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Fields whose names differ by the case of letters are two columns.
+    # Fields whose names differ only by case are two columns.
     "spark.sql.caseSensitive": "true",
 }
 
@@ -54,8 +53,8 @@ class Unpack:
     encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
     where: str
     classes: tuple[UserClass, ...]
-    kind: RecordType | None = None  # of the elements, where rows may have them as columns
-    makes_lines: bool = False  # of all elements, those in columns too
+    kind: RecordType | None = None  # the type of the elements, if rows may have them as columns
+    makes_lines: bool = False  # whether elements in columns are encoded as well
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
@@ -81,7 +80,7 @@ class Unpack:
 
 
 def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[Any]], Any]:
-    """Returns the function that makes one column of lines."""
+    """Returns the function that encodes elements as one column of lines."""
     import pyarrow as pa
 
     encoder = line_encoder(sink, kind)
@@ -97,7 +96,7 @@ def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[A
 
 
 def _partition_encoder(sink: FileSink[Any], partitions: Partitions) -> Callable[[Sequence[Any]], Any]:
-    """Returns the function that makes a column of lines, and one of texts for each field that names folders."""
+    """Returns the function that encodes elements as a column of lines and a text column for each partition field."""
     import pyarrow as pa
 
     encoder = line_encoder(sink, partitions.rest)
@@ -113,7 +112,7 @@ def _partition_encoder(sink: FileSink[Any], partitions: Partitions) -> Callable[
 
 
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
-    """Makes a plan that ends in the columns of a stream's elements, for ``to_dataframe``."""
+    """Returns the pipeline for ``to_dataframe``, whose sink takes a stream's elements as columns."""
     if not isinstance(stream, DataStream):
         raise InvalidArgumentError("a DataFrame is made of a stream", given=type(stream), expected="a DataStream")
     node = stream.node
@@ -122,14 +121,14 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
 
 
 def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
-    """Refuse file sinks in other file systems whose folders have batches; runs that begin with batch 0 call this."""
+    """Refuse file sinks that Spark writes if their folders have batches; called before runs that begin with batch 0."""
     for step in sinks:
         sink = sink_of(step)
         if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
             continue
         partitions = partitions_of(step)
         above = () if partitions is None else ("*=*" for _ in partitions.fields)
-        # An earlier version wrote the other folders.
+        # The second pattern is that of an earlier version.
         below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
         with engine_errors(step.where, sink.secrets):
             written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
@@ -158,22 +157,22 @@ def are_of(numbers: Iterable[int]) -> str:
 def write_files(
     frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Write the elements of the file sink of a number in a batch, with Spark's writers."""
+    """Write the elements of a file sink, given by its number, in a batch, by Spark's writers."""
     sink = file_sink_of(step)
     try:
-        # Spark gives no program a way to rename or to delete there, so it writes in place.
+        # Spark has no API to rename or delete files, so it writes to the final folder directly.
         if sink.partition_by:
-            # What has no rows any more cannot be deleted there.
+            # A folder that has no rows any more cannot be deleted.
             if has_rows:
                 _write_folder(frame, number, step, sink.path, classes, batch)
         else:
-            place = f"{sink.path}/{BATCH_COLUMN}={batch}"
-            if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
-                _write_folder(frame, number, step, place, classes)
+            folder = f"{sink.path}/{BATCH_COLUMN}={batch}"
+            if has_rows or exists_for_spark(frame.sparkSession, as_read_path(folder)):
+                _write_folder(frame, number, step, folder, classes)
     except WindrowError:
         raise
     except Exception as error:
-        # The rows may have to be computed again, so it need not be the sink that failed.
+        # The rows may have to be computed again, so the error need not be the sink's.
         reason = unwritable(error, sink.secrets)
         if reason is None:
             raise
@@ -182,7 +181,7 @@ def write_files(
 
 @contextmanager
 def _writer_settings(spark: SparkSession) -> Iterator[None]:
-    """Gives the session of a query, or of a job, the settings of a writer, while it writes."""
+    """Sets the writer settings of a query's or a job's session while it writes."""
     before = {name: spark.conf.get(name, None) for name in _WRITER_SETTINGS}
     for name, value in _WRITER_SETTINGS.items():
         spark.conf.set(name, value)
@@ -197,11 +196,11 @@ def _writer_settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _write_folder(
-    frame: DataFrame, number: int, step: Step, place: str, classes: tuple[UserClass, ...], batch: int | None = None
+    frame: DataFrame, number: int, step: Step, address: str, classes: tuple[UserClass, ...], batch: int | None = None
 ) -> None:
-    """Writes files into a folder of their own; into one with other batches, if the number of the batch is given."""
+    """Writes files into a separate folder for the batch, or among other batches if ``batch`` is given."""
     sink = file_sink_of(step)
-    path = as_spark_path(place)
+    path = as_spark_path(address)
     partitions = partitions_of(step)
     kind = record_type(step.node.element_type)
     with _writer_settings(frame.sparkSession):
@@ -220,7 +219,7 @@ def _write_folder(
             names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {BATCH_COLUMN}")
         writer = columns.write.mode("overwrite")
         if names:
-            # Other folders stay: they have other batches.
+            # Only the folders of this batch are overwritten.
             writer = writer.partitionBy(*names).option("partitionOverwriteMode", "dynamic")
         if isinstance(sink, ParquetFileSink):
             writer.parquet(path)

@@ -1,4 +1,4 @@
-"""Writes to the topics of Kafka through Spark's connector: turns elements into its rows."""
+"""Writes elements to Kafka topics by Spark's connector, as rows of the format that it takes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _WRITTEN: Final = "topic string, key binary, value binary"
 
 
 def check_connector(spark: SparkSession, step: Step) -> None:
-    """Refuse a Kafka sink where the session lacks Spark's connector, before anything runs."""
+    """Refuse a Kafka sink, before anything runs, if the session lacks Spark's connector."""
     sink = _sink(step)
     with connector_errors(spark, step.where, sink):
-        # This looks the connector up, and reads nothing without an action.
+        # This looks up the connector, and reads nothing.
         _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
 
 
 def write_kafka(rows: DataFrame, step: Step) -> None:
-    """Write the rows that :func:`kafka_rows` made."""
+    """Write rows from :func:`kafka_rows` to Kafka."""
     sink = _sink(step)
     with connector_errors(rows.sparkSession, step.where, sink):
         rows.write.format("kafka").options(**sink.options).save()
 
 
 def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
-    """Makes rows for Spark's Kafka sink from the kinds and payloads of packed rows."""
+    """Turns the kinds and payloads of packed rows into rows for Spark's Kafka sink."""
     sink = _sink(step)
     kind = record_type(step.node.element_type) if sink.value_format == "json" else None
     to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key)
@@ -55,7 +55,7 @@ def _sink(step: Step) -> KafkaSink[Any]:
 
 @dataclass(frozen=True)
 class _ToRows:
-    """Makes rows for Kafka of elements, in a worker."""
+    """Turns elements into rows for Kafka, in a worker."""
 
     kind: RecordType | None
     format: KafkaFormat
@@ -63,7 +63,7 @@ class _ToRows:
     key: Callable[[Any], str | bytes | None] | None
 
     def encoder(self) -> Callable[[Sequence[Any]], Any]:
-        """Returns the function that makes an Arrow batch of elements; its errors do not name the step."""
+        """Returns the function that turns elements into an Arrow batch; its errors do not name the step."""
         import pyarrow as pa
 
         json = None if self.kind is None else JsonEncoder(self.kind)

@@ -1,9 +1,8 @@
-"""Workers write some sinks while they compute a batch: files, and sinks of the user's own that ask for it.
+"""Writes some sinks in workers while they compute a batch: files, and users' own sinks that ask for it.
 
-The last stage of a query writes them, as elements come, and upper levels send it their elements for such sinks. The
-driver makes all files of a batch visible at once: a worker writes a part file into a hidden folder, under a unique
-name, and sends the name to the driver in a row. The driver deletes the files whose names it did not get, such as those
-of a task that failed half-way, and gives the others their places.
+The last stage of a query writes them as elements come; upper levels send it their elements for such sinks. A worker
+writes a part file into a hidden folder, under a unique name, and sends the name to the driver in a row. The driver
+deletes files whose names it did not get, such as those of a failed task, and publishes the others together.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from windrow_runtime.spark.worker import current_batch
 
 @dataclass(frozen=True, slots=True)
 class PartSink:
-    """A sink in a folder of the file system whose files workers write; its step comes without those in front of it."""
+    """A file sink in a mounted file system, whose files workers write; its step comes without the steps upstream."""
 
     step: Step
     path: str
@@ -50,23 +49,23 @@ class PartSink:
     partitions: Partitions | None = None
 
     def folder(self, batch: int) -> BatchFiles:
-        """Returns the parts of a batch."""
+        """Returns the files of a batch."""
         return BatchFiles(Path(self.path), batch, folder_columns(self.partitions))
 
     def task(self, batch: int) -> PartFile | PartitionedFiles:
-        """Makes the part files of a task, in a worker."""
+        """Returns the writer of a task's part files, in a worker."""
         name = f"part-{uuid.uuid4().hex}"
         return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name)
 
     def begin(self, batch: int) -> None:
-        """Delete the files that an earlier attempt left; the driver calls this before the tasks of the batch begin."""
+        """Delete the files of an earlier attempt; the driver calls this before the tasks of the batch begin."""
         with sink_errors(self.step, self.path):
             self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Make the parts of a batch visible, in the place of those that it had before.
+        """Publish the part files of a batch, instead of those that it had before.
 
-        The driver calls this after the tasks of the batch, with the names of all parts.
+        The driver calls this after the tasks of the batch, with the names of all part files.
         """
         folder = self.folder(batch)
         with sink_errors(self.step, self.path):
@@ -89,7 +88,7 @@ class PartSink:
 
 @dataclass(frozen=True, slots=True)
 class CustomWorkerSink:
-    """A sink of the user's own that workers write; it makes its elements visible by itself."""
+    """A user's own sink that workers write; the sink itself publishes its elements."""
 
     step: Step
     sink: CustomSink[Any]
@@ -110,7 +109,7 @@ class CustomWorkerSink:
 class WorkerSinks:
     """The sinks that the last stage of a query writes, by their numbers; they are sent to workers.
 
-    A job has the number of its one batch; Spark gives each task of a stream the number of its batch.
+    ``batch`` is the number of a job's only batch; tasks of a stream get that of theirs from Spark.
     """
 
     sinks: Mapping[int, PartSink | CustomWorkerSink]
@@ -118,23 +117,23 @@ class WorkerSinks:
 
     @property
     def of_files(self) -> dict[int, PartSink]:
-        """The sinks whose files the driver makes visible."""
+        """The file sinks, whose files the driver publishes."""
         return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
 
     def writer(self) -> PartWriter:
-        """Makes the writer of a task; it opens a sink when it gets the first elements for it."""
+        """Returns the writer of a task, which opens a sink with the first elements for it."""
         return PartWriter(self)
 
 
 def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None) -> WorkerSinks | None:
-    """Returns the sinks that workers write themselves; None: there are none. The driver or Spark writes the others.
+    """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
-    ``query`` gives the identity of the query, if a sink of the user's own needs it.
+    ``query`` returns the identity of the query, if a user's own sink needs it.
     """
-    found = {
+    written = {
         number: _worker_sink(step, query) for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS
     }
-    return WorkerSinks(found, batch) if found else None
+    return WorkerSinks(written, batch) if written else None
 
 
 def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink:
@@ -150,7 +149,7 @@ def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorke
 
 
 class PartWriter:
-    """Writes the elements of one task for the sinks that workers write."""
+    """Writes the elements of one task to the sinks that workers write."""
 
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
@@ -160,7 +159,7 @@ class PartWriter:
         return sink in self._sinks.sinks
 
     def pass_on(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
-        """Writes the rows for the sinks; yields all other rows, and a row for each name that the driver has to know."""
+        """Writes the rows for its sinks; yields all other rows, and a row with the name of each part file."""
         for row in rows:
             if not (row.is_output and row.target in self):
                 yield row
@@ -173,24 +172,24 @@ class PartWriter:
                 yield row._replace(kind=RowKind.PART, target=sink, payload=name)
 
     def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Writes elements for the sink of a number; returns how many bytes they took, 0 if that is unknown."""
+        """Writes elements to the sink of a number; returns how many bytes they took, 0 if that is unknown."""
         task = self._task(sink)
         if not isinstance(task, CustomOutput):
             return task.write(values)
         if values:
-            # The user's sink may change the objects, which other sinks may get, too.
+            # The user's sink gets copies, since it may change objects that other sinks get, too.
             task.write(self._batch, list(map(own, values)))
         return 0
 
     def write_columns(self, sink: int, rows: Any) -> None:
-        """Writes the elements of an Arrow batch for the sink of a number, whose elements are written as columns."""
+        """Writes the elements of an Arrow batch to the sink of a number, which takes columns."""
         file = self._task(sink)
         assert not isinstance(file, CustomOutput), "a sink of the user's own takes values"
         if rows.num_rows:
             file.write_rows(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
-        """Returns the names of the files that were made since the last call, for the driver, with their sinks."""
+        """Returns the sinks, by number, and names of files that were created since the last call, for the driver."""
         return [
             (sink, name.encode())
             for sink, task in self._tasks.items()
@@ -211,7 +210,7 @@ class PartWriter:
         return batch
 
     def close(self) -> None:
-        """Close the part files, which nobody can read before, and the sinks of the user's own."""
+        """Close the part files, which are incomplete until then, and users' own sinks."""
         with ExitStack() as stack:
             for task in self._tasks.values():
                 stack.callback(task.close)

@@ -1,4 +1,4 @@
-"""Keeps the collected elements and the counts of a query's batches for the runner."""
+"""Keeps the collected elements and the counters of a query's batches for the runner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windrow_runtime.storage.values import StateCodec
 # Any in this module: elements of every type.
 
 Counted: TypeAlias = "Counter[tuple[str, str]]"
-"""Increments by step id and counter."""
+"""Increments of counters, by step id and name."""
 
 _REPORT: Final = "report-"
 _REPORTS_KEPT: Final = 100
@@ -29,7 +29,7 @@ _REPORTS_KEPT: Final = 100
 class _Counts:
     """The counters of all batches by step and name; their size does not depend on how many batches there were.
 
-    They are the totals ``before`` the newest batch that counted anything, the number of that one, and its counts.
+    They are the totals ``before`` the newest batch with counts, the number of that batch, and its counts.
     """
 
     before: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class _Counts:
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def with_batch(self, batch: int, counted: Counted) -> _Counts:
-        """Returns the counters with those of a batch, which replace its own; this object, if that changes nothing."""
+        """Returns counters to which a batch's counts are added, instead of those it had; itself if nothing changes."""
         assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return self
@@ -56,9 +56,9 @@ class _Counts:
 
 
 class Results:
-    """Keeps results by batch, so that a batch that is run again replaces its own.
+    """Keeps results by batch, so that a batch that runs again replaces its former results.
 
-    Only the newest batch can run again: Spark begins none before it has noted the one before as done. This class keeps
+    Only the newest batch can run again: Spark begins none before it has committed the one before. This class keeps
     results in memory; :class:`SpooledResults` overrides all methods, and keeps them in files.
     """
 
@@ -86,7 +86,7 @@ class Results:
         return self._report
 
     def collected(self, number: int) -> list[Any]:
-        """Returns the elements that the sink of a number has taken."""
+        """Returns the elements that were collected for the sink of a number."""
         return [value for _, values in sorted(self._collected[number].items()) for value in values]
 
     def counters(self) -> dict[str, dict[str, int]]:
@@ -95,22 +95,22 @@ class Results:
 
 
 class SpooledResults(Results):
-    """Keeps results in files, for a query whose batches end in a process of a Spark Connect server.
+    """Keeps results in files, for a query whose batches are written in a process of a Spark Connect server.
 
-    There is one file for each batch in which a sink collected something, and one for all counts. Collected elements are
-    written as state is, so that reading a file runs no code, whoever wrote it. A file that cannot be read or written,
+    There is one file for each batch in which a sink collected elements, and one for all counts. Collected elements are
+    encoded as state is, so that reading a file runs no code, whoever wrote it. A file that cannot be read or written,
     or is damaged, raises a :class:`~windrow.errors.CheckpointError`. This process and the server see the folder. The
     codec refuses values of classes that the plan does not name.
     """
 
     def __init__(self, folder: Path, codec: StateCodec) -> None:
         self._parent = folder
-        # A process of the server may still be at work for a run that was broken off: each run has a folder of its own.
+        # Each run has a separate folder, since a process of the server may still work for an aborted run.
         self._folder = folder / secrets.token_hex(8)
         self._codec = codec
 
     def clear(self) -> None:
-        """Forget the results of earlier runs."""
+        """Delete the results of earlier runs."""
         shutil.rmtree(self._parent, ignore_errors=True)
         with checkpoint_errors(self._folder):
             self._folder.mkdir(parents=True)
@@ -124,7 +124,7 @@ class SpooledResults(Results):
                     write_whole(file, packed[number])
                 else:
                     file.unlink(missing_ok=True)
-        # Read each time: the process of the server that wrote it may have been another.
+        # The counts are read each time, since another process of the server may have written them.
         before = self._read_counts()
         counts = before.with_batch(batch, counted)
         if counts is not before:
@@ -141,9 +141,9 @@ class SpooledResults(Results):
         return next(iter(self.reports(newest - 1)), None)
 
     def reports(self, after: int) -> list[PipelineProgress]:
-        """Returns the reports on batches with numbers above ``after``, in their order, as far as they are kept."""
-        found = (self._report_file(batch).read() for batch in self._batches(_REPORT) if batch > after)
-        return [report for report in found if report is not None]
+        """Returns the stored reports on batches with numbers above ``after``, in order."""
+        stored = (self._report_file(batch).read() for batch in self._batches(_REPORT) if batch > after)
+        return [report for report in stored if report is not None]
 
     def collected(self, number: int) -> list[Any]:
         files = [self._folder / f"{_prefix_of(number)}{batch}" for batch in self._batches(_prefix_of(number))]
@@ -176,7 +176,7 @@ class SpooledResults(Results):
             return self._codec.loads(packed)
 
     def _batches(self, prefix: str) -> list[int]:
-        """Returns the numbers of the files that are named by a prefix and the number of a batch, in order."""
+        """Returns the batch numbers of the files whose names have a prefix, in order."""
         self._check_folder()
         return sorted(file_numbers(self._folder, prefix))
 
@@ -186,5 +186,5 @@ class SpooledResults(Results):
 
 
 def _prefix_of(number: int) -> str:
-    """Returns the beginning of the names of the files in which a sink's elements lie; the number of a batch follows."""
+    """Returns the prefix of the names of a sink's files, after which the batch number follows."""
     return f"sink-{number}-batch-"

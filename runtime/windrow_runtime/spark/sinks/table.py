@@ -1,4 +1,4 @@
-"""Maps each kind of sink to the part of the Spark engine that writes it."""
+"""Maps each class of sinks to the part of the Spark engine that writes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windrow_runtime.outputs.registry import has_output, is_on_workers
 
 
 class ColumnsSink(Sink[Any]):
-    """The end of a plan whose elements the user's own query takes as a DataFrame."""
+    """The sink of a plan for ``to_dataframe``, whose elements become a DataFrame."""
 
     @property
     def needs_schema(self) -> bool:
@@ -42,7 +42,7 @@ class ColumnsSink(Sink[Any]):
 
 
 class SinkWriter(Enum):
-    """The writers of sinks: who writes the elements of a sink."""
+    """Who writes the elements of a sink."""
 
     RESULTS = "the driver keeps them for the result of the run"
     OUTPUT = "an output writes them, on the driver"
@@ -53,7 +53,7 @@ class SinkWriter(Enum):
 
 
 def writer_of(step: Step) -> SinkWriter:
-    """Returns the way to write the sink of a step; refuses a sink that Spark cannot write to."""
+    """Returns who writes the sink of a step; refuses a sink that Spark cannot write to."""
     sink = sink_of(step)
     for kind, writer in _WRITERS.items():
         if isinstance(sink, kind):
@@ -72,8 +72,8 @@ def writer_of(step: Step) -> SinkWriter:
 def takes_columns(step: Step) -> bool:
     """Returns whether the elements of a sink are written as columns, whoever writes them.
 
-    JSON is where that is faster and the lines are the same: a column of decimals forgets how many digits each has, and
-    one of any JSON would be read again.
+    JSON files are, unless their lines would differ or take longer: a column of decimals does not know how many digits
+    each value has, and one of any JSON would have to be parsed.
     """
     sink = sink_of(step)
     if isinstance(sink, JsonFileSink):
@@ -90,7 +90,7 @@ def _file(sink: FileSink[Any], step: Step) -> SinkWriter:
 
 
 def _check_elsewhere(sink: FileSink[Any], step: Step) -> None:
-    """Refuse what Spark's writers cannot do in other file systems."""
+    """Refuse sinks that Spark's writers cannot write in file systems that are not mounted."""
     partitions = partitions_of(step)
     if partitions is not None and isinstance(sink, CsvFileSink) and sink.header:
         raise UnsupportedOperationError(

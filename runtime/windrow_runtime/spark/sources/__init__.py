@@ -1,1 +1,1 @@
-"""Reads sources with Spark."""
+"""Reads sources by Spark, and runs the first stage of a query."""

@@ -1,4 +1,4 @@
-"""Takes the columns of a source in a task, and sends them to the keyed steps and the sinks that take them so."""
+"""Reads the columns of a source in a task, and sends them to the keyed steps and sinks that take columns."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from windrow_runtime.spark.key_groups import KeyGroups
 
 
 class ColumnScan:
-    """Takes the columns of a source in one task; ``origin`` orders the task's rows among those of other tasks.
+    """Sends the columns of a source in one task; ``origin`` orders the task's rows among those of other tasks.
 
-    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` gives an upper
-    bound for the watermark that a step has in this batch, or None. The packer of the task takes what goes to sinks.
+    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave; ``bound_of`` returns an upper
+    bound for the watermark that a step has in this batch, or None. Elements for sinks go to the packer of the task.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class ColumnScan:
         return self._sender.take_counts() + self._to_sinks.take_counts()
 
     def columns_of(self, batch: Any) -> Any | None:
-        """Returns the columns of the elements of a batch of the source; None where a record may be malformed."""
+        """Returns the elements of a batch of the source as columns; None if a record may be malformed."""
         if isinstance(batch, TextRows):
             return batch.columns()
-        # What workers read from Parquet files knows its place in them.
+        # Batches that workers read from Parquet files have their Arrow batch in `rows`.
         return clean_columns(batch if isinstance(batch, pa.RecordBatch) else batch.rows, self._kind)
 
     def encode(self, values: Sequence[Any]) -> Any:
-        """Returns the columns of elements that were decoded."""
+        """Returns decoded elements as columns."""
         return encode_batch(values, self._kind)
 
     def add(self, columns: Any) -> Iterator[PackedRow]:
-        """Takes the columns of well-formed elements; yields the rows that are full."""
+        """Adds the columns of well-formed elements; yields the rows that are full."""
         self._sender.add(self._targets, columns, None, self._observe)
         yield from self._sender.full()
         if self._packer is not None:
@@ -77,6 +77,6 @@ class ColumnScan:
         return self._sender.flush()
 
     def _new_row(self, group: int, kind: int, target: int, payload: bytes) -> PackedRow:
-        place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
+        number = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
         self._row += 1
-        return PackedRow(group, kind, target, place, payload)
+        return PackedRow(group, kind, target, number, payload)

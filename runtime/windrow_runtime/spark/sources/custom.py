@@ -1,7 +1,7 @@
 """Reads a user's own source on Spark, through Spark's Python data sources.
 
 Spark asks the source for offsets and keeps them in its checkpoint. Its scan has one row for each partition with new
-elements: the range to read. The stage behind it reads that range in the same task: no element passes through the JVM.
+elements: the range to read. The next stage reads that range in the same task: no element passes through the JVM.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     )
     reads = CustomReads(source, context.step.where)
     name = f"windrow-{uuid.uuid4().hex}"
-    # A class made here goes to other processes by value, and takes the source with it.
+    # A class made here is pickled by value for other processes, together with the source.
     body = {"reads": reads, "name": classmethod(lambda _: name)}
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
     return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads))
@@ -80,7 +80,7 @@ class _JobReader(DataSourceReader):
             return _as_partitions([each for ranges, _ in self._reads.to_the_end() for each in ranges])
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        # Spark gives one partition without a value where there are none.
+        # If there are no partitions, Spark passes one without a value.
         yield from () if partition.value is None else ((partition.value,),)
 
 
@@ -92,7 +92,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
-        return {}  # the first offset that has a partition holds the partition's beginning
+        return {}  # the first offset that has a partition contains its initial offset
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with failures_marked():
@@ -103,7 +103,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = self._reads.latest() if self._latest is None else self._latest
             planned = self._reads.advance(start, latest)
             if self._latest is not None and not self._reads.ranges(start, planned):
-                # Spark takes an offset that does not move for the end, and the run would be a success.
+                # Spark takes an offset that does not move for the end, and the run would succeed.
                 self._reads.check_end(planned, latest)
             return planned
 
@@ -120,5 +120,5 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if sys.exc_info()[0] is EOFError:
-            # The query stops. This process would print a traceback, for nobody reads its pipe any more.
+            # The query stops and closes the pipe of this process, which would print a traceback.
             os._exit(0)

@@ -1,8 +1,8 @@
 """Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at a byte
-that is no character, and at names such as ``10:00.json``, without saying where; and a row takes them some ten times as
-long on its way to a Python worker. Of file systems that are not mounted, such as HDFS, Spark reads the bytes.
+So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at invalid
+UTF-8, and at names such as ``10:00.json``, without saying where; and their rows take some ten times as long to reach a
+Python worker. In file systems that are not mounted, such as HDFS, Spark reads the bytes.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 _MOST_PARTS: Final = 64
 
-# Spark lists all folders below, and takes no folder's name for the value of a column, as ``day=7``.
+# Spark lists all folders below, and does not take names of folders such as ``day=7`` for values of columns.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
 
-# Spark passes over a file that is older by more than this than the newest one that it has read, and forgets the names
-# of those; by default after a week. A file that is copied with its time may be of any age.
+# Spark ignores files, and forgets their names, if they are older by more than this than the newest one that it has
+# read, a week by default. A file that is copied with its time may have any age.
 _ANY_AGE: Final = "1000000d"
 
 
@@ -68,11 +68,11 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
     path, local = source_path(context.spark, source.path), local_path(source.path)
     if local is not None:
         # A worker may run in another folder than the driver.
-        given = os.path.abspath(local)
-        check_visible(given)
-        files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
+        absolute = os.path.abspath(local)
+        check_visible(absolute)
+        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
         kind = None if isinstance(reader, TextReader) else reader.kind
-        return Scan(_names(context, stream, given, path), elements_of, files, kind)
+        return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
     if source.partitions:
         raise UnsupportedOperationError(
             "the names of folders fill fields in mounted file systems only",
@@ -103,9 +103,9 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
 
 
 def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
-    """Returns the schema with which Spark reads files, whose columns it would give as null where they are missing.
+    """Returns the schema with which Spark reads Parquet files; it fills columns that a file lacks with null.
 
-    The files that are there are checked. Spark widens some of their columns itself; others are read as they are.
+    Existing files are checked. Spark itself widens some of their columns; others are read in their stored type.
     """
     from pyspark.errors import AnalysisException
 
@@ -125,11 +125,11 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
 
 
 def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFrame:
-    """Makes a DataFrame whose rows are the names of the files of a source; :class:`NamedFiles` takes them.
+    """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
-    It uses Spark's format ``binaryFile``, which reads no file as long as the query takes no contents. Folders such as
-    ``day=7`` are no columns to it, so that it does not matter how they are called, nor what lies beside them. Where a
-    large file is there when a run begins, large files are read in parts side by side.
+    It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
+    ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
+    large file when a run begins, large files are read in parts in parallel.
 
     ``path`` is that of the source in the mounted file system, and ``given`` the same for Spark.
     """
@@ -140,12 +140,12 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
         names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
         return names
     parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
-    # A part goes to the partition of its number, so that the records of a file stay in order.
+    # Each part goes to the partition with its number, so that the records of a file stay in order.
     labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
     frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {large}, 1, {parts}) AS __parts")
     frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
-    place = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
-    frame = frame.selectExpr("*", f"element_at(array({labels}), {place} + 1) AS __label")
+    partition = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
+    frame = frame.selectExpr("*", f"element_at(array({labels}), {partition} + 1) AS __label")
     divided: DataFrame = frame.repartition(parts, "__label").select("__file", "__part", "__parts")
     return divided
 
@@ -162,7 +162,7 @@ class NamedFiles:
     """Opens, in a worker, the files whose names Spark lists."""
 
     path: str
-    pattern: str  # the end of the path that is a pattern, even if a file of that very name appears later
+    pattern: str  # the end of the path if it is a pattern, even if a file of exactly that name appears later
     where: str
     reader: FileReader | TextBlockReader
 
@@ -172,17 +172,17 @@ class NamedFiles:
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
                 file = path_of_url(url)
-                # Spark lists files that the interpreter would not read, too.
+                # Spark also lists files that the interpreter would not read.
                 if not is_read(self.path, self.pattern, file):
                     continue
                 with errors_at(self.where):
-                    # Spark lists the files, and follows links to anywhere.
+                    # Spark follows links when it lists files, and these may lead anywhere.
                     guard.check(file)
                 with errors_at(f"{self.where}, {file}"):
                     yield from self.reader.read(file, part, parts)
 
     def narrowed(self, columns: frozenset[str]) -> NamedFiles:
-        """Returns the same, which does not read other columns of Parquet files."""
+        """Returns a reader that reads only some columns of Parquet files."""
         reader = self.reader
         return replace(self, reader=replace(reader, only=columns)) if isinstance(reader, ParquetReader) else self
 
@@ -195,7 +195,7 @@ _COLUMNS: Final = ("__file", "__part", "__parts")
 
 @dataclass(frozen=True)
 class SparkLines:
-    """Reads lines as bytes, with the names of their files, as columns; the path of the source is for errors.
+    """Turns lines as bytes, with the names of their files, into columns; the path of the source is for errors.
 
     Spark splits files into lines, and large files into parts, so lines have no numbers.
     """
@@ -213,7 +213,7 @@ class SparkLines:
 
 
 def _decode_lines(records: LineRecords, path: str, batch: Any) -> SourceBatch:
-    """Makes records of lines as bytes, and the names of their files; the path of the source is for errors.
+    """Decodes lines as bytes, with the names of their files, into records; the path of the source is for errors.
 
     Spark splits files into lines, and large files into parts, so lines have no numbers.
     """
@@ -227,14 +227,14 @@ def _decode_lines(records: LineRecords, path: str, batch: Any) -> SourceBatch:
 
 
 def _decode_files(records: TextRecords, path: str, where: str, batch: Any) -> SourceBatch:
-    """Makes records of the contents of files, and their names; the path and the place of the source are for errors."""
-    found = SourceBatch()
+    """Decodes the contents of files, with their names, into records; ``path`` and ``where`` are for errors."""
+    decoded_batch = SourceBatch()
     for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
         file = f"{path}, {_name(url)}"
         with errors_at(f"{where}, {file}"):
             read = records.read(_name(url), io.BytesIO(data))
-            found.add(source_batch(read, partial("{}:{}".format, file), file))
-    return found
+            decoded_batch.add(source_batch(read, partial("{}:{}".format, file), file))
+    return decoded_batch
 
 
 def _name(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads the topics of Kafka through Spark's connector: turns its rows into elements."""
+"""Reads Kafka topics by Spark's connector, and decodes its rows into elements."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 
 def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
-    """Scans the topics of a Kafka source; refuses a session without Spark's connector, and options of no use to it."""
+    """Scans the topics of a Kafka source; refuses a session without Spark's connector, and options that it refuses."""
     columns = ["value", "topic", "partition", "offset"]
     if source.whole_records:
         columns += ["key", "timestamp", "headers"]
     with connector_errors(context.spark, context.step.where, source):
         frame = context.reader.format("kafka").options(**source.options).load().select(*columns)
-        _ = frame.columns  # over Spark Connect this looks the connector up
+        _ = frame.columns  # over Spark Connect this looks up the connector
     return Scan(frame, kafka_decoder(source))
 
 
 def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:
-    """Returns the function that makes elements from the rows of a Kafka source, in a worker."""
+    """Returns the function that decodes rows of a Kafka source into elements, in a worker."""
     kind = record_type(source.value_type).in_timezone(source.timezone) if source.value_format == "json" else None
     return partial(_decode_rows, kind, source.value_format, source.whole_records)
 
@@ -42,10 +42,10 @@ def _decode_rows(kind: RecordType | None, value_format: KafkaFormat, whole_recor
         decode = JsonDecoder(kind).decode
         # A record without a value reads as null, which fits a type that is Optional.
         empty = decode(b"null")
-    found = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
+    rows = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
     if whole_records:
-        found = ((row, _whole_record(row, value)) for row, value in found)
-    return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
+        rows = ((row, _whole_record(row, value)) for row, value in rows)
+    return source_batch(rows, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

@@ -1,4 +1,4 @@
-"""Describes the scan of a source: a DataFrame, and how a worker makes elements from its rows."""
+"""Describes the scan of a source: a DataFrame, and how a worker decodes its rows into elements."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class NarrowableOpen(Protocol):
-    """Opens what the rows of a scan name, and can leave columns out that nobody asks for."""
+    """Opens the files that the rows of a scan name, and can leave out columns that the plan does not use."""
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]: ...
 
     def narrowed(self, columns: frozenset[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-        """Returns the same for some columns."""
+        """Returns a function that need not read other columns."""
         ...
 
 
@@ -37,12 +37,12 @@ class NarrowableOpen(Protocol):
 class Scan:
     """The scan of one source by Spark."""
 
-    frame: DataFrame  # a streaming one but in a batch job
-    decode: Callable[[Any], SourceBatch]  # makes the elements of a batch, in a worker
-    # Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
+    frame: DataFrame  # streaming, unless it is a batch job
+    decode: Callable[[Any], SourceBatch]  # decodes a batch into elements, in a worker
+    # Reads the batches to decode, if rows only name files or offsets; None: the rows themselves are decoded.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    kind: RecordType | None = None  # the type of the elements, where the columns of a batch are theirs
-    names: tuple[str, ...] | None = None  # those of the columns, where the frame numbers them
+    kind: RecordType | None = None  # the type of the elements, if batches have their fields as columns
+    names: tuple[str, ...] | None = None  # the names of the columns, if the frame numbers them
 
     def narrowed(self, columns: frozenset[str] | None) -> Scan:
         """Returns a scan that need not read other columns; None: all are needed."""
@@ -54,7 +54,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanContext:
-    """The session and the checkpoint with which the source of a step is scanned."""
+    """The session and the checkpoint with which a step's source is scanned."""
 
     spark: SparkSession
     step: Step
@@ -69,32 +69,32 @@ class ScanContext:
 
 
 def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
-    """Scans a DataFrame whose columns are those of the elements; malformed records have the origin.
+    """Scans a DataFrame whose columns are the elements' fields; ``origin`` describes malformed records.
 
-    Spark finds columns by names in which a point, a backtick and the case of a letter mean something, so they are found
-    by their places here. Where no column is that of a field there is one all the same: Arrow counts rows by it.
+    In names of columns Spark gives dots, backticks and the case of letters a meaning, so columns are numbered here. If
+    no column belongs to a field, a constant one is selected, by which Arrow counts rows.
     """
     from pyspark.sql import functions as f
 
     wanted = {column.column for column in kind.columns}
-    places = [place for place, name in enumerate(frame.columns) if name in wanted]
-    numbered = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
-    names = tuple([frame.columns[place] for place in places])
-    if places:
-        chosen = numbered.select(*(f"c{place}" for place in places))
+    indices = [index for index, name in enumerate(frame.columns) if name in wanted]
+    numbered = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
+    names = tuple([frame.columns[index] for index in indices])
+    if indices:
+        chosen = numbered.select(*(f"c{index}" for index in indices))
     else:
         chosen, names = numbered.select(f.lit(0).alias("c")), (NO_FIELD,)
     return Scan(chosen, partial(_decode_rows, kind, origin), kind=kind, names=names)
 
 
 def named(names: tuple[str, ...], batches: Iterator[Any]) -> Iterator[Any]:
-    """Gives the columns of Arrow batches the names that those of a scan have."""
+    """Renames the columns of Arrow batches."""
     for batch in batches:
         yield batch.rename_columns(list(names))
 
 
 def _decode_rows(kind: RecordType, origin: str, batch: Any) -> SourceBatch:
-    """Makes elements from the columns that the type names; files, and places in them, are not known."""
-    found: list[MalformedRecord] = []
-    values = decode_batch(batch, kind, found.append)
-    return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in found])
+    """Decodes a batch's columns into elements; for malformed records the file and line are not known."""
+    malformed: list[MalformedRecord] = []
+    values = decode_batch(batch, kind, malformed.append)
+    return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in malformed])

@@ -1,4 +1,4 @@
-"""Runs the first stage of a query: makes elements of records, runs the first steps, and packs by key group."""
+"""Runs the first stage of a query: decodes records, runs the first steps, and packs elements by key group."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
 CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # empty: the first level itself stores the previous time
-_PARTITION_BITS: Final = 20  # an origin, see sequence_number, has the place of the source above the partition's bits
+_PARTITION_BITS: Final = 20  # an origin, see sequence_number, has the number of the source above the partition's bits
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
-    """The rule for malformed records of a source: they fail the query, are counted, or go to a fragment as well."""
+    """What happens to malformed records of a source: they fail the query, or are counted, and may go to a fragment."""
 
     step_id: str
     where: str
@@ -53,35 +53,35 @@ class MalformedRule:
 class SourceStage:
     """The function that Spark runs on each partition of a source, by ``mapInArrow``."""
 
-    decode: Callable[[Any], SourceBatch]  # makes the elements of a batch
+    decode: Callable[[Any], SourceBatch]  # decodes a batch into elements
     create: Callable[[], SourceFragment]  # makes the fragment, once in each task
     groups: KeyGroups
-    levels: int  # how many levels the query has
+    levels: int  # the number of levels that the query has
     malformed: MalformedRule
     place: int = 0  # orders the rows of several sources
     classes: tuple[UserClass, ...] = ()
-    closed: ClosedSources | None = None  # says from which batch on nothing is taken; None: there is no checkpoint
-    # Makes the batches to decode, where those of Spark only name files or offsets.
+    closed: ClosedSources | None = None  # the first batch that ignores the sources; None: there is no checkpoint
+    # Reads the batches to decode, if those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    names: tuple[str, ...] | None = None  # those of the columns of batches; None: they have them
+    names: tuple[str, ...] | None = None  # the names to give to columns of batches; None: they have names
     targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
-    sink_targets: tuple[SinkTarget, ...] = ()  # the sinks that do
-    kind: RecordType | None = None  # the type of the elements; needed for such steps and sinks
-    bounds: WatermarkBounds | None = None  # of the watermarks of these steps; needed for them
-    note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
-    sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
+    sink_targets: tuple[SinkTarget, ...] = ()  # the sinks that take the elements as columns
+    kind: RecordType | None = None  # the type of the elements; required with such steps and sinks
+    bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
+    note: BatchNote | None = None  # stores the newest batch, if Spark writes the sink and no other code sees batches
+    sinks: WorkerSinks | None = None  # the sinks that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
+        """Processes Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
-            given = batches if self.closed is None else self.closed.before(batches)
+            accepted = batches if self.closed is None else self.closed.before(batches)
             if self.names is not None:
-                given = named(self.names, given)
+                accepted = named(self.names, accepted)
             register_classes(self.classes)
             if self.note is not None and (number := current_batch()) is not None:
                 self.note.note(number)
             with closing(_Task(self)) as task:
-                rows = task.counted(given)
+                rows = task.counted(accepted)
                 yield from task.run(rows if self.open is None else self.open(rows))
 
 
@@ -95,13 +95,13 @@ class _Task:
         partition = context.partitionId() if context is not None else 0
         self._stage = stage
         self._origin = (stage.place << _PARTITION_BITS) + partition
-        # Rows for sinks may go to any partition of the exchange, which passes them on.
+        # Rows for sinks may go to any partition of the exchange, whose service group passes them on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
         self._writer = None if stage.sinks is None else stage.sinks.writer()
         self._packer = Packer(stage.groups, Phase.AFTER_WATERMARK, self._writer)
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
-        self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
+        self._malformed_output = None if stage.malformed.fragment is None else stage.malformed.fragment()
         self._scan: ColumnScan | None = None
         if stage.targets or stage.sink_targets:
             # A plan without columns does not import the columnar modules.
@@ -126,9 +126,9 @@ class _Task:
 
     def close(self) -> None:
         with ExitStack() as stack:
-            for part in (self._writer, self._aside, self._fragment):
-                if part is not None:
-                    stack.callback(part.close)
+            for opened in (self._writer, self._malformed_output, self._fragment):
+                if opened is not None:
+                    stack.callback(opened.close)
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Counts the rows of Spark's batches, which are records or name files and ranges."""
@@ -156,23 +156,23 @@ class _Task:
             yield packed_batch(rows, watermark, records)
 
     def _take(self, batch: Any) -> tuple[Any, int]:
-        """Runs the elements of a batch, and returns their columns for steps that take them, and their number."""
+        """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
         scan = self._scan
         columns = None if scan is None else scan.columns_of(batch)
         if columns is not None and self._fragment.is_idle:
-            found = without_elements(batch)
+            source_batch = without_elements(batch)
             count = columns.num_rows
         else:
-            found = self._stage.decode(batch)
-            count = len(found.values)
+            source_batch = self._stage.decode(batch)
+            count = len(source_batch.values)
             if scan is not None and columns is None:
-                # This precedes the functions, which may change the elements.
-                columns = scan.encode(found.values)
-        count += len(found.malformed)
-        self._unmatched.update(found.unmatched)
-        self._send_malformed(found)
+                # Columns are made before the functions run, since these may change the elements.
+                columns = scan.encode(source_batch.values)
+        count += len(source_batch.malformed)
+        self._unmatched.update(source_batch.unmatched)
+        self._send_malformed(source_batch)
         if not self._fragment.is_idle:
-            self._run(self._fragment, found.values)
+            self._run(self._fragment, source_batch.values)
         return columns, count
 
     def _send_malformed(self, batch: SourceBatch) -> None:
@@ -180,8 +180,8 @@ class _Task:
         if rule.fail:
             batch.refuse_malformed(rule.where)
         self._malformed += len(batch.malformed)
-        if self._aside is not None:
-            self._run(self._aside, batch.malformed)
+        if self._malformed_output is not None:
+            self._run(self._malformed_output, batch.malformed)
 
     def _run(self, fragment: Fragment, values: list[Any]) -> None:
         if values:
@@ -189,7 +189,7 @@ class _Task:
                 self._packer.add(target, out_values, out_timestamps)
 
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
-        """Returns the rows without elements; at least one if one is needed."""
+        """Returns the rows without elements, for the driver and the service groups; at least one if one is needed."""
         rule = self._stage.malformed
         warnings = [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()]
         for_driver: list[tuple[int, list[Any]]] = [
@@ -203,7 +203,7 @@ class _Task:
             for number, (kind, values) in enumerate(for_driver, start=first)
             if values
         ]
-        # All of them: a partition that never had a row of the first level has no timer that would give it the time.
+        # All service groups get the time, since one that never had a row of the first level has no timer.
         labels = self._stage.groups.service_labels if self._stage.levels > 1 else ()
         if needed and not rows and not labels:
             labels = (self._label,)
@@ -212,8 +212,8 @@ class _Task:
     def _counts(self, records: int) -> list[Count]:
         """Returns the counts of the partition, with its facts."""
         step, fragment = self._stage.malformed.step_id, self._fragment
-        parts = (fragment, self._aside, self._scan)
-        counts = [count for part in parts if part is not None for count in part.take_counts()]
+        counting = (fragment, self._malformed_output, self._scan)
+        counts = [count for each in counting if each is not None for count in each.take_counts()]
         if records:
             counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - self._malformed))
         if self._malformed:

@@ -1,4 +1,4 @@
-"""Maps each kind of source to the function that begins its scan on Spark."""
+"""Maps each class of sources to the function that scans it on Spark."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FIRST_TIME: Final = 1_000_000_000
 
 @singledispatch
 def scan_source(source: Source[Any], context: ScanContext) -> Scan:
-    """Begins to read a source."""
+    """Returns the scan of a source."""
     raise UnsupportedOperationError(
         "Spark cannot read this source",
         given=source.describe(),
@@ -71,7 +71,7 @@ def _scan_socket(source: SocketSource, context: ScanContext) -> Scan:
 
 
 def _scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan:
-    """Scans a collection by a file for each batch, so that the checkpoint shows which were read."""
+    """Scans a collection from a file for each batch, so that Spark's checkpoint says which were read."""
     size = source.batch_size or max(len(source.elements), 1)
     decode = partial(_decode_stored, context.codec)
     if context.checkpoint is None:
@@ -84,7 +84,7 @@ def _scan_collection(source: CollectionSource[Any], context: ScanContext) -> Sca
             file = folder / f"batch-{number:06d}.parquet"
             if not file.exists():
                 write_whole(file, _parquet(_stored(source, context, start, start + size)))
-                # Spark takes files by their time of modification.
+                # Spark reads files in the order of their modification.
                 os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
     stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1)
     return Scan(stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder)), decode)
@@ -106,23 +106,23 @@ def _parquet(payload: bytes) -> bytes:
 
 def _decode_stored(codec: StateCodec, batch: Any) -> SourceBatch:
     values = [value for payload in batch.column(0).to_pylist() for value in codec.loads(payload)]
-    # Each element gets a copy of its own: a collection may hold one object twice, and the codec reads it as one.
+    # Each element becomes a separate copy: a collection may have one object twice, which is decoded as one.
     return SourceBatch(own_all(values))
 
 
 def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
     """Scans a DataFrame of the session: its columns are the fields of the elements."""
     kind = record_type(source.record_type).in_timezone(source.timezone)
-    given: Any = source.dataframe
+    dataframe: Any = source.dataframe
     with errors_at(context.step.where):
-        check_spark_schema(given.schema, kind)
-    unmatched = unmatched_columns("the DataFrame", kind.columns, spark_names(given.schema), any_case=False)
+        check_spark_schema(dataframe.schema, kind)
+    unmatched = unmatched_columns("the DataFrame", kind.columns, spark_names(dataframe.schema), any_case=False)
     if unmatched is not None:
         warn_of_header(unmatched.reason, context.step.where, context.step.node.location)
     with engine_errors(context.step.where, source.secrets):
-        frame, names = _columns_of(given, kind)
+        frame, names = _columns_of(dataframe, kind)
         if not frame.isStreaming and context.checkpoint is not None:
-            # Spark does not join static rows to a stream; so they are written once, and streamed from there.
+            # Spark does not unite static rows with a stream, so they are written to files, and streamed from these.
             folder = context.checkpoint.folder_of(context.step)
             if not (folder / "_SUCCESS").exists():
                 frame.write.mode("overwrite").parquet(as_spark_path(folder))
@@ -132,25 +132,25 @@ def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
         return scan_rows(frame.toDF(*names), kind, source.describe())
 
 
-def _columns_of(given: Any, kind: RecordType) -> tuple[Any, list[str]]:
-    """Returns the columns of a DataFrame that fields have, such that a file can hold them, and their names."""
+def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
+    """Returns a DataFrame's columns that belong to fields, in types that files can hold, and the columns' names."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import NullType
 
     types = {column.column: spark_type(column.type) for column in kind.columns}
-    places = [place for place, name in enumerate(given.columns) if name in types]
-    names = [given.columns[place] for place in places]
+    indices = [index for index, name in enumerate(dataframe.columns) if name in types]
+    names = [dataframe.columns[index] for index in indices]
     are_alike = len({name.lower() for name in names}) < len(names)
-    numbered = given.toDF(*(f"c{place}" for place in range(len(given.columns))))
+    numbered = dataframe.toDF(*(f"c{index}" for index in range(len(dataframe.columns))))
     columns = []
-    for place, name in zip(places, names, strict=True):
-        column = f.col(f"c{place}")
-        if isinstance(given.schema.fields[place].dataType, NullType):
+    for index, name in zip(indices, names, strict=True):
+        column = f.col(f"c{index}")
+        if isinstance(dataframe.schema.fields[index].dataType, NullType):
             column = column.cast(types[name])  # no file holds a column without a type
-        columns.append(column.alias(f"c{place}" if are_alike else name))
+        columns.append(column.alias(f"c{index}" if are_alike else name))
     if not columns:
-        # There have to be rows where no column is that of a field.
-        return given.select(f.lit(0).alias("rows")), [NO_FIELD]
+        # If no column belongs to a field, a constant one keeps the number of rows.
+        return dataframe.select(f.lit(0).alias("rows")), [NO_FIELD]
     return numbered.select(*columns), names
 
 
@@ -164,7 +164,7 @@ scan_source.register(TopicSource, scan_topic)
 
 
 def check_columns(source: Source[Any]) -> None:
-    """Declines a source whose rows are no columns of its elements."""
+    """Declines a source that does not give its elements as columns."""
     if isinstance(source, DataFrameSource):
         _check_scales(source)
     elif isinstance(source, FileSource) and not isinstance(source, ParquetFileSource):
@@ -176,7 +176,7 @@ def check_columns(source: Source[Any]) -> None:
 
 
 def _check_scales(source: DataFrameSource[Any]) -> None:
-    """Declines a column of decimals with another number of digits behind the point, which elements would show."""
+    """Declines a column of decimals whose scale differs from the field's, since elements would show that."""
     from pyspark.sql.types import DecimalType
 
     decimals = {
@@ -193,7 +193,7 @@ def _check_scales(source: DataFrameSource[Any]) -> None:
 
 
 def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
-    """Refuse a socket where the checkpoint has batches."""
+    """Refuse a socket source if the checkpoint has batches."""
     if isinstance(source_of(step), SocketSource) and checkpoint.last_planned() >= 0:
         raise UnsupportedOperationError(
             "a socket source cannot go on from a checkpoint: nobody sends again what came",
