@@ -1,4 +1,4 @@
-"""The watermark and the processing time of each batch, which windrow or Spark keeps.
+"""Converts watermarks for Spark, and keeps the watermark and clock of each batch if Spark cannot.
 
 Spark keeps its watermark in milliseconds, never below 0, and 0 stands for none yet; its timestamps are microseconds in
 64 bits. Windrow's watermarks may be negative, and the highest one ends the stream. So times are shifted into the upper
@@ -6,11 +6,11 @@ part of Spark's range: 0 stays "none", the topmost value is the end of the strea
 144,000 before to 148,000 after 1970. Times beyond are clamped, which delays a watermark and never hastens it; a timer
 beyond waits for the end of the stream.
 
-Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
-behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
-as the interpreter does, stores it in a file, and the workers read it when the next one begins. A batch that is run
-again finds the same file. So it is for a plan that waits for the clock, with keyed steps behind each other: Spark gives
-its watermark to the first stateful operator alone then.
+Spark follows one watermark, computed from the rows of its sources. A plan with several timestamp-assigning steps, with
+one downstream of a window, or with a user's generator needs more: the driver computes the watermark at the end of a
+batch, as the interpreter does, stores it in a file, and the workers read it when the next batch begins. A batch that
+runs again finds the same file. The same holds for a plan that waits for the clock, with chained keyed steps: Spark
+shows its watermark only to the first stateful operator then.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def encode_timer(time: int) -> int:
 
 
 class BatchTime(NamedTuple):
-    """The time under which a batch runs: its watermark and its clock, in milliseconds.
+    """The watermark and the processing time under which a batch runs, in milliseconds.
 
-    Spark keeps the clock with the batch, so that a batch that is run again sees the same.
+    Spark stores the processing time with the batch, so that a batch that runs again sees the same.
     """
 
     watermark: int
@@ -84,9 +84,9 @@ NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """The time of the batch before, which elements that precede the watermark need, and of this one.
+    """The times of the previous batch, under which elements before the watermark are processed, and of this one.
 
-    Where windrow keeps the watermarks, those of each keyed step are given, in the batch before and in this one.
+    If windrow keeps the watermarks, ``watermarks`` has those of each keyed step, in the previous batch and in this one.
     """
 
     previous: BatchTime
@@ -94,9 +94,9 @@ class BatchTimes:
     watermarks: Mapping[str, tuple[int, int]] | None = None
 
     def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
-        """Returns the time of the batch before and of this one, for a step.
+        """Returns the times of the previous batch and of this one, for a step.
 
-        A step that has no timestamp-assigning step in front of it sees the end of the stream alone.
+        A step without a timestamp-assigning step upstream sees no watermark but the end of the stream.
         """
         if self.watermarks is not None:
             before, now = self.watermarks.get(step, (MIN_TIMESTAMP, MIN_TIMESTAMP))
@@ -115,26 +115,26 @@ def _without_watermark(time: BatchTime) -> BatchTime:
 V = TypeVar("V")
 
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
-"""The state of a tracker: its watermark, whether it is idle, its last active time, its generator's attributes."""
+"""A tracker's state: its watermark, whether it is idle, its last active time, its generator's encoded attributes."""
 
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
-"""Generators that need the highest timestamp of a batch alone."""
+"""The watermark generators that need only the highest timestamp of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchClock:
-    """The time at the beginning of a batch: watermarks of keyed steps and the clock, in milliseconds."""
+    """The watermarks of keyed steps and the clock at the beginning of a batch, in milliseconds."""
 
     watermarks: Mapping[str, StoredTime] = field(default_factory=dict)  # by step id
-    previous: Mapping[str, StoredTime] = field(default_factory=dict)  # the same in the batch before
+    previous: Mapping[str, StoredTime] = field(default_factory=dict)  # the watermarks in the previous batch
     now: StoredTime | None = None  # None: Spark's clock
-    ended: bool = False  # whether the stream is at its end
-    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of the timestamp-assigning steps, by step id
-    ended_sources: list[int] = field(default_factory=list)  # the places of those at their end
+    ended: bool = False  # whether the stream has ended
+    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of timestamp-assigning steps, by step id
+    ended_sources: list[int] = field(default_factory=list)  # indices of the sources that have ended
 
     @property
     def settled(self) -> bool:
-        """Returns whether every watermark is that of the batch before."""
+        """Whether no watermark has advanced since the previous batch."""
         return self.watermarks == self.previous
 
     def renamed(self, names: Mapping[str, str]) -> BatchClock:
@@ -150,9 +150,9 @@ class BatchClock:
 
 @dataclass(frozen=True, slots=True)
 class ClockFiles:
-    """The files of a checkpoint with the time of each batch. One that is damaged raises a ``CheckpointError``.
+    """The files of a checkpoint with the time of each batch. A damaged file raises a ``CheckpointError``.
 
-    The driver and all workers see their folder. The files name each step as ``stored_ids`` does, by its id.
+    The driver and all workers see their folder. ``stored_ids`` has the names of steps in the files, by the steps' ids.
     """
 
     folder: Path
@@ -168,10 +168,10 @@ class ClockFiles:
 
     def read(self, batch: int) -> BatchClock:
         """Returns the time of a batch. The first one may begin without a file; a later file that is missing raises."""
-        found = self.find(batch)
-        if found is None and batch > 0:
+        clock = self.find(batch)
+        if clock is None and batch > 0:
             raise damaged_file(self.file(batch).path, "it is missing")
-        return found or BatchClock()
+        return clock or BatchClock()
 
     def find(self, batch: int) -> BatchClock | None:
         """Returns the time of a batch; None: there is no file."""
@@ -189,7 +189,7 @@ class ClockFiles:
 class Report(NamedTuple):
     """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
 
-    One stands for all if the generator needs the highest timestamp alone.
+    It has only the highest timestamp, with None as the element, if the generator needs no more.
     """
 
     step: str
@@ -198,22 +198,22 @@ class Report(NamedTuple):
 
 
 class ReportingTracker:
-    """Stands in for a step's tracker in a worker, and keeps the elements that the driver's tracker has to see."""
+    """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see."""
 
     def __init__(self, step: str, node: TimestampsNode) -> None:
-        self.now = MIN_TIMESTAMP  # the clock in milliseconds: the timestamp of elements in ingestion time
+        self.now = MIN_TIMESTAMP  # the clock in milliseconds, which is the timestamp in ingestion time
         self._step = step
         self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
         self._values: list[Any] = []
         self._timestamps: list[int] = []
 
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        """Note elements."""
+        """Collect elements for the report."""
         if self._highest_only:
             self._values = [None]
             self._timestamps = [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
         else:
-            # Copies, as the steps behind may change their elements before the report is packed.
+            # Elements are copied, since steps downstream may change them before the report is packed.
             self._values += own_all(list(values))
             self._timestamps += timestamps
 
@@ -227,11 +227,11 @@ class ReportingTracker:
 
 
 def needs_keeper(topology: Topology) -> bool:
-    """Returns whether windrow has to keep a plan's watermark, as Spark's single watermark does not suffice.
+    """Returns whether windrow has to keep a plan's watermark, since Spark's single watermark does not suffice.
 
-    Spark makes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
-    assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone. A process function
-    without keys that asks for the time behind a keyed step needs the watermark of the batch before, too.
+    Spark computes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
+    assigns timestamps, not downstream of a keyed step, and its generator needs only the highest timestamp. A process
+    function without keys that asks for the time downstream of a keyed step also needs the previous batch's watermark.
     """
     if not topology.keyed or not topology.timestamps:
         return False
@@ -244,7 +244,7 @@ def needs_keeper(topology: Topology) -> bool:
 
 
 def sees_highest_only(topology: Topology) -> bool:
-    """Returns whether the watermark follows from the highest timestamp of one timestamp-assigning step."""
+    """Returns whether the watermark depends only on the highest timestamp of one timestamp-assigning step."""
     if len(topology.timestamps) != 1:
         return False
     (step,) = topology.timestamps
@@ -253,12 +253,12 @@ def sees_highest_only(topology: Topology) -> bool:
 
 
 class ClockKeeper:
-    """Computes the time of the next batch when one has ended.
+    """Computes the time of the next batch when a batch has ended.
 
-    A clock of the user's gives processing time in milliseconds; without one Spark's is used. The codec writes the
-    memory of watermark generators. No step waits for the sources ``ending``, by step id, once a batch has read nothing
-    from them; each with whether it may have more in a later run. Batches up to ``planned`` say nothing of it: an
-    earlier run has planned them.
+    ``clock`` is the user's processing time in milliseconds; None: Spark's is used. The codec encodes the state of
+    watermark generators. ``ending`` are the sources, by step id, that no step waits for once a batch has read nothing
+    from them, each with whether it may have more in a later run. Batches up to ``planned`` do not count for that, since
+    an earlier run has planned them.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class ClockKeeper:
         self._clock = clock
         self._ending = ending or {}
         self._planned = planned
-        # The trackers behind the batches before one, with the number of that one.
+        # The trackers that have seen all batches before the one with this number.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
 
     def begin(self) -> None:
@@ -286,16 +286,16 @@ class ClockKeeper:
             self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
     def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool, read: Collection[str] = ()) -> None:
-        """Compute and store the time of the batch behind ``batch``, from the reports of its tasks, in order.
+        """Compute and store the time of the batch after ``batch``, from the reports of its tasks, in order.
 
-        ``read`` are the ids of the sources that the batch has read something from.
+        ``read`` are the ids of the sources from which the batch has read elements.
         """
         if self._files.exists(batch + 1):
-            # The batch was run before, and perhaps the next one as well: the stored time stays.
+            # The batch ran before, and perhaps the next one did as well: the stored time stays.
             return
         stored = self._files.read(batch)
         trackers = self._trackers_of(batch, stored)
-        # If this fails from here on, the next attempt must not use trackers that have seen the reports already.
+        # If this fails from here on, the next attempt must not reuse trackers that have seen the reports.
         self._known = (-1, {})
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
@@ -303,12 +303,12 @@ class ClockKeeper:
         for tracker in trackers.values():
             tracker.end_batch(now)
         ended = ended or stored.ended
-        places = [
-            place
-            for place, step in enumerate(self._topology.sources)
-            if step.id not in read and self._has_ended(step.id, batch, was_over=place in stored.ended_sources)
+        ended_indices = [
+            index
+            for index, step in enumerate(self._topology.sources)
+            if step.id not in read and self._has_ended(step.id, batch, was_over=index in stored.ended_sources)
         ]
-        silent = {self._topology.sources[place].id for place in places}
+        silent = {self._topology.sources[index].id for index in ended_indices}
         exhausted = {step for step in silent if self._ending[step]}
         watermarks = {
             step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
@@ -320,23 +320,23 @@ class ClockKeeper:
             batch + 1,
             BatchClock(
                 watermarks=watermarks,
-                # A step that is new at a restart has no stored watermark.
+                # A step that was added at a restart has no stored watermark.
                 previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
                 now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
-                ended_sources=places,
+                ended_sources=ended_indices,
             ),
         )
         self._known = (batch + 1, trackers)
 
     def _has_ended(self, source: str, batch: int, *, was_over: bool) -> bool:
-        """Returns whether a source of which a batch has read nothing has come to its end."""
+        """Returns whether a source from which a batch has read nothing has ended."""
         return source in self._ending and (was_over or batch > self._planned)
 
     def _trackers_of(self, batch: int, stored: BatchClock) -> dict[str, WatermarkTracker]:
-        known, trackers = self._known
-        if known == batch:
+        number, trackers = self._known
+        if number == batch:
             return trackers
         trackers = {}
         for step in self._topology.timestamps:

@@ -1,15 +1,15 @@
 """Runs Spark's daemon of Python workers, and imports the modules that they need before it forks them.
 
-Spark starts the daemon once, and each worker is a copy of it. Its own daemon imports next to nothing, so each of the
-first workers imports pandas, pyarrow and windrow for itself, all at the same time. ``local_session`` names this module
-as ``spark.python.daemon.module``. A session of the user's may do so too, where windrow is installed on all machines.
+Spark starts the daemon once, and each worker is a fork of it. Spark's own daemon imports next to nothing, so each of
+the first workers imports pandas, pyarrow and windrow, all at the same time. ``local_session`` names this module as
+``spark.python.daemon.module``. A user's session may do so too, if windrow is installed on all machines.
 
-Spark closes the connection to a worker when it ends the task, or the session, before it has read all that the worker
-writes. Over the Unix sockets of such a session, not over Spark's usual ones, the worker finds out, and would print a
-traceback that tells the user nothing; so it ends silently.
+Spark closes the connection to a worker when it ends the task or the session, before it has read all that the worker
+writes. Over Unix sockets, as such a session uses them, the worker would print a traceback that is of no use to the
+user; so it ends silently.
 
-A process that forks should have no threads. pyarrow's allocator has one, which it looks after itself; numpy's library
-for matrices makes more unless a variable turns them off, and windrow has no use for them.
+A process that forks should have no threads. pyarrow's allocator has one, and handles forks itself; numpy's library for
+matrices starts more unless a variable turns them off, and windrow does not use it.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ _MODULES = (
 
 
 def preload() -> None:
-    """Import the modules that workers need. A module that fails here fails again, with an error, in the worker."""
+    """Import the modules that workers need. If an import fails, it fails again in the worker, with an error."""
     pass_over_archive()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Standard output belongs to the daemon, which prints its address there for Spark.
+    # Modules must not print to standard output, on which the daemon tells Spark its address.
     with contextlib.redirect_stdout(sys.stderr):
         for module in _MODULES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
-    # The garbage collector of each worker passes over these objects, so their memory pages stay shared.
+    # The garbage collector of each worker ignores frozen objects, so that their memory pages stay shared.
     gc.collect()
     gc.freeze()
 
 
 def silent_when_closed(work: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """Makes the loop of a worker end without a traceback where Spark has closed its connection.
+    """Makes the loop of a worker end without a traceback if Spark has closed its connection.
 
-    Errors of users' functions do not come here: the loop sends them to Spark.
+    Errors of users' functions are not affected: the loop sends them to Spark.
     """
 
     def call(connection: socket.socket, authenticated: bool) -> int:
@@ -78,6 +78,6 @@ if __name__ == "__main__":
     preload()
     from pyspark import daemon
 
-    # The loop of the daemon looks its function up by this name.
+    # The daemon looks up the function that runs a worker by this name.
     setattr(daemon, "worker", silent_when_closed(daemon.worker))  # noqa: B010
     daemon.manager()

@@ -1,8 +1,8 @@
 """Turns failures of Spark and of its workers into windrow's errors.
 
-Spark wraps an error of a worker into the text of several exceptions, among hundreds of lines of its own. So a worker
-writes windrow's errors into that text in a form that the driver finds again. All other exceptions of Spark's become an
-error of a few lines.
+Spark wraps an error of a worker into the text of several exceptions, among hundreds of other lines. So a worker encodes
+windrow's errors in that text such that the driver finds them. All other exceptions of Spark become an error of a few
+lines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNWRITABLE = re.compile(
 
 
 class MarkedError(Exception):
-    """Carries one of windrow's errors out of a worker: its text is readable, and ends in the mark for the driver."""
+    """Wraps one of windrow's errors in a worker; its text is readable, and ends in an encoded copy for the driver."""
 
     def __init__(self, error: WindrowError) -> None:
         given = error.given
@@ -53,7 +53,7 @@ class MarkedError(Exception):
 
 
 class RemoteError(Exception):
-    """The cause of an error: the lines of the user's code in which a worker failed, or the messages of Spark."""
+    """The cause of an error from another process: the user's lines in which a worker failed, or Spark's messages."""
 
     def __init__(self, text: str, place: str = "in a Spark worker") -> None:
         super().__init__(f"{place}\n{text}")
@@ -61,7 +61,7 @@ class RemoteError(Exception):
 
 @contextmanager
 def failures_marked() -> Iterator[None]:
-    """Marks windrow's errors for the driver. All other exceptions pass as they are."""
+    """Raises windrow's errors as :class:`MarkedError`. All other exceptions pass unchanged."""
     try:
         yield
     except WindrowError as error:
@@ -69,10 +69,10 @@ def failures_marked() -> Iterator[None]:
 
 
 def find_failure(error: BaseException) -> WindrowError | None:
-    """Returns the error that a worker marked in Spark's exception, or one for a file that Spark cannot read."""
-    found = _MARK.search(str(error))
-    if found is not None:
-        name, message, fields, user_traceback = json.loads(base64.urlsafe_b64decode(found[1]))
+    """Decodes the error of a worker in Spark's exception, or returns one for a file that Spark cannot read."""
+    mark = _MARK.search(str(error))
+    if mark is not None:
+        name, message, fields, user_traceback = json.loads(base64.urlsafe_b64decode(mark[1]))
         failure: WindrowError = getattr(errors, name, WindrowError)(message, **fields)
         failure.__cause__ = RemoteError(user_traceback) if user_traceback else None
         return failure
@@ -87,18 +87,18 @@ def find_failure(error: BaseException) -> WindrowError | None:
 
 
 def _user_traceback(error: WindrowError) -> str | None:
-    """Returns the innermost lines of the user's code behind the error's cause."""
+    """Returns the innermost lines of the user's code in the traceback of the error's cause."""
     cause = error.__cause__
     if cause is None:
         return None
-    # Frames above the user's code are the engine's, which do not help the user.
+    # Frames of the engine do not help the user.
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not is_ours(frame.filename)]
     lines = traceback.format_list(frames[-_FRAMES_SHOWN:])
     return "".join([*lines, *traceback.format_exception_only(cause)]).rstrip()
 
 
 class _Failure(NamedTuple):
-    """A failure that is recognised by words in Spark's message, and the error for it."""
+    """A failure that is recognised by a pattern in Spark's message, and the error for it."""
 
     words: str
     message: str
@@ -175,10 +175,10 @@ _FAILURES = (
 
 
 def engine_failure(error: BaseException, where: str | None, secrets: Sequence[str] = ()) -> WindrowError:
-    """Makes the windrow error for an exception of Spark's. Raise it from its ``__cause__``.
+    """Returns the windrow error for an exception of Spark, which is to be raised from its ``__cause__``.
 
-    Neither the error nor its cause shows one of the secrets, which come with the longest first. ``where`` names the
-    pipeline and its checkpoint.
+    Neither the error nor its cause shows one of the secrets, which are sorted with the longest first. ``where`` names
+    the pipeline and its checkpoint.
     """
     if isinstance(error, WindrowError):
         return without_secrets(error, secrets).at(where)
@@ -197,7 +197,7 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
 
 @contextmanager
 def engine_errors(where: str | None, secrets: Sequence[str] = (), *, all_errors: bool = True) -> Iterator[None]:
-    """Raises the error of :func:`engine_failure` in the place of each exception, or of those that show a secret."""
+    """Replaces each exception, or only those that show a secret, by the error of :func:`engine_failure`."""
     try:
         yield
     except Exception as error:
@@ -208,17 +208,17 @@ def engine_errors(where: str | None, secrets: Sequence[str] = (), *, all_errors:
 
 
 def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> AbstractContextManager[None]:
-    """Raises the error of :func:`engine_failure` in the place of an exception that shows a secret."""
+    """Replaces an exception that shows a secret by the error of :func:`engine_failure`."""
     return engine_errors(where, secrets, all_errors=False)
 
 
 def shows_secret(error: BaseException, secrets: Sequence[str]) -> bool:
-    """Returns whether an error shows a secret where Python prints it, or in the stack of Spark's Java side."""
+    """Returns whether an error shows a secret when Python prints it, or in its Java stack trace."""
     return shown_in(error, secrets) or any(secret in _stack_of(error) for secret in secrets)
 
 
 def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
-    """Returns the reason why files cannot be written, if that is the cause of the exception; else None."""
+    """Returns why files cannot be written, if that is the cause of the exception; else None."""
     if isinstance(error, OSError):
         return redact(str(error), secrets)
     if find_failure(error) is not None:
@@ -245,17 +245,17 @@ def _stack_of(error: BaseException) -> str:
 
 
 class _SparkText:
-    """The text of an exception of Spark's, without secrets.
+    """The text of an exception of Spark, without secrets.
 
-    They are removed before the text is shortened, which could leave half of one. The whole text includes the stack of
-    Spark's Java side, which has a chain of causes of its own; the reason is the innermost cause, in one line.
+    They are removed before the text is shortened, which could leave half of one. The whole text includes the Java
+    stack trace, which has a separate chain of causes; the reason is the innermost cause, in one line.
     """
 
     def __init__(self, error: BaseException, secrets: Sequence[str]) -> None:
         first = redact(str(error), secrets)
         self.whole = f"{first}\n{redact(_stack_of(error), secrets)}"
-        found = _CAUSE.findall(self.whole)
-        causes = list(dict.fromkeys(name.rpartition(".")[2] + (f": {text}" if text else "") for name, text in found))
+        matches = _CAUSE.findall(self.whole)
+        causes = list(dict.fromkeys(name.rpartition(".")[2] + (f": {text}" if text else "") for name, text in matches))
         self._causes = causes or [first]
         innermost = causes[-1] if causes else f"{type(error).__name__}: {first}".partition("\n")[0]
         raised = _RAISED.findall(self.whole) if innermost.startswith(_BY_PYTHON) else []
@@ -266,9 +266,9 @@ class _SparkText:
         return RemoteError("\n  caused by ".join(map(_cut, self._causes[-_CAUSES_SHOWN:])), "from Spark")
 
     def line_with(self, words: str) -> str:
-        """Returns the line that holds the words, which often names a file, and the innermost cause."""
-        found = (line for line in self.whole.splitlines() if re.search(words, line))
-        line = next((line for line in found if not line.startswith("\t")), None)
+        """Returns the line that matches ``words``, which often names a file, and the innermost cause."""
+        lines = (line for line in self.whole.splitlines() if re.search(words, line))
+        line = next((line for line in lines if not line.startswith("\t")), None)
         if line is None:
             return self.reason
         line = _cut(_NAMES.sub("", line.rpartition("exception: ")[2].strip()))

@@ -1,4 +1,4 @@
-"""Tells whether Spark's connector for Kafka is there, and what it refuses."""
+"""Checks whether a session has Spark's connector for Kafka, and translates its errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from windrow_runtime.spark.session import lacks_jar
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _JAR = "spark-sql-kafka-0-10"
-# Spark 4.3 has a condition of its own, the versions before it the one of all sources or a text without any. Where the
-# connector is there, and what it needs is not, Java says which class is missing.
+# Spark 4.3 has an error condition for a missing connector, earlier versions the one for all sources or none. If the
+# connector lacks a library that it needs, Java names the missing class.
 _NOT_THERE = re.compile(
     r"KAFKA_DATA_SOURCE_NOT_ENABLED|Failed to find (?:the )?data source: `?kafka|ClassNotFoundException: kafka"
     r"|(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./](?:spark[./]sql[./])?kafka"

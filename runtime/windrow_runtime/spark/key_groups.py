@@ -1,6 +1,6 @@
-"""Key groups: the units in which keyed state lives on Spark.
+"""Assigns keys to key groups, the units of keyed state on Spark.
 
-Keys are hashed into a fixed number of groups, as in Flink, and Spark sees the groups only. Spark itself hashes a
+Keys are hashed into a fixed number of groups, as in Flink, and Spark sees only the groups. Spark itself hashes a
 group's label to a shuffle partition, so the labels are chosen such that every partition gets equally many groups.
 """
 
@@ -35,9 +35,9 @@ def spark_partition(label: int, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """The key groups of one query, which belong to its stored state: a restart takes them from the checkpoint.
+    """The key groups of one query, which a restart reads from the checkpoint, since stored state depends on them.
 
-    Each of Spark's shuffle partitions has a service group besides, which holds no keys. Its rows come first in their
+    Each of Spark's shuffle partitions also has a service group, which has no keys. Its rows come first in their
     partition, because its label is negative and Spark sorts by label.
     """
 
@@ -47,25 +47,25 @@ class KeyGroups:
 
     @staticmethod
     def balanced(partitions: int, per_partition: int) -> KeyGroups:
-        """Makes groups such that each of Spark's shuffle partitions has the same number of them."""
+        """Returns groups of which each of Spark's shuffle partitions has the same number."""
         if partitions < 1 or per_partition < 1:
             raise ValueError(f"at least one partition and one group: {partitions=}, {per_partition=}")
-        found = _labels_by_partition(count(), partitions, per_partition)
+        by_partition = _labels_by_partition(count(), partitions, per_partition)
         services = _labels_by_partition(count(-1, -1), partitions, 1)
         return KeyGroups(
             partitions=partitions,
-            # Neighbouring numbers lie in different partitions.
-            labels=tuple(labels[rank] for rank in range(per_partition) for labels in found),
+            # Groups with consecutive numbers are in different partitions.
+            labels=tuple(labels[rank] for rank in range(per_partition) for labels in by_partition),
             service_labels=tuple(label for labels in services for label in labels),
         )
 
     @property
     def count(self) -> int:
-        """The number of groups, service groups left out."""
+        """The number of groups without service groups."""
         return len(self.labels)
 
     def number_of(self, key_hash: int) -> int:
-        """Returns the number of the group that holds the keys with this hash."""
+        """Returns the number of the group for keys with this hash."""
         return key_hash % len(self.labels)
 
     def service_label_of(self, label: int) -> int:
@@ -74,14 +74,14 @@ class KeyGroups:
 
 
 def _labels_by_partition(candidates: Iterable[int], partitions: int, each: int) -> list[list[int]]:
-    """Returns for each of Spark's shuffle partitions the first candidates that Spark sends there."""
-    found: list[list[int]] = [[] for _ in range(partitions)]
+    """Returns for each of Spark's shuffle partitions the first ``each`` candidates that Spark sends there."""
+    by_partition: list[list[int]] = [[] for _ in range(partitions)]
     missing = partitions * each
     for label in candidates:
-        labels = found[spark_partition(label, partitions)]
+        labels = by_partition[spark_partition(label, partitions)]
         if len(labels) < each:
             labels.append(label)
             missing -= 1
             if not missing:
                 break
-    return found
+    return by_partition

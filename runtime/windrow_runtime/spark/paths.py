@@ -1,7 +1,7 @@
-"""Converts paths for Spark: with a scheme, and literal unless windrow takes them for patterns.
+"""Converts paths for Spark: adds a scheme, and escapes characters of patterns unless the path is a pattern.
 
-Spark looks for patterns in each path that it reads, also in a checkpoint. A backslash makes it take the sign
-behind it literally. But in a path with such a sign, Spark cannot take a name that holds a colon.
+Spark takes each path that it reads for a pattern, also in a checkpoint. A backslash escapes a character. But Spark
+cannot read a path with such a character if it also has a name with a colon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.inputs.checks import path_missing
 
 FILE_COLUMN: Final = "_metadata.file_path AS __file"
-"""A column with the URL of the file of each row; :func:`path_of_url` makes a path of it."""
+"""A column with the URL of each row's file, which :func:`path_of_url` converts into a path."""
 
 FILE_SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
 """The columns of Spark's format ``binaryFile``, in which each row is a file."""
@@ -31,14 +31,14 @@ LINE_SCHEMA: Final = "__text string"
 """The column of Spark's format ``text``, in which each row is a line."""
 
 _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
-"""Spark takes a path with one of these for a pattern."""
+"""The characters of patterns."""
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
-    """Adds the scheme to a path that Spark writes; one without a scheme is as the driver sees it, on every machine."""
+    """Adds the scheme to a path that Spark writes; a relative path begins at the driver's folder on every machine."""
     text = os.fspath(path)
     local = local_path(text)
-    # Not Path.as_uri: Hadoop takes the rest of the text as it is, spaces included.
+    # Path.as_uri would escape spaces, for example, which Hadoop takes literally.
     return text if local is None else f"file://{os.path.abspath(local)}"
 
 
@@ -48,14 +48,14 @@ def path_of_url(url: str) -> str:
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:
-    """Makes a literal path for Spark's readers, and refuses one that Spark cannot read."""
-    found = _SIGNS.sub(r"\\\g<0>", as_spark_path(path))
-    _check_colons(found, os.fspath(path))
-    return found
+    """Escapes a path for Spark's readers, and refuses one that Spark cannot read."""
+    escaped = _SIGNS.sub(r"\\\g<0>", as_spark_path(path))
+    _check_colons(escaped, os.fspath(path))
+    return escaped
 
 
 def source_path(spark: SparkSession, path: str) -> str:
-    """Makes the path of a file source for Spark's readers, and refuses one that does not exist on this machine."""
+    """Converts the path of a file source for Spark's readers, and refuses one that does not exist on this machine."""
     local = local_path(path)
     if local is None:
         literal = as_read_path(path)
@@ -68,14 +68,14 @@ def source_path(spark: SparkSession, path: str) -> str:
     for one in alternatives(pattern):
         pattern_regex(one)  # refuses a pattern that Spark would refuse in the middle of the run
     base = as_read_path(literal or ".")
-    found = f"{base}{'' if base.endswith('/') else '/'}{hadoop_pattern(pattern)}"
-    _check_colons(found, path)
-    return found
+    pattern_path = f"{base}{'' if base.endswith('/') else '/'}{hadoop_pattern(pattern)}"
+    _check_colons(pattern_path, path)
+    return pattern_path
 
 
-def _check_colons(found: str, path: str) -> None:
-    names = found.partition("://")[2].partition("/")[2].split("/")
-    if _SIGNS.search(found) and any(":" in name for name in names):
+def _check_colons(spark_path: str, path: str) -> None:
+    names = spark_path.partition("://")[2].partition("/")[2].split("/")
+    if _SIGNS.search(spark_path) and any(":" in name for name in names):
         raise InvalidArgumentError(
             "Spark cannot read a path with a colon besides one of the signs of patterns",
             given=redact_address(path),

@@ -1,7 +1,7 @@
-"""Makes a report on each batch from the counts that workers send for their steps, and passes it on to the user.
+"""Makes a progress report on each batch from the counts of its workers, and passes it to the log and the user.
 
-Workers know the changes of a batch in the key groups that it touched, and no code reads the other groups. So the
-keeper adds up the changes, and stores the sums in the checkpoint, with which the next run goes on.
+Workers report the changes of a batch in the key groups that it touched, and no code reads the other groups. So the
+keeper adds up the changes, and stores the sums in the checkpoint for the next run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), m
 
 
 OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
-"""Takes the report on a batch."""
+"""The user's function that is called with each report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +109,30 @@ class PipelineProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedStep:
-    """A step that is reported on, by its id."""
+    """A step that reports describe, by its id."""
 
     step: str
-    stored: str | None = None  # its name in the checkpoint; None: it has no keys, and so no state
-    has_watermark: bool = False  # whether a timestamp-assigning step is in front of it
-    has_windows: bool = False  # whether it keeps each window by itself
+    stored: str | None = None  # the name of its state in the checkpoint; None: it has no keys, and so no state
+    has_watermark: bool = False  # whether a timestamp-assigning step is upstream of it
+    has_windows: bool = False  # whether its windows are counted
     has_timers: bool = False
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums over all batches up to the newest: for each stored step its windows, timers and bytes.
+    """The windows, timers and bytes of each stored step after the newest batch.
 
-    The changes of the newest batch are kept apart, as it replaces them when it is run again.
+    The changes of the newest batch are kept separately, since the batch may run again and replace them.
     """
 
     batch: int = -1  # the number of the newest batch; -1: there was none
     before: dict[str, _Numbers] = field(default_factory=dict)
     newest: dict[str, _Numbers] = field(default_factory=dict)
-    watermark_before: StoredTime = MIN_TIMESTAMP  # of all sources, after the batches before the newest
-    watermark: StoredTime = MIN_TIMESTAMP  # the same, the newest included
+    watermark_before: StoredTime = MIN_TIMESTAMP  # the watermark of all sources before the newest batch
+    watermark: StoredTime = MIN_TIMESTAMP  # the same after the newest batch
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
-        """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its own."""
+        """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its changes."""
         if batch > self.batch:
             self.before = {step: self.of(step) for step in {**self.before, **self.newest}}
             self.watermark_before = self.watermark
@@ -152,18 +152,18 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkBounds:
-    """Gives source tasks an upper bound for the watermark of each keyed step in their batch.
+    """Tells source tasks an upper bound for the watermark of each keyed step in their batch.
 
-    Where windrow keeps the clock, it is the watermark itself. Elsewhere Spark's watermark follows from what the sources
-    had before the batch, and the file of the progress has that. No result depends on this file: elements cross the
-    exchange one by one where it is missing.
+    If windrow keeps the clock, it is the watermark itself. Otherwise Spark's watermark depends on what the sources had
+    before the batch, and the progress file has that. No result depends on this file: without it elements are sent one
+    by one, without partial aggregation.
     """
 
-    file: Path | None  # None: a batch job, whose elements come under no watermark
-    clock: ClockFiles | None  # has the watermarks themselves, where windrow keeps them
+    file: Path | None  # the progress file; None: a batch job, whose elements come under no watermark
+    clock: ClockFiles | None  # the watermarks themselves, if windrow keeps them
 
     def read(self) -> Callable[[str], int | None]:
-        """Returns what gives the bound for a step, by its id; None: none is known."""
+        """Returns a function for the bound of a step, by its id; it returns None if none is known."""
         batch = current_batch()
         if self.file is None or batch == 0:
             return lambda step: MIN_TIMESTAMP
@@ -181,9 +181,9 @@ class WatermarkBounds:
 
 
 class ProgressKeeper:
-    """Makes the report of each batch of a query.
+    """Makes the report on each batch of a query.
 
-    The file keeps the sums for the next run; a batch job has none. Where windrow does not keep the time of each batch,
+    The file stores the sums for the next run; a batch job has none. If windrow does not keep the time of each batch,
     the watermark is that of the sources, and processing time is the clock of the machine.
     """
 
@@ -195,17 +195,17 @@ class ProgressKeeper:
         self._is_known = True
 
     def end_batch(self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float) -> PipelineProgress:
-        """Makes the report on a batch that has ended, or with which the stream has ended, from its workers' counts."""
-        found: Counter[tuple[str, str | int]] = Counter()
+        """Makes the report on a batch from its workers' counts; ``ended`` says whether the stream ended with it."""
+        counts: Counter[tuple[str, str | int]] = Counter()
         seen = MIN_TIMESTAMP
         for step, name, number in facts:
             if name == WATERMARK:
                 seen = max(seen, number)
             else:
-                found[step, name] += number
+                counts[step, name] += number
         sums = self._sums_before(batch)
         changes = {
-            step.stored: [found[step.step, name] for name in _SUMS] for step in self._steps if step.stored is not None
+            step.stored: [counts[step.step, name] for name in _SUMS] for step in self._steps if step.stored is not None
         }
         sums.put(batch, changes, MAX_TIMESTAMP if ended else seen)
         if self._file is not None and self._is_known:
@@ -218,11 +218,11 @@ class ProgressKeeper:
             reached = {step.step: sums.watermark for step in self._steps if step.has_watermark}
             following = BatchClock(reached if self._is_known else {}, ended=sums.watermark == MAX_TIMESTAMP)
         now = now_millis() if following.now is None else following.now
-        steps = {step.step: self._progress(step, found, sums, following, now) for step in self._steps}
+        steps = {step.step: self._progress(step, counts, sums, following, now) for step in self._steps}
         return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
 
     def _progress(
-        self, step: WatchedStep, found: Mapping[tuple[str, str | int], int], sums: _Sums, clock: BatchClock, now: int
+        self, step: WatchedStep, counts: Mapping[tuple[str, str | int], int], sums: _Sums, clock: BatchClock, now: int
     ) -> StepProgress:
         windows = timers = size = None
         if self._is_known and step.stored is not None:
@@ -231,10 +231,10 @@ class ProgressKeeper:
         if clock.ended or watermark in {MIN_TIMESTAMP, MAX_TIMESTAMP}:
             watermark = None
         return StepProgress(
-            records_in=found[step.step, RECORDS_IN],
-            records_out=found[step.step, RECORDS_OUT],
-            late=found[step.step, LATE],
-            malformed=found[step.step, "records_malformed"],
+            records_in=counts[step.step, RECORDS_IN],
+            records_out=counts[step.step, RECORDS_OUT],
+            late=counts[step.step, LATE],
+            malformed=counts[step.step, "records_malformed"],
             open_windows=windows if step.has_windows else None,
             timers=timers if step.has_timers else None,
             state_bytes=size,
@@ -243,7 +243,7 @@ class ProgressKeeper:
         )
 
     def _sums_before(self, batch: int) -> _Sums:
-        """Returns the sums of this run or, at its first batch, those that the previous run has stored."""
+        """Returns the sums before a batch: this run's or, at its first batch, those that the previous run stored."""
         if self._sums is not None:
             return self._sums
         sums: _Sums | None = None
@@ -254,16 +254,16 @@ class ProgressKeeper:
             _LOG.warning(
                 "reports on batches begin without what the state holds already: %s: %s", error.where, error.given
             )
-        # Sums of another batch are not usable: each batch stores its sums before Spark notes it as done.
+        # Sums of another batch are not usable: each batch stores its sums before Spark commits it.
         self._is_known = self._file is None or (sums is not None and sums.batch in {batch - 1, batch})
         self._sums = sums if sums is not None and self._is_known else _Sums(batch - 1)
         return self._sums
 
 
 class Reporter:
-    """Reports on batches to the log and to the user's function, if there is one.
+    """Passes reports on batches to the log and to the user's function, if there is one.
 
-    ``spooled`` holds the reports on batches that end in another process, which leaves them in files.
+    ``spooled`` reads reports from files, if batches are written in another process.
     """
 
     def __init__(
@@ -308,12 +308,12 @@ class Reporter:
         return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
 
     def watch(self, query: StreamingQuery) -> None:
-        """Look for reports in files while a query runs, if the log or the user's function takes them."""
+        """Poll files for reports in a thread while a query runs, if the log or the user's function takes them."""
         if self._spooled is not None and self._is_wanted:
             threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
 
     def flush(self) -> None:
-        """Report on the batches whose reports lie in files and were not passed on yet."""
+        """Pass on the reports in files that were not passed on yet."""
         if self._spooled is None or not self._is_wanted:
             return
         with self._lock:
@@ -325,7 +325,7 @@ class Reporter:
         try:
             for turn in count():
                 self.flush()
-                # This is a call to the server, so it is made in some turns only.
+                # `isActive` calls the server, so it is asked in some turns only.
                 if turn % _TURNS_TO_ASK == 0 and not query.isActive:
                     return
                 time.sleep(_POLL_SECONDS)

@@ -126,8 +126,8 @@ class SparkRunner:
             if number is not None:
                 check_positive(number, name)
         self._partitions = partitions
-        # A new session is started when it is needed, so that a plan that cannot run is refused before. Whoever wants
-        # all messages of Spark gets them from here on.
+        # A new session is started when it is needed, so that a plan that cannot run is refused before; but with
+        # `verbose` it is started here, to show all messages of Spark.
         self._session = spark if spark is not None else session_there()
         self._is_verbose = verbose
         self._checkpoint = checkpoint
@@ -338,9 +338,9 @@ class SparkRunner:
             )
 
     def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
-        """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
+        """Prepares the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
         with ctrl_c_kept(), OwnStack() as opened:
-            # Nothing is written before: what lay in the folder of a source would be read from there ever after.
+            # This check precedes all writes: a checkpoint in the folder of a source would be read as elements.
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology, os.fspath(self._checkpoint))
                 checkpoint = Checkpoint.at(self._checkpoint)
@@ -349,7 +349,7 @@ class SparkRunner:
                 _check_checkpoint_apart(topology, os.fspath(checkpoint.path))
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
-            claims = opened.enter_context(ExitStack())  # let go behind the outputs
+            claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology)
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
@@ -365,7 +365,7 @@ class SparkRunner:
                 sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
-            # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
+            # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
             claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
             keeper = None
             if lowered.clock is not None:
@@ -400,7 +400,7 @@ class SparkRunner:
         return forms_of(topology) if self._columnar else {}
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
-        """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
+        """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
         if topology.keyed and self._partitions is None:
@@ -424,7 +424,7 @@ class SparkRunner:
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
-        """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
+        """Lowers a pipeline to a streaming query, and checks its checkpoint; ``by_user`` if the user starts it."""
         forms = self._forms(topology)
         own_clock = self._clock is not None
         stored = resume(
@@ -441,7 +441,7 @@ class SparkRunner:
             warn_of_partitions(self._spark, stored.groups.partitions)
         spark = self._spark
         if by_user:
-            # The query has to shuffle into as many partitions as its state has.
+            # The user's session has to shuffle into as many partitions as the stored state has.
             partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
             spark = session_with(spark, {**STATE, **partitions} if topology.keyed else {})
         else:
@@ -465,7 +465,7 @@ class SparkRunner:
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Makes a folder that this process deletes behind the block, or when it ends; one that it forks does not."""
+    """Creates a folder that this process deletes after the block, or when it ends; a forked process does not."""
     folder, process = tempfile.mkdtemp(prefix="windrow-"), os.getpid()
 
     def remove() -> None:
@@ -481,7 +481,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
-    """Hides secrets while Spark makes the sources: its errors show the options."""
+    """Hides secrets in errors while Spark creates the sources, since these errors show the options."""
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 

@@ -1,6 +1,6 @@
-"""Finds or starts the Spark session of a runner, and gives its queries the settings of Spark that they need.
+"""Finds or starts the Spark session of a runner, and sets the Spark settings that its queries need.
 
-A session of the user's keeps its settings: a query takes those that the session has while the query starts.
+A user's session keeps its settings: a query copies those that the session has while the query starts.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ STATE: Final[dict[str, str]] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Due timers fire in the batch behind the one that moved the watermark, which may have nothing to read.
+    # Due timers fire in the batch after the one that moved the watermark, even if there is nothing to read.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 """The settings that each query with state needs."""
 
 JOB_SETTINGS: Final[dict[str, str]] = {
-    # Fewer, larger Arrow batches: the stages loop over a batch, and each has a fixed cost.
+    # Arrow batches are larger than by default, since each has a fixed cost in the stages.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # Times are UTC whatever the machine's zone.
+    # Times are in UTC, whatever the machine's zone is.
     "spark.sql.session.timeZone": "UTC",
 }
 """The settings of each job of a runner."""
@@ -57,7 +57,7 @@ QUERY: Final[dict[str, str]] = {**STATE, **JOB_SETTINGS}
 
 # Measured on batches of little data, two cores: 0.73 s a batch became 0.64 s by the first, and 0.58 s by both.
 QUERY_SETTINGS: Final = {
-    # A batch writes the changes of the state alone; snapshots are made beside it.
+    # A batch writes only the changes of the state; snapshots are written in the background.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Checkpoints lie on a mounted file system. Hadoop's other way to rename a file there starts four processes for it,
     # some forty in a batch, and renames it no differently.
@@ -67,18 +67,18 @@ QUERY_SETTINGS: Final = {
 }
 """The further settings of such a query, unless the session has other values for them."""
 
-# Spark generates code for rows of state, of timers and of the exchange when it plans a batch, and in each task. For few
-# rows that takes longer than it saves; docs/architecture.md has the figures.
+# Spark generates code for rows of state, of timers and of the exchange when it plans a batch, and in each task, which
+# takes longer for few rows than it saves.
 FEW_ROWS_SETTINGS: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each rule that changes the plan below a stateful operator makes Spark build that operator anew.
+    # Each optimizer rule that changes the plan below a stateful operator makes Spark recreate that operator.
     "spark.sql.codegen.wholeStage": "false",
 }
-"""The further settings, in the same way, of a query whose records pass no expression of Spark's: workers read and write
-them, and Spark handles names of files, and one row for all elements of a key group."""
+"""The further defaults of a query whose records do not pass through Spark's expressions: workers read and write them,
+and Spark handles names of files, and one row for all elements of a key group."""
 
-# Python workers give large arrays back to the system after each batch, and take them again, page by page, in the next
-# one, unless settings prevent that. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
+# Python workers would return large arrays to the system after each batch, and page them in again in the next one, but
+# for these settings. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
 _WORKERS: Final = {
     # Spark sets this for all workers but those of stateful steps, and keeps workers of different environments apart:
     # there would be two daemons, and twice as many workers.
@@ -88,11 +88,11 @@ _WORKERS: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 _FOLDER_BYTES: Final = 50
-# These are set if spark-submit or the pyspark shell started this program, or if a Spark Connect server is named.
+# Variables that are set if spark-submit or the pyspark shell started this program, or a Spark Connect server is named.
 _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
 _LOCAL_IP: Final = "SPARK_LOCAL_IP"
-# Each of these may bring packages into a session that is started here.
+# Variables that may bring packages into a session that is started here.
 _CLASS_PATHS: Final = ("SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH")
 _OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
 _BRINGS_JARS: Final = re.compile(r"jar|package|class-?path|properties-file", re.IGNORECASE)
@@ -103,23 +103,23 @@ _lock: Final = threading.RLock()
 def session_there() -> SparkSession | None:
     """Returns the active session or that of ``spark-submit``; None: there is none, and a runner starts its own.
 
-    Refuses if Java is missing, which that needs.
+    Raises an error if a session would have to be started and Java is missing.
     """
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        pass  # there is none yet
+        pass  # there is no active session
     if any(name in os.environ for name in _LAUNCHED):
-        # Its master and its settings were given to the launcher, and must not be overridden.
+        # The launcher was given the master and settings, which must not be overridden.
         return SparkSession.builder.getOrCreate()
     _check_java()
     return None
 
 
 def lacks_jar(name: str) -> bool:
-    """Returns whether a session that a runner starts is known to have no jar whose name begins so.
+    """Returns whether a session that a runner starts will certainly lack a jar whose name begins so.
 
-    It is not known where Spark's configuration names packages, or a class path.
+    That is uncertain, and False, if Spark's configuration names packages or a class path.
     """
     home = Path(_find_spark_home())
     if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
@@ -136,12 +136,12 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
 
     A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
     """
-    there = session_there()
-    if there is not None:
-        return there
-    # Spark starts its workers with the `python3` of PATH unless this is set.
+    existing = session_there()
+    if existing is not None:
+        return existing
+    # Spark would start its workers with the `python3` of PATH if this were not set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Windrow's folders come first: its ``sitecustomize`` imports the user's module of that name.
+    # Windrow's folders come first, since its ``sitecustomize`` imports the user's module of that name.
     paths = [*([] if verbose else quiet_paths()), *_own_paths()]
     # Paths of Unix sockets have some hundred bytes, half of them Spark's. Java uses /tmp on Linux, whatever TMPDIR is.
     has_short_paths = sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
@@ -155,14 +155,14 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.python.daemon.module": DAEMON_MODULE,
-        # Sockets between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
+        # With Unix sockets between Spark and its Python workers a batch of little data takes 0.52 s instead of 0.59 s.
         "spark.python.unix.domain.socket.enabled": str(has_short_paths).lower(),
         **QUERY,
     }
     conf.setAll([*settings.items()])
 
     def start() -> SparkSession:
-        # A JVM whose launch is interrupted finds nobody to tell its port, and runs for ever.
+        # A JVM whose launch is interrupted would run for ever, so the launch is not interrupted.
         uninterrupted(lambda: SparkContext._ensure_initialized(conf=conf))
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
@@ -172,7 +172,7 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Have a JVM that is started meanwhile take the loopback address for this machine's.
+    """Make a JVM that is started within the block use the loopback address.
 
     Spark would look up the name of the machine, and fails where that does not resolve, as on many laptops.
     """
@@ -211,27 +211,27 @@ def _check_java() -> None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Returns whether the session is that of a Spark Connect server, in whose process callbacks run."""
+    """Returns whether the session is one of Spark Connect, whose server runs callbacks."""
     # The module is compared by name: it imports packages that a classic session does not need.
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def prepare_workers(spark: SparkSession) -> None:
-    """Prepare the Python workers of a session: their environment, and their daemon. Its settings stay as they are."""
-    # A Spark Connect session has no context; its server looks after its files.
+    """Prepare the Python workers of a session: their environment, and their daemon. Its settings do not change."""
+    # A Spark Connect session has no context; its server manages files.
     context = getattr(spark, "sparkContext", None)
     if context is None:
         return
     for name, value in _WORKERS.items():
         # The user's values take precedence.
         context.environment.setdefault(name, os.environ.get(name, value))
-    # Spark starts a worker beside the driver to learn a stateful step's state, and gives the files that ``--py-files``
-    # and ``addPyFile`` ship to all workers but this one. On other machines the folder does not exist, and does no harm.
+    # Spark starts a worker beside the driver to learn a stateful step's state; only this worker lacks the files of
+    # ``--py-files`` and ``addPyFile``, so their folder is added. On other machines it does not exist, and is harmless.
     folder = Path(SparkFiles.getRootDirectory())
     archives = sorted(str(file) for file in folder.glob("*") if file.suffix.lower() in _ARCHIVES)
     if archives or any(folder.glob("*.py")):
-        known = str(context.environment.get("PYTHONPATH", "")).split(os.pathsep)
-        paths = dict.fromkeys([*known, str(folder), *archives])
+        earlier_paths = str(context.environment.get("PYTHONPATH", "")).split(os.pathsep)
+        paths = dict.fromkeys([*earlier_paths, str(folder), *archives])
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     has_daemon = context.getConf().get("spark.python.daemon.module") == DAEMON_MODULE
     if has_daemon and context.master.startswith("local") and context.applicationId not in _begun:
@@ -240,11 +240,11 @@ def prepare_workers(spark: SparkSession) -> None:
 
 
 def _start_daemon(spark: SparkSession) -> None:
-    """Make the daemon of a session on this machine import the workers' modules while Spark plans the query.
+    """Start the daemon of a session on this machine, which imports the workers' modules while Spark plans the query.
 
     Measured on the demo, two cores: its first batch took 5.4 s instead of 7.8 s.
     """
-    # If this fails, the query fails as well, with the error.
+    # If this fails, the query fails as well, and shows the error.
     with suppress(Exception):
         spark.range(0, 1, numPartitions=1).mapInArrow(lambda batches: batches, "id long").collect()
 
@@ -253,11 +253,11 @@ def _start_daemon(spark: SparkSession) -> None:
 def settings_during(
     spark: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Give a session other settings for a moment, such as while a query starts: the query keeps them.
+    """Change the settings of a session within the block, for example while a query starts, which keeps them.
 
-    A query that started in a session of its own would be missing in the session's list of queries, and its listeners
-    would not get its events. One thread at a time can change the session so. ``defaults`` are settings for those that
-    the session does not have.
+    A query that started in a separate session would be missing in the session's list of queries, and its listeners
+    would not get its events. One thread at a time can change the session so. ``defaults`` are set only if the session
+    has no value for them.
     """
     with _lock:
         unset = {name: value for name, value in (defaults or {}).items() if spark.conf.get(name, None) is None}
@@ -280,13 +280,13 @@ def settings_during(
 
 
 def own_partitions(spark: SparkSession) -> int:
-    """Returns the number of shuffle partitions that the user gave a session."""
+    """Returns the number of shuffle partitions that the user has set for a session, or Spark's default."""
     with _lock:
         return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
 
 
 def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
-    """Warn of shuffle partitions that a session on one machine has in plenty: each costs every batch a task.
+    """Warn of too many shuffle partitions in a session on one machine: each costs every batch a task.
 
     Clusters are left out, as their cores come and go.
     """
@@ -307,9 +307,9 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Returns a session with certain settings: the given one, or a copy with its views and functions."""
+    """Returns a session with these settings: the given one if it has them, or a copy with its views and functions."""
     with _lock:
-        # No default is passed, so an unset name has Spark's default.
+        # Without a default argument, `get` returns Spark's default for an unset name.
         if all(spark.conf.get(name) == value for name, value in settings.items()):
             return spark
         # Any: the Connect session's own method, and the JVM's, which types do not know.
@@ -324,7 +324,7 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
 
 
 def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """Moves a DataFrame to a copy of its session; Spark then runs it with the settings of the copy."""
+    """Returns a DataFrame of a copy of the frame's session, which Spark runs with the settings of the copy."""
     if frame.sparkSession is spark:
         return frame
     if is_connect(spark):

@@ -1,4 +1,4 @@
-"""Tells a Python worker which batch its task belongs to, and has its garbage collector run seldom."""
+"""Tells a Python worker which batch its task belongs to, and reduces the runs of its garbage collector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 JOB_BATCH: Final = 0
-"""The number of the one batch of a batch job."""
+"""The number of a batch job's only batch."""
 
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
@@ -20,7 +20,7 @@ _entered = 0
 
 
 def batch_tag(batch: int) -> str:
-    """Returns the tag of a batch's jobs over Spark Connect, where Spark gives their tasks no number."""
+    """Returns the tag of a batch's jobs over Spark Connect, whose tasks do not get the batch number otherwise."""
     return f"{_TAG}{batch}"
 
 
@@ -43,16 +43,16 @@ def current_batch() -> int | None:
 def infrequent_gc() -> Iterator[None]:
     """Makes the cyclic garbage collector run seldom while a task makes many small objects, which form no cycles.
 
-    By default it looks at all young objects whenever 700 more have been made than freed. While a task turns a batch of
-    records into objects, all of them live, that doubles the time. Cycles that the user's functions make are still
-    collected, only later.
+    By default it scans all young objects whenever 700 more have been made than freed. While a task turns a batch of
+    records into objects that all live, that doubles the time. Cycles that users' functions make are still collected,
+    only later.
     """
     global _entered  # noqa: PLW0603  the collector is the process's
-    # Spark's worker collects all garbage after each task, before it takes the next one, and some 50,000 objects of
-    # imported modules take most of that time, so the collector is to pass over them. When the second piece of work
-    # begins, all are imported, and the garbage of the task before is gone. Not at every one: the functions that a task
-    # brings along are garbage behind it. Spark sets the variable for its workers; other processes may be the user's,
-    # whose objects are not ours to keep.
+    # Spark's worker collects all garbage between tasks, and some 50,000 objects of imported modules take most of that
+    # time, so they are frozen: the collector ignores them. It is done when the second task begins, since all modules
+    # are imported then, and the garbage of the first task is gone; and only once, since the functions of each task
+    # become garbage after it. Spark sets the variable for its workers; other processes may be the user's, whose
+    # objects must not be frozen.
     if _entered < 2 and "SPARK_REUSE_WORKER" in os.environ:
         _entered += 1
         if _entered == 2:

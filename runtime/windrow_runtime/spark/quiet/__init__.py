@@ -1,6 +1,6 @@
-"""Keeps Spark's own messages off stderr in a session that a runner starts, so that only the user's program uses it.
+"""Keeps Spark's own messages off stderr in a session that a runner starts.
 
-Three things stay: the output of the user's program, in workers too, errors that do not end the query, and the one line
+Stderr still shows the output of the user's program, in workers too, errors that do not end the query, and the one line
 in which Java announces a module.
 """
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 _FOLDER: Final = Path(__file__).parent
 _LOG4J: Final = _FOLDER / "log4j2.properties"
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-# A user may name a configuration of log4j for the JVM in these variables.
+# The variables in which a user may name a configuration of log4j for the JVM.
 _NAMING: Final = (_JAVA_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _quiet: Final[set[str]] = set()
 
 
 class QuietFailure(Exception):  # noqa: N818  the WindrowError beside it is the error
-    """Ends a query whose failure the runner knows and raises: neither Spark nor py4j needs its traceback."""
+    """Ends a query whose failure the runner itself raises, so that Spark and py4j need not log it."""
 
 
 def quiet_session(start: Callable[[], SparkSession]) -> SparkSession:
-    """Returns the session that ``start`` makes. Its log shows only the errors that the runner does not raise by itself.
+    """Returns the session that ``start`` makes, whose log shows only errors that the runner does not raise.
 
     A configuration of log4j that the user has set is left in place.
     """
@@ -38,7 +38,7 @@ def quiet_session(start: Callable[[], SparkSession]) -> SparkSession:
     _quiet.add(session.sparkContext.applicationId)
     # py4j logs an error of windrow's functions before Spark gets it.
     logging.getLogger("py4j.clientserver").addFilter(_is_news)
-    # It logs Ctrl-C by the root logger, once for its own call and once for the one that PySpark's handler makes within.
+    # It logs Ctrl-C by the root logger, once for its own call and once for that of PySpark's handler.
     logging.getLogger().addFilter(_is_no_interruption)
     return session
 
@@ -56,7 +56,7 @@ def is_quiet(spark: SparkSession) -> bool:
 
 @contextmanager
 def _log4j_named() -> Iterator[None]:
-    """Set windrow's configuration of log4j for a JVM that is started meanwhile."""
+    """Set windrow's configuration of log4j for a JVM that is started within the block."""
     before = os.environ.get(_JAVA_OPTIONS)
     # A package in an archive has no file to name.
     if not _LOG4J.is_file() or _has_own_log4j():
@@ -89,21 +89,21 @@ def _has_own_log4j() -> bool:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Returns whether a log record of py4j's has an error that the runner does not raise."""
+    """Returns whether a log record of py4j has an error that the runner does not raise."""
     return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:
-    """Returns whether a log record is none of those with which py4j tells that Ctrl-C interrupted a call of Java."""
+    """Returns False for log records in which py4j reports that Ctrl-C interrupted a call of Java."""
     if not isinstance(record.msg, str) or not record.msg.endswith("while sending command.") or record.exc_info is None:
         return True
     error = record.exc_info[1]
-    # The handler's call fails, as it comes within another one that waits for its answer.
+    # The call of PySpark's handler fails as a reentrant call, since another one waits for its answer.
     return not (interrupted_by(error) or any("reentrant call" in str(link) for link in _chain(error)))
 
 
 def interrupted_by(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Returns the Ctrl-C because of which an exception was raised; None: there was none."""
+    """Returns the KeyboardInterrupt in the chain of an exception's causes; None if there is none."""
     return next((link for link in _chain(error) if isinstance(link, KeyboardInterrupt)), None)
 
 

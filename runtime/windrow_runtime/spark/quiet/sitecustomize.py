@@ -1,10 +1,10 @@
 """Silences one of Spark's processes and starts it sooner; Python imports this module in each one of a quiet session.
 
 At each start of a query Spark runs a process beside the driver that asks each stateful step for its state. The process
-prints five messages of no use to a user on its standard output, the first one before it reads anything of windrow's,
-and Spark copies them to stderr. So that process alone gets a standard output that leads nowhere; its errors travel on a
-socket. Workers, and what the user's functions print there, are left as they are. The process imports pyspark from the
-installed package, since it would compile all modules of Spark's archive anew: that took 0.4 s of each start.
+prints five useless messages on its standard output, the first one before it imports windrow, and Spark copies them to
+stderr. So the standard output of that process is discarded; it sends its errors by a socket. Workers, and the output of
+users' functions, are not changed. The process imports pyspark from the installed package, since it would compile all
+modules of Spark's archive anew: that took 0.4 s of each start.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def _silence() -> None:
 
 
 def pass_over_archive() -> None:
-    """Has Python import pyspark from the installed package.
+    """Makes Python import pyspark from the installed package instead of from Spark's archive.
 
-    Spark has its processes take it from an archive, whose modules Python compiles anew in each process. If Spark
-    itself came with the installed package, both hold the same.
+    Python compiles the modules of the archive anew in each process. If Spark itself came with the installed package,
+    both have the same modules.
     """
     home = os.environ.get("SPARK_HOME", "")
     if os.path.basename(home) == "pyspark" and os.path.dirname(home) in sys.path:
@@ -34,7 +34,7 @@ def pass_over_archive() -> None:
 
 
 def _import_next() -> None:
-    """Import the ``sitecustomize`` that this module hides: Python imports only the first one that it finds."""
+    """Import the user's ``sitecustomize``, if any, which this module hides: Python imports only the first one."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
     this = sys.modules.pop("sitecustomize")

@@ -1,1 +1,1 @@
-"""Runs a lowered pipeline: as a streaming query, or as one batch job."""
+"""Runs a lowered pipeline as a streaming query or as one batch job."""

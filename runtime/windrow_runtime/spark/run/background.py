@@ -1,8 +1,8 @@
-"""Calls Spark from threads of its own, so that no exception from outside breaks into the middle of a call.
+"""Calls Spark from separate threads, so that no exception of a signal handler interrupts a call.
 
-Python raises what the handlers of signals raise, such as the KeyboardInterrupt of Ctrl-C, in the main thread, wherever
-that is. If it waits for an answer of Java's, the answer comes all the same, and the next call takes it for its own. The
-handler that PySpark sets for Ctrl-C calls Java itself, over that connection. So the caller's thread waits in Python.
+Python raises exceptions of signal handlers, such as the KeyboardInterrupt of Ctrl-C, anywhere in the main thread. If
+that thread waits for an answer of Java, the answer comes later, and the next call takes it for its own. PySpark's
+handler for Ctrl-C calls Java itself, over the same connection. So the caller's thread waits in Python.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class BackgroundCall(Generic[T]):
-    """A call in a thread of its own. With a session, the thread has the properties that the caller's has in Spark."""
+    """Calls a function in a separate thread, which inherits the caller's properties in Spark if a session is given."""
 
     def __init__(self, work: Callable[[], T], spark: SparkSession | None = None) -> None:
         self._work = work
@@ -45,11 +45,11 @@ class BackgroundCall(Generic[T]):
         self._begins = threading.Lock()
 
     def start(self) -> None:
-        """Begin the call. If this is interrupted, the call may have begun, or does not begin any more."""
+        """Begin the call. If this is interrupted, the call has begun or will not begin any more."""
         work, finish = self._run, self._finish
         thread = _Thread(work, finish) if self._spark is None else _SparkThread(work, finish, session=self._spark)
         try:
-            # With a session this calls Java.
+            # With a session, starting the thread calls Java.
             with ctrl_c_kept():
                 thread.start()
         except BaseException as error:
@@ -67,33 +67,33 @@ class BackgroundCall(Generic[T]):
             self._done.set()
 
     def wait(self) -> None:
-        """Wait for the end of the call. An exception that comes out of here is a signal's, and the call goes on."""
+        """Wait for the end of the call. It raises only exceptions of signal handlers, and the call goes on then."""
         # Without a limit, the wait could not be interrupted on Windows.
         while not self._done.wait(_TURN_SECONDS):
             pass
 
     def is_over(self, seconds: float) -> bool:
-        """Waits some seconds for the end of the call, whatever interrupts; returns whether it has ended."""
+        """Waits some seconds for the end of the call, despite interruptions; returns whether it has ended."""
         return wait_through(self._done, seconds)
 
     def result(self) -> T:
-        """Returns what the call returned, or raises what it raised, once it is over."""
+        """Returns the result of the call, or raises its error, once it is over."""
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                self._error = None  # its traceback holds this frame
+                self._error = None  # its traceback refers to this frame
         return self._results[0]
 
 
 class _Thread(threading.Thread):
-    """Tells how it ended."""
+    """A thread that calls ``finish`` with its exception, or None, at its end."""
 
     def __init__(
         self,
         work: Callable[[], None],
         finish: Callable[[BaseException | None], None],
-        **arguments: Any,  # of the class behind this one
+        **arguments: Any,  # of the next class in the order of bases
     ) -> None:
         super().__init__(target=work, name="windrow calls Spark", daemon=True, **arguments)
         self._finish = finish
@@ -102,18 +102,18 @@ class _Thread(threading.Thread):
         failure: BaseException | None = None
         try:
             super().run()
-        except BaseException as error:  # it is raised in the thread that waits
+        except BaseException as error:  # it is raised in the waiting thread
             failure = error
         self._finish(failure)
 
 
 class _SparkThread(_Thread, InheritableThread):
-    """The same, with the properties that the thread which starts it has in Spark. Taking them over may fail as well."""
+    """The same thread, with the properties that its parent thread has in Spark; copying these may fail as well."""
 
 
 @contextmanager
 def ctrl_c_kept() -> Iterator[None]:
-    """Raises Ctrl-C as what it is: py4j, in whose call it arrived, may have failed because of it."""
+    """Turns an error of py4j into a KeyboardInterrupt if Ctrl-C caused it."""
     try:
         yield
     except Exception as error:
@@ -131,7 +131,7 @@ def in_background(work: Callable[[], T]) -> T:
 
 
 def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T:
-    """Returns the result of a short call in the background; what interrupts this thread is raised after its end."""
+    """Returns the result of a short call in the background; interruptions of this thread are raised after its end."""
     call = BackgroundCall(work, spark)
     try:
         call.start()
@@ -143,20 +143,20 @@ def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T
 
 
 def wait_through(event: threading.Event, seconds: float) -> bool:
-    """Waits for an event, through all interruptions; returns whether it has come within some seconds."""
+    """Waits for an event despite interruptions; returns whether it has come within some seconds."""
     deadline = time.monotonic() + seconds
     while not event.is_set():
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        # The first interruption is what ends the run; a second one changes nothing of how it ends.
+        # The first interruption has ended the run; later ones do not change how it ends.
         with suppress(BaseException):
             event.wait(min(left, _TURN_SECONDS))
     return True
 
 
 class Ending:
-    """Ends what works for a run, then closes what the run has opened: sinks first, and locks at last.
+    """Ends the query or jobs of a run, then closes what the run has opened: first sinks, and finally locks.
 
     A thread of its own, which no signal interrupts, calls ``end``, which returns when nothing of the run is at work any
     more, and then ``close``. If the end takes longer than ``seconds``, all stays open and locked until then, and
@@ -179,14 +179,14 @@ class Ending:
 
     @property
     def is_pending(self) -> bool:
-        """Returns whether something of the run may still be at work, or open."""
+        """Whether something of the run may still be at work, or open."""
         return not self._closed.is_set()
 
     def close(self, error: BaseException) -> None:
         """End and close because of an exception, which gets a note if the end takes too long.
 
-        It does nothing the second time: an exception comes through several blocks, and one that follows it may have
-        broken into the innermost of them before anything was begun.
+        Later calls do nothing: an exception passes several blocks that call this, and a further interruption may have
+        kept the innermost of them from beginning.
         """
         if self._has_begun:
             return
@@ -197,7 +197,7 @@ class Ending:
             except RuntimeError:  # there are too many threads
                 self._run()
             except BaseException:
-                # Whether the thread has begun is not known. A second one would do nothing.
+                # The thread may have begun. If so, a second one does nothing.
                 continue
         if not wait_through(self._over, self._seconds):
             text = (
@@ -207,7 +207,7 @@ class Ending:
             _LOG.warning(text)
             error.add_note(text)
             return
-        # A sink may take its time, and who interrupts it again does not want to wait for it.
+        # Closing a sink may take long, and a further interruption ends this wait.
         while not self._closed.wait(_TURN_SECONDS):
             pass
         if self._failure is not None:
@@ -220,12 +220,12 @@ class Ending:
         try:
             self._end()
         except Exception:
-            # The session was stopped, or its process is gone, and with it all that worked for the run.
+            # The session was stopped, or its process is gone, and so are the query and jobs of the run.
             _LOG.debug("the end of %s could not be asked for", self._shown, exc_info=True)
         self._over.set()
         try:
             self._close()
-        except BaseException as failure:  # it is raised in the thread that waits
+        except BaseException as failure:  # it is raised in the waiting thread
             self._failure = failure
             _LOG.debug("%s could not be closed", self._shown, exc_info=True)
         finally:
@@ -233,10 +233,10 @@ class Ending:
 
 
 class JobCalls:
-    """Runs the actions of one batch job, whose jobs it can cancel together.
+    """Runs the actions of one batch job, and can cancel all of Spark's jobs for them.
 
     Attributes:
-        interruption: The exception from outside that broke into an action; None: there was none.
+        interruption: The exception that interrupted the wait for an action; None: there was none.
     """
 
     def __init__(self, spark: SparkSession, tag: str) -> None:
@@ -264,7 +264,7 @@ class JobCalls:
             self._spark.addTag(self._tag)
             return action()
         context.addJobTag(self._tag)
-        # The user's own group, if there is one, stays.
+        # If the user has set a job group, it stays.
         self._group = context.getLocalProperty("spark.jobGroup.id")
         if self._group is None:
             self._group = self._tag
@@ -278,7 +278,7 @@ class JobCalls:
         if running is None:
             return
         while not running.is_over(0.0):
-            # An action has several jobs, one after the other.
+            # Cancelling is repeated, since an action has several jobs, one after the other.
             if self._context is None:
                 self._spark.interruptTag(self._tag)
             else:
@@ -292,7 +292,7 @@ def wait_for_tasks(spark: SparkSession, group: str) -> None:
     """Wait until no task of a group of jobs runs any more, some seconds at most.
 
     Spark ends a job at once when it is cancelled or fails, and its tasks, which may write to sinks, a little later. A
-    Spark Connect server does not say how they fare.
+    Spark Connect server does not report on tasks.
     """
     context = getattr(spark, "sparkContext", None)
     if context is None:

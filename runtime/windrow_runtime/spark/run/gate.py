@@ -1,4 +1,4 @@
-"""Holds back new batches while a query stops."""
+"""Keeps new batches from beginning while a query stops."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Interrupted(QuietFailure):
 
 
 class BatchGate:
-    """Stops batches before ``foreachBatch`` writes them. Each start of a query has a gate of its own.
+    """Stops batches before ``foreachBatch`` writes them. Each start of a query has a separate gate.
 
     Spark computes a batch when it is written, so a batch that does not pass the gate does nothing: no function is
-    called and no state is touched. Spark has noted the batch, and runs it at the next start, under the same number.
+    called and no state is touched. Spark has planned the batch, and runs it at the next start, under the same number.
     """
 
     def __init__(self) -> None:
@@ -43,21 +43,21 @@ class BatchGate:
 
     @property
     def holds(self) -> bool:
-        """Returns whether a batch waits at the gate."""
+        """Whether a batch waits at the gate."""
         return self._held.is_set()
 
     @property
     def is_stopping(self) -> bool:
-        """Returns whether the query is being stopped."""
+        """Whether the query is being stopped."""
         return self._stopping.is_set()
 
     @property
     def is_entered_here(self) -> bool:
-        """Returns whether this thread writes a batch."""
+        """Whether this thread is writing a batch."""
         return self._thread == threading.get_ident()
 
     def enter(self, batch: int, spark: SparkSession) -> None:
-        """Lets a batch begin its work, or waits until the query is stopped and raises :class:`Interrupted`."""
+        """Returns if a batch may begin; otherwise waits until the query is stopped and raises :class:`Interrupted`."""
         with self._lock:
             passes = self._last is None or batch <= self._last
             if passes:
@@ -74,15 +74,15 @@ class BatchGate:
             raise Interrupted from None
 
     def leave(self) -> None:
-        """Notes that a batch has done its work, or failed."""
+        """Notes that a batch has finished or failed."""
         with self._lock:
             self._thread = None
 
     def close(self, planned: Callable[[], int]) -> int:
-        """Let no batch begin any more; returns the number of the last one that may pass, -1: none.
+        """Close the gate for new batches; returns the number of the last one that may pass, -1: none.
 
-        A batch that is under way goes on, and is refused if it calls this: it cannot wait for its own end. ``planned``
-        gives the number of the last batch that Spark has planned; -1: none.
+        A running batch goes on, and must not call this: it cannot wait for its own end. ``planned`` returns the number
+        of the last batch that Spark has planned; -1: none.
         """
         with self._lock:
             if self.is_entered_here:
@@ -97,5 +97,5 @@ class BatchGate:
             return self._last
 
     def release(self) -> None:
-        """Let a waiting batch go on to be interrupted, as its query is stopped."""
+        """Release a waiting batch, which is then interrupted, as its query is stopped."""
         self._stopping.set()

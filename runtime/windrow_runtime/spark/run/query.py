@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class Query:
-    """Runs a lowered pipeline. It may be started several times, one time after the other.
+    """Runs a lowered pipeline as a streaming query, which may be started several times in sequence.
 
     The outputs of sinks are by step id. If it is ``verbose``, Spark's log shows the failure of a batch, too, in a
     session that a runner started.
@@ -79,7 +79,7 @@ class Query:
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
-        # Closes the outputs and releases the lock, when no batch will run any more; the runner gives it.
+        # Closes the outputs and releases the lock, after the last batch; the runner sets it.
         self.opened: ExitStack
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
         self._secrets = secrets_of(lowered.pipeline.steps)
@@ -96,7 +96,7 @@ class Query:
             spooled.clear()
         self._results: Results = spooled or Results()
         if on_progress is not None:
-            self.counted()  # there are no reports if it raises
+            self.counted()  # raises an error for a pipeline that cannot report
         self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
         self._batches = BatchWriter(
             lowered.sinks,
@@ -116,12 +116,12 @@ class Query:
             self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}), self._secrets)
 
     def attend(self, work: Callable[[], T]) -> T:
-        """Returns the result of some work with the query, which runs in the background while this thread waits.
+        """Does some work with the query in the background while this thread waits; returns the result.
 
-        If this thread is interrupted, by Ctrl-C or by whatever else raises an exception here, the query is ended.
+        If this thread is interrupted, for example by Ctrl-C, the query is ended.
         """
         if self._gate.is_entered_here:
-            # A sink calls this. It is refused, unless it breaks the batch off.
+            # A sink calls this, which is an error unless the work aborts the batch.
             return work()
         call = BackgroundCall(work, self.lowered.spark)
         try:
@@ -133,10 +133,10 @@ class Query:
         return call.result()
 
     def end(self, error: BaseException, call: BackgroundCall[Any] | None = None) -> None:
-        """End the query because of an exception, then close the outputs, and then let the lock go, in this order.
+        """End the query because of an exception, then close the outputs, and then release the lock, in this order.
 
-        No further exception changes the order. ``call`` is work that goes on meanwhile, and may start the query anew
-        until it sees that the query was broken off.
+        Further exceptions do not change the order. ``call`` is work that goes on meanwhile, and may start the query
+        again until it sees that the query was aborted.
         """
         self._is_broken_off = True
 
@@ -146,7 +146,7 @@ class Query:
                     self.kill(self._started)
                 if call is None or call.is_over(_POLL_SECONDS):
                     break
-            # The work may have started it as it was told.
+            # The work may have started the query just before it ended.
             if self._started is not None:
                 self.kill(self._started)
 
@@ -156,11 +156,11 @@ class Query:
 
     @property
     def is_ending(self) -> bool:
-        """Returns whether the query was told to end, and may still be at work, or its outputs are not closed yet."""
+        """Whether the query was told to end, and may still be at work, or its outputs are not closed yet."""
         return self._is_closing or (self._ending is not None and self._ending.is_pending)
 
     def close(self) -> None:
-        """Close the outputs of a query that has ended, then let its lock go. It does nothing the second time."""
+        """Close the outputs of a query that has ended, then release its lock. Later calls do nothing."""
         self._is_closing = True
         try:
             self.opened.close()
@@ -168,7 +168,7 @@ class Query:
             self._is_closing = False
 
     def check_lock(self) -> None:
-        """Refuse to go on where the checkpoint may be another run's."""
+        """Refuse to go on if another run may use the checkpoint by now."""
         if self._is_broken_off or not self.lock.is_live():
             raise UnsupportedOperationError(
                 "the pipeline was stopped, and its checkpoint is free for other runs",
@@ -178,7 +178,7 @@ class Query:
             )
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
-        """Starts the query with a trigger of Spark's."""
+        """Starts the query with a Spark trigger."""
         self.check_lock()
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
@@ -190,8 +190,8 @@ class Query:
                 query: StreamingQuery = writer.trigger(**trigger).start()
                 self._started = query
                 try:
-                    # Its sources read the settings of the session, too, and are made in some milliseconds. One that is
-                    # made later has the session's own settings, and is slower, not wrong.
+                    # Spark creates the sources, which read the session's settings, within milliseconds. A source that
+                    # is created later gets the session's own settings, and is slower, not wrong.
                     patience = time.monotonic() + _PATIENCE_SECONDS
                     while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
                         time.sleep(_INITIAL_POLL_SECONDS)
@@ -203,15 +203,15 @@ class Query:
         return query
 
     def _free_name(self) -> str:
-        """Returns the name of the pipeline, with the identity of the query if another query has that name.
+        """Returns the name of the pipeline, with the identity of the query if another running query has that name.
 
-        Spark starts no query under the name of another that runs. Called while other threads start none.
+        Spark refuses two queries of one name. Other threads start no query meanwhile.
         """
         taken = {query.name for query in self.lowered.spark.streams.active}
         name = self.lowered.pipeline.name
         return f"{name} {self.lowered.query_id}" if name in taken else name
 
-    # Any: Spark's two kinds of writers have no common type, and a user's WriterSink may give any DataStreamWriter.
+    # Any: Spark's two classes of writers have no common type, and a user's WriterSink may return any DataStreamWriter.
     def _writer(self) -> Any:
         if self._written is not None:
             number, step, sink = self._written
@@ -250,19 +250,19 @@ class Query:
             gate.leave()
 
     def start(self, interval_seconds: float) -> StreamingQuery:
-        """Run until stopped."""
+        """Start the query, which runs until it is stopped."""
         if self.lowered.topology.keyed:
-            # The previous run may have ended behind a batch that moved the watermark: due timers fire at once.
+            # The previous run may have ended after a batch that moved the watermark: due timers fire at once.
             self._checkpoint.wake()
         return self._start(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
 
     def run_available(self) -> None:
-        """Run over the elements that the sources have now, and wait for the end.
+        """Process the elements that the sources have now, and wait for the end.
 
-        Spark runs batches without end for a query that waits for the clock, so such a query is stopped behind the
-        first batch that found nothing to read.
+        Spark runs batches for ever for a query that waits for the clock, so such a query is stopped after the first
+        batch that found nothing to read.
         """
-        # The first batch may be one that the previous run planned, before the sources had the elements of now.
+        # The first batch may be one that the previous run planned, before the sources had their present elements.
         planned = self._checkpoint.last_planned()
         if self.lowered.by_clock:
             self._checkpoint.wake()
@@ -272,9 +272,9 @@ class Query:
             self.check_lock()
 
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
-        """Run over the elements that the sources have now until a condition holds or the query ends, and stop it.
+        """Process the elements that the sources have now until a condition holds or the query ends, and stop it.
 
-        Spark asks the sources for their elements once, at the start, and runs as many batches as these need.
+        Spark asks the sources for their offsets once, at the start, and runs as many batches as their elements need.
         """
         query = self._start(availableNow=True)
         try:
@@ -287,7 +287,7 @@ class Query:
             self.stop(query)
 
     def drain(self) -> None:
-        """Run over the elements that the sources have now, then fire every window in event time, and wait for the end.
+        """Process the elements that the sources have now, then fire every window in event time, and wait for the end.
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
@@ -300,9 +300,9 @@ class Query:
             if self._checkpoint.has_fired_all():
                 break
             if self._checkpoint.end_mark.batch() >= 0:
-                # The end was read, and Spark has no rows for another batch, as after a restart.
+                # The end was read, but Spark has no rows for another batch, for example after a restart.
                 self._checkpoint.wake()
-            # After that Spark still runs batches for elements that arrived meanwhile, or for the clock.
+            # The query is stopped then, since Spark would run batches for elements that arrived, or for the clock.
             self._run_until(lambda query: self._checkpoint.has_fired_all())
         else:
             raise UnsupportedOperationError(
@@ -314,7 +314,7 @@ class Query:
         self._checkpoint.mark_drained()
 
     def stop(self, query: StreamingQuery) -> None:
-        """Stop a query behind the batch that is under way: it is finished and noted as done, and no other begins."""
+        """Stop a query after the running batch, which is finished and committed; no other batch begins."""
         last = self._gate.close(self._checkpoint.last_planned)
         if not self._wait_until(query, lambda: self._checkpoint.is_committed(last)):
             # Spark logs spurious errors if a query is stopped while it plans a batch.
@@ -327,7 +327,7 @@ class Query:
     def kill(self, query: StreamingQuery) -> None:
         """Stop a query at once, and wait for its end.
 
-        A batch that is under way is run again by the next run, under its number.
+        The next run repeats a batch that is interrupted, under its number.
         """
         self._gate.release()
         query.stop()
@@ -341,21 +341,21 @@ class Query:
         return False if query.isActive else self.wait(query)
 
     def wait_idle(self, query: StreamingQuery) -> None:
-        """Wait for another batch that finds nothing to read."""
+        """Wait until a batch that begins later finds nothing to read."""
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
-        # Spark plans at this very moment.
+        # Spark may be planning.
         done = self._checkpoint.last_planned() + 1
         if self._wait_until(query, lambda: self._has_idled(query, after=done)):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
-        """Returns whether a batch behind ``after`` read nothing, and the next one has no timers to fire."""
+        """Returns whether a batch later than ``after`` read nothing, and the next one has no timers to fire."""
         clock = self.lowered.clock
         for progress in query.recentProgress:
             batch = int(progress["batchId"])
             if batch > after and all(source.startOffset == source.endOffset for source in progress.sources):
                 following = None if clock is None else clock.find(batch + 1)
-                # The files of old batches are deleted; a later batch decides then.
+                # If the files of an old batch are deleted, a later batch decides.
                 if clock is None or (following is not None and following.settled):
                     return True
         return False
@@ -370,7 +370,7 @@ class Query:
         return ended is not False
 
     def has_ended(self, query: StreamingQuery) -> bool:
-        """Returns whether no batch of a query runs any more. Spark calls it inactive as soon as it is told to stop."""
+        """Returns whether no batch of a query runs any more; Spark's ``isActive`` is false before that."""
         if query.isActive:
             return False
         try:
@@ -379,7 +379,7 @@ class Query:
             return True
 
     def counted(self) -> Results:
-        """Returns the results so far; raises an error if Spark writes a sink by itself, so that nobody counts."""
+        """Returns the results so far; raises an error if Spark writes a sink by itself, so that nothing is counted."""
         if self._written is not None:
             _, step, sink = self._written
             raise UnsupportedOperationError(
@@ -392,7 +392,7 @@ class Query:
         return self._results
 
     def result(self) -> PipelineResult:
-        """Returns the elements that were collected, and the counts, so far."""
+        """Returns the elements and counters collected so far."""
         self.reporter.flush()
         return _result_of(self.lowered, self._results)
 
@@ -414,7 +414,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     uninterrupted(lambda: refuse_written(lowered.spark, sinks), lowered.spark)
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
-        claims = opening.enter_context(ExitStack())  # let go behind the outputs
+        claims = opening.enter_context(ExitStack())  # released after the outputs are closed
         outputs = open_outputs(driver_sinks(sinks), query)
         opening.enter_context(closing_outputs(outputs))
         claims.enter_context(claim_folders(sinks, query, begins=True))
@@ -427,7 +427,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
         with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
             write(lowered.frame, JOB_BATCH)
     except BaseException as error:
-        # What came from outside is no failure of Spark's.
+        # An interruption takes precedence over the failure that it causes in Spark.
         interruption = calls.interruption or error
         Ending(calls.end, opened.close, f"pipeline {pipeline.name!r}").close(interruption)
         if interruption is not error:

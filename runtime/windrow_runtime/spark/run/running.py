@@ -1,4 +1,4 @@
-"""The handle of a pipeline that runs until it is stopped."""
+"""Defines the handle by which users watch, stop and drain a running pipeline."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RunningPipeline:
 
     @contextmanager
     def _released_at_end(self) -> Iterator[None]:
-        """Close the outputs and the lock behind the block, unless the query or a drain goes on."""
+        """Close the outputs and the lock at the end of the block, unless the query or a drain goes on."""
         try:
             yield
         finally:
@@ -133,7 +133,7 @@ class RunningPipeline:
         is_left = threading.Event()
 
         def wait() -> bool:
-            # In turns, so that the thread of a wait that was interrupted ends, and not only when the query does.
+            # The wait is divided into turns, so that its thread ends soon after an interruption.
             while not is_left.is_set():
                 left = _TURN_SECONDS if deadline is None else min(deadline - time.monotonic(), _TURN_SECONDS)
                 if self._query.wait(self._streaming_query, max(left, _LEAST_SECONDS)):
@@ -159,7 +159,7 @@ class RunningPipeline:
 
     def _process_available(self) -> None:
         if self._query.lowered.by_clock:
-            # Spark would wait for ever: such a query always has another batch to run.
+            # Spark's own wait would never end: such a query always has another batch to run.
             self._query.wait_idle(self._streaming_query)
         else:
             try:
@@ -221,6 +221,6 @@ class RunningPipeline:
             try:
                 self._query.attend(drain)
             finally:
-                # Also where an interruption came before the drain began.
+                # This is needed even if an interruption came before the drain began.
                 over.set()
         return self._query.result()
