@@ -1,1 +1,1 @@
-"""Operators run the steps of a plan; both engines use the same ones."""
+"""Runs the steps of a plan by operators, which both engines use."""

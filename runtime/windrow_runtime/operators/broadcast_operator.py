@@ -1,4 +1,4 @@
-"""The operator of process functions with broadcast rules, which lie in the state of the step itself."""
+"""Runs process functions with broadcast state, which is kept once for the step, and not by key."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from windrow_runtime.operators.state.time_to_live import other_cells
 
 
 class BroadcastOperator(ProcessOperator):
-    """Feeds elements and timers of each key to a process function, and elements for all keys, which change the rules.
+    """Calls a process function with each key's elements and timers, and with broadcast elements, which set the rules.
 
-    An engine that holds the keys in parts shows the elements for all keys to each part. Each of these calls must begin
-    with the same rules, and ends with the same ones.
+    An engine that divides the keys into parts calls it with the broadcast elements for each part. Each of these calls
+    must begin with the same broadcast state, and ends with the same one.
     """
 
     def __init__(self, step: Step, node: BroadcastProcessNode) -> None:
@@ -37,12 +37,12 @@ class BroadcastOperator(ProcessOperator):
         return _ReadingContext(self, self._declared)
 
     def process_broadcast(self, values: Sequence[Any], timestamps: Sequence[int | None], *, emits: bool = True) -> bool:
-        """Take elements for all keys, in order, before the elements for single keys that came with them.
+        """Process broadcast elements, in order, before the elements for single keys that came with them.
 
         Args:
             values: The elements.
             timestamps: Their timestamps.
-            emits: Whether what belongs to no key is emitted, too.
+            emits: Whether results that belong to no key are emitted; only one part of the keys emits them.
 
         Returns:
             Whether the function asked for the state of all keys.
@@ -68,7 +68,7 @@ class BroadcastOperator(ProcessOperator):
 
 
 class _RulesHandle(MapHandle):
-    """A handle on a map of rules; ``check`` refuses changes where none may be made."""
+    """A handle on a map of broadcast state; ``check`` raises an error if it must not be changed."""
 
     __slots__ = ("_check",)
 
@@ -92,7 +92,7 @@ class _RulesHandle(MapHandle):
 
 
 class _ReadingContext(ProcessContext):
-    """The context of calls for a key, which read rules."""
+    """The context of calls for a key, which may only read broadcast state."""
 
     __slots__ = ("_declared",)
 
@@ -123,7 +123,7 @@ class _ReadingContext(ProcessContext):
 
 
 class _RuleContext(_ReadingContext):
-    """The context of elements for all keys. It has a key while a function is applied to keyed state."""
+    """The context of broadcast elements. It has a key only while a function is applied to keyed state."""
 
     __slots__ = ("_counted", "_emits", "_is_called", "applied")
 
@@ -140,7 +140,7 @@ class _RuleContext(_ReadingContext):
         self._emits = emits
         self._is_called = True
         self.applied = False
-        # What is called again counts for nothing.
+        # A call that is repeated for another part of the keys does not count.
         self._counted = self._operator.metrics.totals
         self._count(for_key=False)
 
@@ -150,7 +150,7 @@ class _RuleContext(_ReadingContext):
         self._operator.metrics.totals = self._counted
 
     def _count(self, *, for_key: bool) -> None:
-        """Chooses whether counters count: always for a key, and else where the function emits."""
+        """Enables counters for calls for a key, and for others only if results are emitted."""
         self._operator.metrics.totals = self._counted if for_key or self._emits else Totals()
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
@@ -171,12 +171,12 @@ class _RuleContext(_ReadingContext):
         assert isinstance(operator, BroadcastOperator), "made by one"
         kind = operator.step.node.element_type
         cells = {name, *other_cells(name, name)}
-        for key in [key for key, held in operator.state.keys.items() if not cells.isdisjoint(held.state)]:
+        for key in [key for key, key_state in operator.state.keys.items() if not cells.isdisjoint(key_state.state)]:
             try:
                 self.enter(key, timestamp)
                 self._count(for_key=True)
                 state = self.get_state(descriptor)
-                # It may have expired.
+                # The state may have expired.
                 if state.holds() and (results := function(key, state)) is not None:
                     for result in records_of(results, kind):
                         operator.output.collect(result, timestamp)
@@ -187,7 +187,7 @@ class _RuleContext(_ReadingContext):
                 self._count(for_key=False)
 
     def _event_time(self, name: str) -> int:
-        # Streams of rules often have no timestamps.
+        # Broadcast elements often have no timestamps.
         return self._operator.current_watermark if self._timestamp is None else super()._event_time(name)
 
     @property

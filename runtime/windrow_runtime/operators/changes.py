@@ -1,4 +1,4 @@
-"""Carries the kind of a change with its value, through streams whose steps see the values alone."""
+"""Attaches the kind of a change to its value, in streams whose steps see only the values."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from windrow.panes import ChangeKind
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Wraps a withdrawal or a replacement with its kind; a first result travels as it is."""
+    """Wraps the value of a withdrawal or a replacement with its kind; a first result is not wrapped."""
 
     kind: ChangeKind
     value: Any
 
 
 def as_change(kind: ChangeKind, value: Any) -> Any:
-    """A value as an element of a stream of changes, where a first result stands as it is."""
+    """Wraps a value with the kind of its change, unless it is a first result."""
     return value if kind is ChangeKind.INSERT else Changed(kind, value)
 
 
 def kind_of(element: Any) -> ChangeKind:
-    """The kind of an element of a stream of changes."""
+    """Returns the kind of an element in a stream of changes."""
     return element.kind if type(element) is Changed else ChangeKind.INSERT
 
 
 def value_of(element: Any) -> Any:
-    """The value of an element of a stream of changes."""
+    """Returns the value of an element in a stream of changes."""
     return element.value if type(element) is Changed else element
 
 
 def runs_of(elements: Sequence[Any]) -> Iterator[tuple[ChangeKind, slice, list[Any]]]:
-    """Yields the runs of one kind in a stream of changes: the kind, the places, and the values."""
+    """Yields the runs of changes of one kind: the kind, the slice of elements, and their values."""
     start = 0
     for kind, run in groupby(elements, kind_of):
         values = list(map(value_of, run))

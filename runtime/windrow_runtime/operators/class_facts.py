@@ -1,4 +1,4 @@
-"""Finds facts about classes: where they come from, what attributes their instances have, whether these can change."""
+"""Finds facts about classes: which package defines them, the attributes of instances, whether these are immutable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 PLAIN_CONSTANTS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, date, datetime, timedelta, Decimal}
 )
-"""The types of scalars that cannot be changed. A class that is derived from one may hold anything."""
+"""The types of immutable scalars. A class derived from one may have mutable attributes."""
 
 CONSTANT_TYPES: Final[set[type]] = {
     *PLAIN_CONSTANTS,
@@ -37,13 +37,13 @@ CONSTANT_TYPES: Final[set[type]] = {
     *(IPv4Address, IPv4Network, IPv6Address, IPv6Network, PosixPath, PurePosixPath, PureWindowsPath),
     *(types.FunctionType, types.BuiltinFunctionType, types.EllipsisType, types.NotImplementedType, OutputTag),
 }
-"""Types whose values are all constant. :func:`is_constant_class` adds the classes that it finds."""
+"""Types whose values are all immutable. :func:`is_constant_class` adds the classes that it finds."""
 
 _ASKED: Final[dict[type, bool]] = {}
 
 
 def is_constant_type(annotation: object) -> bool:
-    """Returns whether an annotation promises values that cannot be changed; None stands for an unknown type."""
+    """Returns whether an annotation promises immutable values; None stands for an unknown type."""
     return annotation is not None and _is_constant(annotation)
 
 
@@ -54,7 +54,7 @@ def _is_constant(annotation: object) -> bool:
     if origin is Literal:
         return True
     if origin in (tuple, frozenset, typing.Union, types.UnionType):
-        return all(_is_constant(found) for found in typing.get_args(annotation) if found is not Ellipsis)
+        return all(_is_constant(argument) for argument in typing.get_args(annotation) if argument is not Ellipsis)
     if origin is typing.Annotated:
         return _is_constant(typing.get_args(annotation)[0])
     if isinstance(annotation, typing.NewType):
@@ -64,14 +64,14 @@ def _is_constant(annotation: object) -> bool:
 
 def is_constant_class(kind: type[Any]) -> bool:
     """Returns whether a class is an Enum, or a named tuple or a frozen dataclass with constant fields alone."""
-    known = _ASKED.get(kind)
-    if known is None:
-        # A class that names itself has instances within instances; while it is asked about, the answer is no.
+    is_constant = _ASKED.get(kind)
+    if is_constant is None:
+        # A class whose fields have its own type counts as mutable; this also ends the recursion.
         _ASKED[kind] = False
-        known = _ASKED[kind] = kind in CONSTANT_TYPES or _has_constant_fields(kind)
-        if known:
+        is_constant = _ASKED[kind] = kind in CONSTANT_TYPES or _has_constant_fields(kind)
+        if is_constant:
             CONSTANT_TYPES.add(kind)
-    return known
+    return is_constant
 
 
 def _has_constant_fields(kind: type[Any]) -> bool:
@@ -88,30 +88,30 @@ def _has_constant_fields(kind: type[Any]) -> bool:
 
 
 def is_named_tuple(kind: type[Any]) -> bool:
-    """Returns whether a class is a named tuple whose instances hold their fields and nothing else."""
+    """Returns whether a class is a named tuple whose instances have no attributes but their fields."""
     return is_named_tuple_class(kind) and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
 
 
 def is_frozen(kind: type[Any]) -> bool:
-    """Returns whether a class is a frozen dataclass itself: one derived from such a class may set attributes."""
+    """Returns whether a class itself is a frozen dataclass; one that only derives from such a class may be mutable."""
     parameters = kind.__dict__.get("__dataclass_params__")
     return is_dataclass(kind) and parameters is not None and bool(parameters.frozen)
 
 
 def attributes_of(instance: object) -> dict[str, Any]:
-    """Returns the attributes of an object, of its slots and of its own dictionary."""
-    found: dict[str, Any] = {}
+    """Returns the attributes of an object, in its slots and in its dictionary."""
+    slot_values: dict[str, Any] = {}
     for name, member in slots_of(type(instance)).items():
         try:
-            found[name] = member.__get__(instance)
+            slot_values[name] = member.__get__(instance)
         except AttributeError:
             continue  # the slot is empty
-    held = getattr(instance, "__dict__", None)
-    return {**found, **held} if isinstance(held, dict) else found
+    own = getattr(instance, "__dict__", None)
+    return {**slot_values, **own} if isinstance(own, dict) else slot_values
 
 
 def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:
-    """The object with the attributes that :func:`attributes_of` found. Its class and its methods stay as they are."""
+    """Sets attributes that :func:`attributes_of` returned, without calling methods of the class; returns the object."""
     slots = slots_of(type(instance))
     for name, value in attributes.items():
         if type(name) is not str:
@@ -119,13 +119,13 @@ def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:
         if name in slots:
             slots[name].__set__(instance, value)
         else:
-            # Not setattr: it would also set the class of the object, or call a property.
+            # setattr could also set the class of the object, or call a property.
             object.__getattribute__(instance, "__dict__")[name] = value
     return instance
 
 
 def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
-    """The slots of a class and of its bases, by name."""
+    """Returns the slots of a class and of its bases, by name."""
     return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
@@ -147,7 +147,7 @@ _STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
 
 
 def top_package(module: str) -> str:
-    """The package in which all packages around a module are."""
+    """Returns the top-level package of a module."""
     return module.partition(".")[0]
 
 
@@ -162,14 +162,14 @@ def is_of_windrow(module: str) -> bool:
 
 
 def is_library(module: str | None) -> bool:
-    """Returns whether a module is of the standard library, of windrow, or of what windrow is built on."""
+    """Returns whether a module belongs to the standard library, to windrow, or to a library that windrow builds on."""
     module = module or "builtins"
     return is_standard(module) or is_of_windrow(module) or top_package(module) in _ENGINES
 
 
 @lru_cache(maxsize=1024)
 def is_installed(package: str) -> bool:
-    """Returns whether a package was installed, and is not a program of the user's."""
+    """Returns whether a package was installed, and is not part of the user's program."""
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return "site-packages" in file or "dist-packages" in file
 

@@ -1,8 +1,8 @@
-"""Copies values, so that each owner of a value can change it unseen by the others.
+"""Copies values, so that steps that have the same value can change it independently.
 
-A step that emits a value fixes it by a copy: the function may go on changing its own. A constant needs no copy, and
-:func:`own` gives it back as it is. Containers and plain classes are copied by their structure, which takes a tenth of
-the time of :func:`copy.deepcopy`; what has its own way to be copied or pickled goes through ``deepcopy``.
+A step that emits a value copies it, since the function may go on changing its object. An immutable value (a constant)
+needs no copy: :func:`own` returns it. Containers and plain classes are copied by their structure, in a tenth of the
+time of :func:`copy.deepcopy`; classes with methods for copying or pickling are copied by ``deepcopy``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from windrow_runtime.operators.class_facts import (
 
 # Any in this module: values of every type.
 _Memo = dict[int, Any]
-"""The copies that were made already, by the ids of what they are copies of."""
+"""The copies that were made already, by the ids of the originals."""
 
 
 def own(value: Any) -> Any:
-    """A copy of a value that shares nothing changeable with it; a constant is given back as it is.
+    """Returns a copy of a value that shares nothing mutable with it, or the value itself if it is a constant.
 
-    A part that cannot be copied at all, such as an open file or a generator, stays the same object in the copy.
+    A part that cannot be copied, such as an open file or a generator, stays the same object in the copy.
     """
     kind = type(value)
     if kind in CONSTANT_TYPES:
@@ -47,14 +47,14 @@ def own(value: Any) -> Any:
 
 
 def own_all(values: list[Any]) -> list[Any]:
-    """A copy of each of some values; the list itself where all are constants."""
+    """Returns a list with a copy of each value, or the list itself if all are constants."""
     if CONSTANT_TYPES.issuperset(map(type, values)):
         return values
     return list(map(own, values))
 
 
 def accumulator_maker(function: AggregateFunction[Any, Any, Any]) -> Callable[[], Any]:
-    """``create_accumulator`` of a function, such that no two windows begin with one changeable object."""
+    """Returns ``create_accumulator`` of a function, with copies if needed, so that windows share no mutable object."""
     create = function.create_accumulator
     if is_constant_type(base_argument(function, AggregateFunction, 1)):
         return create
@@ -62,17 +62,17 @@ def accumulator_maker(function: AggregateFunction[Any, Any, Any]) -> Callable[[]
 
 
 _Copier = Callable[[Any, _Memo | None], Any]
-"""Makes a copy of a value of one class, or gives a constant back; no memo: the value is no part of a larger one."""
+"""Returns a copy of a value of one class, or the value if it is a constant; without a memo it is no part of another."""
 
 
 def _part(value: Any, memo: _Memo) -> Any:
-    """A copy of a part of a larger value, whose other parts may be the same object."""
+    """Copies a part of a larger value; parts that are one object have one copy."""
     kind = type(value)
     if kind in CONSTANT_TYPES:
         return value
-    found = memo.get(id(value))
-    if found is not None:
-        return found
+    copied = memo.get(id(value))
+    if copied is not None:
+        return copied
     return (_COPIERS.get(kind) or _learn(kind))(value, memo)
 
 
@@ -81,16 +81,16 @@ def _all_constant(parts: Iterable[Any]) -> bool:
 
 
 def _collection(begin: Callable[[Any], Any], extend: Callable[[Any, list[Any]], None]) -> _Copier:
-    """Copies lists and the like, which may hold themselves."""
+    """Returns a function that copies mutable collections, which may contain themselves."""
 
     def copy(value: Any, memo: _Memo | None) -> Any:
         if memo is None:
             if _all_constant(value):
                 return value.copy()
             memo = {}
-        made = memo[id(value)] = begin(value)
-        extend(made, [_part(part, memo) for part in value])
-        return made
+        copied = memo[id(value)] = begin(value)
+        extend(copied, [_part(part, memo) for part in value])
+        return copied
 
     return copy
 
@@ -100,68 +100,68 @@ def _copy_dict(value: Any, memo: _Memo | None) -> Any:
         if _all_constant(value) and _all_constant(value.values()):
             return value.copy()
         memo = {}
-    made: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
-    memo[id(value)] = made
+    copied: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
+    memo[id(value)] = copied
     for key, part in value.items():
-        made[_part(key, memo)] = _part(part, memo)
-    return made
+        copied[_part(key, memo)] = _part(part, memo)
+    return copied
 
 
 def _copy_bytes(value: Any, memo: _Memo | None) -> Any:
-    made = value.copy()
+    copied = value.copy()
     if memo is not None:
-        memo[id(value)] = made
-    return made
+        memo[id(value)] = copied
+    return copied
 
 
 def _fixed(make: Callable[[list[Any]], Any]) -> _Copier:
-    """Copies tuples, named tuples and frozen sets, which are constants if all that they hold are."""
+    """Returns a function that copies tuples, named tuples and frozen sets, which are constants if their items are."""
 
     def copy(value: Any, memo: _Memo | None) -> Any:
         if _all_constant(value):
             return value
         if memo is None:
             memo = {}
-        given = list(value)
-        parts = [_part(part, memo) for part in given]
-        if all(map(is_, given, parts)):
+        items = list(value)
+        parts = [_part(part, memo) for part in items]
+        if all(map(is_, items, parts)):
             return value
-        # A list in it may hold the tuple itself, and has met its copy then.
-        found = memo.get(id(value))
-        if found is None:
-            found = memo[id(value)] = make(parts)
-        return found
+        # A list in the tuple may contain the tuple, which was copied with it then.
+        copied = memo.get(id(value))
+        if copied is None:
+            copied = memo[id(value)] = make(parts)
+        return copied
 
     return copy
 
 
 def _frozen_record(kind: type[Any]) -> _Copier:
-    """Copies instances of a frozen dataclass, which are constants if all that they hold are."""
+    """Returns a function that copies instances of a frozen dataclass, which are constants if their attributes are."""
     slots = slots_of(kind)
 
     def copy(value: Any, memo: _Memo | None) -> Any:
-        held = attributes_of(value)
-        if _all_constant(held.values()):
+        attributes = attributes_of(value)
+        if _all_constant(attributes.values()):
             return value
         if memo is None:
             memo = {}
-        # A part may hold the record itself.
-        made = memo[id(value)] = _NEW(kind)
-        parts = {name: _part(part, memo) for name, part in held.items()}
-        if all(map(is_, held.values(), parts.values())):
+        # A part may refer to the record itself, so that its copy is registered first.
+        copied = memo[id(value)] = _NEW(kind)
+        parts = {name: _part(part, memo) for name, part in attributes.items()}
+        if all(map(is_, attributes.values(), parts.values())):
             memo[id(value)] = value
             return value
         if slots:
-            set_attributes(made, parts)
+            set_attributes(copied, parts)
         else:
-            object.__setattr__(made, "__dict__", parts)
-        return made
+            object.__setattr__(copied, "__dict__", parts)
+        return copied
 
     return copy
 
 
 def _record(kind: type[Any]) -> _Copier:
-    """Copies instances of a class that Python itself keeps and pickles, by attributes and slots."""
+    """Returns a function that copies instances of a class without methods for copying, by attributes and slots."""
     has_dict = bool(kind.__dictoffset__)
     slots = tuple(slots_of(kind).values())
     may_be_flat = has_dict and not slots and not _overrides(kind, "__setattr__")
@@ -169,31 +169,31 @@ def _record(kind: type[Any]) -> _Copier:
     def copy(value: Any, memo: _Memo | None) -> Any:
         if memo is None:
             if may_be_flat and _all_constant(value.__dict__.values()):
-                made = _NEW(kind)
-                made.__dict__ = value.__dict__.copy()
-                return made
+                copied = _NEW(kind)
+                copied.__dict__ = value.__dict__.copy()
+                return copied
             memo = {}
-        made = memo[id(value)] = _NEW(kind)
+        copied = memo[id(value)] = _NEW(kind)
         if has_dict:
-            # Not through a __setattr__ of the class, which may refuse.
-            object.__setattr__(made, "__dict__", {name: _part(part, memo) for name, part in value.__dict__.items()})
+            # The __setattr__ of the class, which may refuse, is not called.
+            object.__setattr__(copied, "__dict__", {name: _part(part, memo) for name, part in value.__dict__.items()})
         for slot in slots:
             try:
                 part = slot.__get__(value)
             except AttributeError:
                 continue  # the slot is empty
-            slot.__set__(made, _part(part, memo))
-        return made
+            slot.__set__(copied, _part(part, memo))
+        return copied
 
     return copy
 
 
 def _copy_deep(value: Any, memo: _Memo | None) -> Any:
-    """Copies values that know themselves how they are copied."""
+    """Copies values by ``deepcopy``, which calls the methods of their classes."""
     try:
         return deepcopy(value, memo)
     except (TypeError, CopyError, PicklingError):
-        # It has no copy, and on Spark it could not leave the process either.
+        # The value cannot be copied, and on Spark it could not leave the process either.
         return value
 
 
@@ -228,18 +228,18 @@ def _copier_for(kind: type[Any]) -> _Copier:
     try:
         _NEW(kind)
     except TypeError:
-        # It is derived from a built-in type, whose data are no attributes.
+        # The class derives from a built-in type, whose data are not attributes.
         return _copy_deep
     return _frozen_record(kind) if is_frozen(kind) else _record(kind)
 
 
 def _copies_itself(kind: type[Any]) -> bool:
-    """Returns whether a class says how it is copied or pickled."""
+    """Returns whether a class has methods for copying or pickling."""
     if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
         return True
     if kind in copyreg.dispatch_table or _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):
         return True
-    # Dataclasses with slots get a pair of their own, which does what is done here.
+    # Dataclasses with slots have a generated pair of these methods, which copies attributes as well.
     pair = [getattr(kind, name, None) for name in ("__getstate__", "__setstate__")]
     if all(getattr(method, "__module__", None) == "dataclasses" for method in pair):
         return False

@@ -1,4 +1,4 @@
-"""Errors of steps: which step, which line, and what the user's function or the sink was given."""
+"""Makes errors that name the step, the line of the program, and what the user's function or the sink was given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windrow.plan.keys import HINT as HASH_HINT
 from windrow_runtime.operators.state.model import NOTHING
 
 USER_ERRORS: Final = (Exception, SystemExit)
-"""Failures of users' functions. ``sys.exit()`` is one: on Spark it would end a worker, and not the program."""
+"""The exceptions that count as failures of users' functions, ``sys.exit()`` among them, as it would end a worker."""
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 _SHOWN = 200
@@ -25,11 +25,11 @@ _LONGEST_LINE = 500
 
 
 class DeclinedError(Exception):
-    """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``."""
+    """Says why a step, a function or an expression has no faster form, in a few words for ``explain()``."""
 
 
 def shortened(value: object) -> str:
-    """The ``repr`` of a value of the user's, cut; never raises."""
+    """Returns the shortened ``repr`` of a user's value; never raises."""
     try:
         text = repr(without_mark(value))
     except Exception as error:
@@ -38,7 +38,7 @@ def shortened(value: object) -> str:
 
 
 def function_failed(step: Step, error: BaseException, given: str) -> UserFunctionError:
-    """The error for a function of a step that raised, and what it was given. Raise it from the original."""
+    """Returns the error for a step's function that raised ``error``, from which it is to be raised."""
     return UserFunctionError(
         f"a function of the step raised {first_line(error)}",
         given=given,
@@ -50,14 +50,14 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 
 
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
-    """Raises an error of windrow's again, with the step; else one for a call of a user's function, from ``error``."""
+    """Raises an error of windrow again, with the step, or else the error for a user's function, from ``error``."""
     if isinstance(error, WindrowError):
         raise error.at(step.where) from error.__cause__
     raise function_failed(step, error, given) from error
 
 
 def folded_behind(step: Step, watermark: int) -> CheckpointError:
-    """The error for elements that crossed the exchange as those on time, and are behind the watermark."""
+    """Returns the error for elements that were aggregated as on time before the exchange, and are late after it."""
     return CheckpointError(
         "elements that crossed the exchange as those on time are behind the watermark",
         given=f"watermark {watermark}",
@@ -69,7 +69,7 @@ def folded_behind(step: Step, watermark: int) -> CheckpointError:
 
 @contextmanager
 def errors_at(where: object) -> Iterator[None]:
-    """Names a place (the step with its line, or the file) in the windrow errors of a block that do not know theirs."""
+    """Adds ``where`` (a step with its line, or a file) to windrow errors of the block that do not have it."""
     try:
         yield
     except WindrowError as error:
@@ -78,7 +78,7 @@ def errors_at(where: object) -> Iterator[None]:
 
 
 def _is_no_iterable(error: BaseException) -> bool:
-    """Returns whether windrow could not iterate over the result of a function: such an error begins in windrow."""
+    """Returns whether windrow, not the user's code, could not iterate over the result of a function."""
     if not (isinstance(error, TypeError) and str(error).endswith("object is not iterable")):
         return False
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
@@ -94,7 +94,7 @@ def call_description(
 
 
 def check_hashable(keys: Sequence[object], where: str | None) -> None:
-    """Refuse the first key without a hash; called where something failed that hashed the keys of the step ``where``."""
+    """Raise the error for the first key without a hash, if any; ``where`` is the step that has selected the keys."""
     for key in keys:
         try:
             hash(key)
@@ -110,7 +110,7 @@ def check_hashable(keys: Sequence[object], where: str | None) -> None:
 
 @contextmanager
 def field_errors(step_where: str | None) -> Iterator[None]:
-    """Puts the step in front of the field in errors for values of a sink that do not fit."""
+    """Adds the step, before the field, to errors for values that do not fit a sink."""
     try:
         yield
     except WindrowError as error:
@@ -120,7 +120,7 @@ def field_errors(step_where: str | None) -> Iterator[None]:
 
 @contextmanager
 def connector_errors(where: str, what: str, given: Callable[[], str], hint: str = "") -> Iterator[None]:
-    """Names the step in errors of a user's source or sink; what is no windrow error becomes a ``UserFunctionError``."""
+    """Adds the step to errors of a user's source or sink, and turns other exceptions into a ``UserFunctionError``."""
     try:
         yield
     except WindrowError as error:
@@ -135,7 +135,7 @@ def connector_errors(where: str, what: str, given: Callable[[], str], hint: str 
 
 
 def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
-    """The error for files that cannot be written."""
+    """Returns the error for a file sink whose files cannot be written."""
     secrets = secrets_in_address(path)
     return SinkError(
         "the files of a sink cannot be written",
@@ -148,7 +148,7 @@ def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
 
 @contextmanager
 def sink_errors(step: Step, path: str) -> Iterator[None]:
-    """Turns errors of the operating system into the error for files of a sink that cannot be written."""
+    """Turns errors of the operating system into the error for a file sink whose files cannot be written."""
     try:
         yield
     except OSError as error:
@@ -157,7 +157,7 @@ def sink_errors(step: Step, path: str) -> Iterator[None]:
 
 @contextmanager
 def lifecycle_errors(step: Step, name: str, function: object) -> Iterator[None]:
-    """Names the step where a call of a user's object raises that is not made for an element, such as ``open``."""
+    """Adds the step to errors of a call of a user's object that is not made for an element, such as ``open``."""
     try:
         yield
     except USER_ERRORS as error:
@@ -165,7 +165,7 @@ def lifecycle_errors(step: Step, name: str, function: object) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The type and the text of an error, cut to a line or so: the original has it all."""
+    """Returns the type of an error and the first line of its text."""
     try:
         text = str(error)
     except Exception:

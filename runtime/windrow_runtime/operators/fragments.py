@@ -1,11 +1,11 @@
-"""A fragment fuses the stateless steps between two boundaries, and runs them on many elements at once.
+"""Fuses the stateless steps between two boundaries into a fragment, which runs them on many elements at once.
 
 Elements are a pair of lists of the same length, values and timestamps. Steps work on whole lists, so that the loop over
-elements runs inside ``map`` and ``filter`` of Python, not in code of ours.
+elements runs inside Python's ``map`` and ``filter``.
 
 The step that values are pushed to may change them. So a result is copied when its function returns it, and each reader
 of the same elements but the last gets copies. So does a filter, a key selector or a timestamp function, since the
-elements themselves go on. Constants are never copied.
+elements themselves are passed on. Constants are never copied.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from windrow_runtime.operators.watermarks import TimestampObserver
 # Any in this module: elements of every type.
 
 ObserverOf = Callable[[Step, TimestampsNode], TimestampObserver]
-"""Gives the observer of a timestamp-assigning step: the same one for a step that several fragments reach."""
+"""Returns the observer of a timestamp-assigning step: the same one for a step that several fragments contain."""
 
 
 class FragmentOutput(Protocol):
-    """An engine takes the elements that leave a fragment."""
+    """The engine's side of a fragment, to which it emits elements."""
 
     def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
-        """Elements for a keyed step, with their keys; without keys, every key is None."""
+        """Emits elements to a keyed step, with their keys; without keys, every key is None."""
 
     def to_all_keys(self, step: str, values: Values, timestamps: Timestamps) -> None:
-        """Elements for all keys of a keyed step."""
+        """Emits elements to all keys of a keyed step."""
 
     def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
-        """Elements for a sink."""
+        """Emits elements to a sink."""
 
 
 class Fragment:
     """The stateless steps that read from one port, up to the next boundaries.
 
-    Steps that lead to keyed steps in ``fed_by_columns`` alone are left out: these get their elements as columns.
-    Timestamp-assigning steps show their elements to what ``observer_of`` gives. ``observe`` is shown what leaves steps
-    at side outputs. ``times`` tells process functions the time.
+    Steps that only feed keyed steps in ``fed_by_columns`` are left out: these get their elements as columns.
+    ``observer_of`` returns the observers of timestamp-assigning steps. ``observe`` is called with elements of side
+    outputs. ``times`` tells process functions the time.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Fragment:
 
     @property
     def has_readers(self) -> bool:
-        """Returns whether there is anything to run."""
+        """Whether the fragment has steps to run."""
         return bool(self._head.then)
 
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
@@ -119,23 +119,23 @@ class Fragment:
                 function.close()
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
-        """Push elements through. The steps may change them, but not the list that holds them."""
+        """Run the steps on elements, which they may change, though not the list."""
         if self._changes is None:
             self._head.push(values, timestamps)
             return
-        # The steps see values of one kind at a time; the kind is put back where elements leave the fragment.
-        for kind, places, run in runs_of(values):
+        # The steps see values of changes of one kind at a time; the kind is added again when they leave the fragment.
+        for kind, positions, run in runs_of(values):
             self._changes.kind = kind
-            self._head.push(run, timestamps[places])
+            self._head.push(run, timestamps[positions])
 
     def _is_wanted(self, step: Step) -> bool:
-        """Returns whether a step leads to something that gets its elements from this fragment."""
+        """Returns whether a step, or one downstream, gets its elements from this fragment."""
         return self._topology.needs_objects(step, self._fed_by_columns)
 
     def _fused(self, steps: Iterable[Step]) -> list[FusedStep]:
         fused: list[FusedStep] = []
         for step in filter(self._is_wanted, steps):
-            # A step that two branches reach is one: its functions open once.
+            # A step that two branches share is built once, so that its functions open once.
             if step.id not in self._built:
                 self._built[step.id] = built = self._new_step(step)
                 if isinstance(built.function, RichFunction):
@@ -194,7 +194,7 @@ class _Map(FusedStep):
 
 
 class _Tuples(FusedStep):
-    """Refuses what is no tuple where ``returns`` says so: a function that returned one tuple has emitted its parts."""
+    """Refuses elements that are not the tuples of ``returns``: a flat_map that returned one has emitted its items."""
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         for value in values:
@@ -210,7 +210,7 @@ class _Tuples(FusedStep):
 
 
 class _Changes:
-    """Puts the kind of changes back where elements leave a fragment."""
+    """Wraps elements with the kind of their change when they leave a fragment."""
 
     def __init__(self, output: FragmentOutput) -> None:
         self._output = output
@@ -230,7 +230,7 @@ class _Changes:
 
 
 class _Changelog(FusedStep):
-    """Makes records of changes, which are first results for the steps behind."""
+    """Turns changes into records, which are no changes for the steps downstream."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class _FlatMap(FusedStep):
         self._calls = partial(map, partial(self._results, function))
 
     def _results(self, function: Callable[[Any], Iterable[Any] | None], value: Any) -> Sequence[Any]:
-        """All results for a value. A generator function does its work while it is read, so it is read here."""
+        """Returns all results for a value. A generator is read here, so that its errors are caught with its element."""
         results = function(value)
         if results is None:
             return ()
@@ -304,10 +304,10 @@ class _Timestamps(FusedStep):
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         if self._ingestion:
-            given: list[Any] = [self._observer.now] * len(values)
+            assigned: list[Any] = [self._observer.now] * len(values)
         else:
-            given = list(timestamps) if self.function is None else self._apply(values)
-        stamps = self._millis(given, values)
+            assigned = list(timestamps) if self.function is None else self._apply(values)
+        stamps = self._millis(assigned, values)
         self._observer.observe(values, stamps)
         self._forward(values, list(stamps))
 
@@ -332,7 +332,7 @@ class _Timestamps(FusedStep):
 
 
 class _Keyed(FusedStep):
-    """Takes the keys of elements, once for all keyed steps behind one ``key_by``."""
+    """Selects the keys of elements, once for all keyed steps downstream of one ``key_by``."""
 
     def __init__(self, step: Step, node: KeyByNode, targets: Sequence[str], output: FragmentOutput) -> None:
         super().__init__(step, function=node.selector)
@@ -348,7 +348,7 @@ class _Keyed(FusedStep):
 
 
 class _Boundary(FusedStep):
-    """Hands elements to a sink, or to a keyed step of a stream without keys."""
+    """Emits elements to a sink, or to a keyed step of a stream without keys."""
 
     def __init__(self, step: Step, hand_on: Callable[[Values, Timestamps], None]) -> None:
         super().__init__(step, constant=False)

@@ -1,4 +1,4 @@
-"""A stateless step of a fragment, which works on lists of elements."""
+"""Defines the base class of a fragment's steps, which work on lists of elements."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Timestamps: TypeAlias = list[int | None]
 
 
 class FusedStep:
-    """One step of a fragment; this class itself hands elements on, to the steps in ``then``, as they are.
+    """One step of a fragment; this class itself passes elements unchanged to the steps in ``then``.
 
-    ``emits`` says whether it hands on what the function returns, and not the elements themselves; ``constant`` whether
-    all elements that it hands on are known to be constants (None: its type says so).
+    ``emits`` says whether it passes on results of the function instead of the elements; ``constant`` whether all
+    elements that it passes on are constants (None: their type decides).
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FusedStep:
         self.then = then
         self.function = function
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
-        # Calls the function for each value in turn. A result is fixed before the next call.
+        # Calls the function for each value in turn. A result is copied before the next call.
         self._calls: Callable[[Values], Iterable[Any]] = iter
         if function is None:
             return
@@ -52,14 +52,14 @@ class FusedStep:
             self._calls = lambda values: map(function, self._copies(values))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Take elements, and push their results to the steps behind."""
+        """Process elements, and push the results to the steps downstream."""
         self._forward(values, timestamps)
 
     def open(self, runtime: RuntimeContext) -> None:
-        """Begins what the step has beside the user's function, which is open already."""
+        """Opens resources of the step itself; the user's function is open already."""
 
     def close(self) -> None:
-        """Ends what the step has begun beside the user's function."""
+        """Closes the resources that :meth:`open` opened."""
 
     def _forward(self, values: Values, timestamps: Timestamps) -> None:
         if not values or not self.then:
@@ -70,7 +70,7 @@ class FusedStep:
         last.push(values, timestamps)
 
     def _copies(self, values: Values) -> Values:
-        """Elements for one reader, where others have them too."""
+        """Returns copies of elements for one of several readers; constants are not copied."""
         if self._constant:
             return values
         try:
@@ -79,14 +79,14 @@ class FusedStep:
             raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
 
     def _apply(self, values: Values) -> list[Any]:
-        """The results of one call for each value. The number of results is the position of a value that fails."""
+        """Calls the function for each value; an error names the value that failed."""
         results: list[Any] = []
         try:
             results.extend(self._calls(values))
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
         if len(results) < len(values):
-            # To map, a StopIteration is the end of the values: it would lose the others without a word.
+            # map takes a StopIteration of the function for the end of the values, and would silently lose the others.
             raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
         return results
 
@@ -97,11 +97,11 @@ _READING: Final = (
     *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
     *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
 )
-"""The beginnings of the names of instructions that neither store nor call."""
+"""Prefixes of the names of bytecode instructions that neither store nor call."""
 
 
 def _only_reads(function: object) -> bool:
-    """Returns whether a function certainly leaves its argument as it is: it takes fields, computes and compares."""
+    """Returns whether a function certainly does not change its argument: it only reads fields and computes."""
     if isinstance(function, (operator.attrgetter, operator.itemgetter)):
         return True
     if type(function) is not FunctionType:

@@ -1,4 +1,4 @@
-"""Steps of a fragment that put elements out at side outputs, take several at a time, or wait for many side by side."""
+"""Defines the steps of a fragment for process functions, functions of batches, and asynchronous functions."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 R = TypeVar("R")
 
 Observe: TypeAlias = Callable[[str, Values, Timestamps], None]
-"""Is shown what leaves a step at a side output, by the name of its tag, whether or not something reads it."""
+"""Is called with the elements of side outputs, by the name of the tag, whether or not the pipeline reads them."""
 
 
 class Taps:
-    """Hands elements to the readers of side outputs, by the names of their tags, and shows them to an observer."""
+    """Passes elements of side outputs to their readers, by the names of tags, and to an observer."""
 
     def __init__(self, step: Step, taps: Mapping[str, Sequence[FusedStep]], observe: Observe | None = None) -> None:
         self._steps = {tag: FusedStep(step, readers, constant=False) for tag, readers in taps.items()}
         self._observe = observe
 
     def push(self, tag: str, values: Values, timestamps: Timestamps) -> None:
-        """Hands on elements of one side output."""
+        """Passes on elements of one side output."""
         if self._observe is not None:
             self._observe(tag, own_all(values), timestamps)
         step = self._steps.get(tag)
@@ -51,17 +51,17 @@ class Taps:
 
 
 class StepTimes(Protocol):
-    """An engine tells steps without keys the time, in milliseconds."""
+    """The engine's clock for steps without keys, in milliseconds."""
 
     def watermark_of(self, step: Step) -> int:
-        """The watermark of the step's input; ``MIN_TIMESTAMP`` where there is none."""
+        """Returns the watermark of the step's input; ``MIN_TIMESTAMP`` if there is none."""
 
     def processing_time(self) -> int:
-        """The clock."""
+        """Returns the processing time."""
 
 
 class _TimeOnly:
-    """The timer service of a step without keys: it gives the time, and refuses timers."""
+    """The timer service of a step without keys, which tells the time and refuses timers."""
 
     __slots__ = ("_step", "_times")
 
@@ -104,15 +104,15 @@ class ProcessStep(FusedStep):
 
     def __init__(self, step: Step, then: Sequence[FusedStep], taps: Taps, node: ProcessNode, times: StepTimes) -> None:
         super().__init__(step, then, constant=False)
-        self.function: Any = node.function  # is opened and closed
+        self.function: Any = node.function  # the fragment opens and closes it
         self._taps = taps
         self._context = _Context(_TimeOnly(step, times))
         self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Takes elements; main results go first, then side outputs by the names of their tags."""
+        """Processes elements; main results are passed on first, then side outputs by the names of their tags."""
         context, process = self._context, self.function.process_element
-        found: Values = []
+        main_results: Values = []
         stamps: Timestamps = []
         context.sides = {}
         for value, timestamp in zip(values, timestamps, strict=True):
@@ -121,18 +121,18 @@ class ProcessStep(FusedStep):
                 results = process(value, context)
                 if results is not None:
                     for result in records_of(results, self._kind):
-                        found.append(own(result))
+                        main_results.append(own(result))
                         stamps.append(timestamp)
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, f"element {shortened(value)}")
         sides, context.sides = context.sides, {}
-        self._forward(found, stamps)
+        self._forward(main_results, stamps)
         for tag in sorted(sides):
             self._taps.push(tag, *sides[tag])
 
 
 class _Context:
-    """The context of process functions without keys; one serves all calls."""
+    """The context of process functions without keys; one instance serves all calls."""
 
     __slots__ = ("sides", "timer_service", "timestamp")
 
@@ -148,7 +148,7 @@ class _Context:
 
 
 class BatchStep(FusedStep):
-    """Calls a function of several elements."""
+    """Calls a function with batches of several elements."""
 
     def __init__(self, step: Step, then: Sequence[FusedStep], node: MapBatchesNode) -> None:
         super().__init__(step, then, constant=False)
@@ -157,15 +157,15 @@ class BatchStep(FusedStep):
         self._kind = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Takes elements, and cuts them into batches."""
+        """Cuts elements into batches, and calls the function with each."""
         for start in range(0, len(values), self._size):
-            some = values[start : start + self._size]
-            what = f"{len(some)} elements, the first of them {shortened(some[0])}"
+            batch = values[start : start + self._size]
+            what = f"{len(batch)} elements, the first of them {shortened(batch[0])}"
             try:
-                results = [own(result) for result in _in_order(records_of(self.function(some), self._kind))]
+                results = [own(result) for result in _in_order(records_of(self.function(batch), self._kind))]
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, what)
-            if len(results) != len(some):
+            if len(results) != len(batch):
                 raise InvalidArgumentError(
                     "a function of batches gave another number of results",
                     given=f"{len(results)} results for {what}",
@@ -178,7 +178,7 @@ class BatchStep(FusedStep):
 
 # Any: results of every type.
 def _in_order(results: Iterable[Any]) -> Iterable[Any]:
-    """Refuses a set of results: it has no order by which each belongs to its element."""
+    """Refuses a set of results, which has no order to match results with elements."""
     if isinstance(results, Set):
         raise InvalidArgumentError(
             "a function of batches gave results without an order",
@@ -194,7 +194,7 @@ CLEAN_UP_SECONDS: Final = 5.0
 
 
 class AsyncStep(FusedStep):
-    """Runs a coroutine for each element, a number of them side by side, until all are done."""
+    """Runs a coroutine for each element, several concurrently, and waits until all are done."""
 
     def __init__(
         self,
@@ -214,39 +214,39 @@ class AsyncStep(FusedStep):
         self._is_open = False
 
     def open(self, runtime: RuntimeContext) -> None:
-        """Lets the function make what belongs to the event loop."""
+        """Calls ``open_async`` of the function in the event loop, if the function has it."""
         self._is_open = True
         if self._overrides("open_async"):
             try:
                 with lifecycle_errors(self.step, "open_async", self.function):
                     self._loop.run(_guarded(self.function.open_async(runtime)))
             except BaseException:
-                # What could not be opened is not closed, and no thread stays.
+                # A function that could not be opened is not closed, and the loop's thread ends.
                 self._is_open = False
                 self._loop.close()
                 raise
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Takes elements, and hands their results on when all of them are done."""
+        """Processes elements, and passes on their results when all of them are done."""
         if not values:
             return
         try:
             order, results = self._loop.run(self._all(values))
         except SystemExit as error:
-            # It came from a task that a coroutine of the user's has begun, and has ended the loop.
+            # A task that a user's coroutine has started raised it, which has ended the loop.
             raise_call_error(self.step, error, f"one of {len(values)} elements")
-        done = [place for place in order if not isinstance(results[place], _SideOutput)]
-        self._forward([own(results[place]) for place in done], [timestamps[place] for place in done])
+        done_indices = [index for index in order if not isinstance(results[index], _SideOutput)]
+        self._forward([own(results[index]) for index in done_indices], [timestamps[index] for index in done_indices])
         side_outputs: dict[str, list[int]] = {}
-        for place, result in enumerate(results):
+        for index, result in enumerate(results):
             if isinstance(result, _SideOutput):
-                side_outputs.setdefault(result.tag, []).append(place)
+                side_outputs.setdefault(result.tag, []).append(index)
         for tag in sorted(side_outputs):
-            places = side_outputs[tag]
-            self._taps.push(tag, [values[place] for place in places], [timestamps[place] for place in places])
+            indices = side_outputs[tag]
+            self._taps.push(tag, [values[index] for index in indices], [timestamps[index] for index in indices])
 
     def close(self) -> None:
-        """Lets the function end what belongs to the event loop, and ends the loop."""
+        """Calls ``close_async`` of the function in the event loop, if the function has it, and ends the loop."""
         try:
             if self._is_open and self._overrides("close_async"):
                 with lifecycle_errors(self.step, "close_async", self.function):
@@ -256,21 +256,21 @@ class AsyncStep(FusedStep):
             self._loop.close()
 
     def _overrides(self, name: str) -> bool:
-        """Returns whether the function has such a method of its own; else no loop has to begin for it."""
+        """Returns whether the function overrides a method; otherwise no event loop is started for it."""
         return isinstance(self.function, AsyncFunction) and getattr(type(self.function), name) is not getattr(
             AsyncFunction, name
         )
 
     async def _all(self, values: Values) -> tuple[list[int], list[Any]]:
-        """The places of elements in the order in which they come out, and the results by place."""
+        """Returns the indices of elements in the order of output, and the results by index."""
         results: list[Any] = [None] * len(values)
         finished: list[int] = []
-        places = iter(range(len(values)))
+        indices = iter(range(len(values)))
 
         async def work() -> None:
-            for place in places:
-                results[place] = await self._one(values[place])
-                finished.append(place)
+            for index in indices:
+                results[index] = await self._one(values[index])
+                finished.append(index)
 
         workers = [asyncio.ensure_future(work()) for _ in range(min(self._node.capacity, len(values)))]
         try:
@@ -282,7 +282,7 @@ class AsyncStep(FusedStep):
         return (list(range(len(values))) if self._node.ordered else finished), results
 
     async def _one(self, value: Any) -> Any:
-        """The result for an element, after as many tries as are allowed; a ``_SideOutput`` if all fail."""
+        """Returns the result for an element, after as many tries as are allowed, or a ``_SideOutput``; else raises."""
         for attempts in count(1):
             outcome = await self._try(value)
             error = outcome.error
@@ -298,19 +298,19 @@ class AsyncStep(FusedStep):
         raise AssertionError("the loop has no end")
 
     def _delay(self, outcome: _Outcome, attempts: int) -> float | None:
-        """The seconds until an element is tried again; None: what has come out stands."""
+        """Returns the seconds until an element is tried again; None: the outcome is final."""
         strategy, error = self._node.retry, outcome.error
         if error is None:
             again = strategy.retries_result(outcome.result)
         else:
-            # To a strategy a coroutine that was cancelled, or called sys.exit(), has failed as others have.
+            # The strategy sees a RuntimeError if a coroutine was cancelled, or called sys.exit().
             again = strategy.retries_error(error if isinstance(error, Exception) else RuntimeError(first_line(error)))
         if not again or not strategy.can_retry(attempts):
             return None
         return max(strategy.backoff(attempts).total_seconds(), 0.0)
 
     def _settled(self, value: Any, outcome: _Outcome, attempts: int) -> Any:
-        """What comes out for an element."""
+        """Returns the result for a final outcome, or a ``_SideOutput``, or raises its error."""
         node, error = self._node, outcome.error
         if error is None:
             return outcome.result
@@ -325,11 +325,11 @@ class AsyncStep(FusedStep):
         return raise_call_error(self.step, error, f"element {shortened(value)}")
 
     async def _try(self, value: Any) -> _Outcome:
-        """Calls the function once. An answer that comes after the time is none, whatever the function does with it."""
+        """Calls the function once. An answer after the timeout does not count, whatever the function does then."""
         limit = None if self._node.timeout is None else self._node.timeout / 1000
         clock = asyncio.get_running_loop().time
         begun = clock()
-        # A task of its own: it may be left behind, and not only cancelled.
+        # The call is a separate task, which may be abandoned if it does not end when it is cancelled.
         task = asyncio.ensure_future(self._call(value))
         try:
             await asyncio.wait({task}, timeout=limit)
@@ -346,9 +346,9 @@ class AsyncStep(FusedStep):
         return _LATE if limit is not None and ended - begun > limit else outcome
 
     async def _call(self, value: Any) -> tuple[_Outcome, float]:
-        """The outcome of a call, and when it was there. No exception but a cancellation leaves it.
+        """Returns the outcome of a call and its time. It raises no exception but a cancellation.
 
-        ``KeyboardInterrupt`` and ``SystemExit`` would end the event loop, and nobody would learn why.
+        ``KeyboardInterrupt`` and ``SystemExit`` would end the event loop, and the reason would be lost.
         """
         clock = asyncio.get_running_loop().time
         try:
@@ -358,12 +358,12 @@ class AsyncStep(FusedStep):
             if task is not None and task.cancelling():
                 raise
             outcome = _Outcome(error=error)
-        except BaseException as error:  # it is raised in the thread of the step
+        except BaseException as error:  # it is raised later, in the thread of the step
             outcome = _Outcome(error=error)
         return outcome, clock()
 
     async def _leave(self, task: asyncio.Task[Any], seconds: float) -> None:
-        """Cancels a coroutine and gives it some time to end; one that goes on is left behind."""
+        """Cancels a coroutine and gives it some time to end; one that goes on is abandoned."""
         task.cancel()
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
@@ -395,7 +395,7 @@ class AsyncStep(FusedStep):
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a try came to: a result, or an error."""
+    """The outcome of a try: a result or an error."""
 
     result: Any = None
     error: BaseException | None = None
@@ -407,13 +407,13 @@ _LATE: Final = _Outcome(error=TimeoutError("the try took too long"), is_late=Tru
 
 @dataclass(frozen=True, slots=True)
 class _SideOutput:
-    """Stands for the result of an element that goes to a side output."""
+    """Replaces the result of an element that goes to a side output."""
 
     tag: str
 
 
 class _InterruptedError(Exception):
-    """Carries a ``KeyboardInterrupt``, or another exception that ends programs, out of the event loop."""
+    """Wraps a ``KeyboardInterrupt``, or another exception that would end the event loop."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -421,7 +421,7 @@ class _InterruptedError(Exception):
 
 
 async def _guarded(work: Awaitable[R]) -> R:
-    """Runs a coroutine whose exceptions may not end the event loop."""
+    """Runs a coroutine, and wraps exceptions that would end the event loop."""
     try:
         return await work
     except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
@@ -429,14 +429,14 @@ async def _guarded(work: Awaitable[R]) -> R:
 
 
 _GRACE: Final = 0.05
-"""The seconds in which a coroutine that took too long may clean up before it is left behind."""
+"""The seconds that a coroutine has to clean up after its timeout, before it is abandoned."""
 
 _LOOK: Final = 0.25
-"""After each of so many seconds a caller that waits looks whether the event loop is still there."""
+"""The seconds after which a waiting caller checks again whether the event loop still runs."""
 
 
 class _Loop:
-    """An event loop in a thread of its own, which begins with the first call: a notebook has one in the main thread."""
+    """An event loop in a separate thread, started by the first call; a notebook has one in the main thread already."""
 
     def __init__(self, clean_up_seconds: float) -> None:
         self._clean_up = clean_up_seconds
@@ -446,9 +446,9 @@ class _Loop:
         self._is_closing = False
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Runs a coroutine to its end, and gives its result.
+        """Runs a coroutine to its end, and returns its result.
 
-        If the caller is interrupted, the coroutine is cancelled, and gets some time to clean up.
+        If the caller is interrupted, the coroutine is cancelled, and has some time to clean up.
         """
         loop, thread = self._started()
         ended = threading.Event()
@@ -469,7 +469,7 @@ class _Loop:
                 ended.set()  # it has not begun
 
         try:
-            # An interruption may come when the loop has taken the work, and before there is a future of it.
+            # An interruption may come after the loop has got the work, and before there is a future for it.
             future = asyncio.run_coroutine_threadsafe(watched(), loop)
             while not future.done():
                 wait_for_any([future], timeout=_LOOK)
@@ -501,21 +501,21 @@ class _Loop:
             try:
                 loop.run_forever()
                 return
-            except BaseException as error:  # of a task that a user's coroutine has begun; whoever waits raises it
+            except BaseException as error:  # of a task that a user's coroutine has started; `run` raises it
                 self._fatal = self._fatal or error
-                # A group of tasks raises it once more, and meanwhile other coroutines may clean up.
+                # While the loop closes, it is run again, so that other coroutines can clean up.
                 if not self._is_closing:
                     return
 
     def close(self) -> None:
-        """Cancels what is still under way, lets it clean up, and ends the thread."""
+        """Cancels all tasks, gives them time to clean up, and ends the thread."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
         self._loop = self._thread = None
         self._is_closing = True
         if not thread.is_alive():
-            # Coroutines may clean up also where one of them has ended the loop.
+            # If a coroutine has ended the loop, it is run again, so that others can clean up.
             self._begin_thread(loop)
             thread, self._thread = self._thread, None
         assert thread is not None, "it has just begun"

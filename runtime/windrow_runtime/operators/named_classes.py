@@ -1,10 +1,10 @@
 """Finds the classes that functions of a plan name in their code.
 
 A lambda such as ``lambda line: Reading(...)`` has no annotations, but its code names the class. So the code is searched
-for the names it looks up: classes, functions that it calls, modules that it takes either from. Nothing is run.
+for the names that it looks up: classes, functions that it calls, and modules that have these. Nothing is run.
 
-Only code of the user's is searched: not that of the standard library, of windrow, or of what windrow is built on. A
-function of an installed package is searched where code of the user's calls it, with those of the package that it calls.
+Only the user's code is searched: not that of the standard library, of windrow, or of libraries that windrow is built
+on. A function of an installed package is searched if the user's code calls it, with those of its package that it calls.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from windrow_runtime.operators.class_facts import attributes_of, is_installed, i
 # Any in this module: functions of the user's may refer to objects of any type.
 
 _MOST: Final = 20_000
-"""The search ends after this many values, so that a plan never waits long for it."""
+"""The values after which the search ends, so that its time is limited."""
 
 _ITEMS: Final = 1_000
-"""Of each container this many items are looked at."""
+"""The items of a container that are searched at most."""
 
 _DEPTH: Final = 2
-"""Of an installed package, the function that is called is searched, and those that it calls."""
+"""How deep functions of an installed package are searched: the one that is called, and those that it calls."""
 
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, bytearray, type(None)})
 _CONTAINERS: Final = (tuple, list, set, frozenset)
 
 
 def named_classes(roots: Iterable[object]) -> list[type[Any]]:
-    """The classes for values that parts of steps name in code, annotations, closures and defaults, as found."""
+    """Returns the classes of values that parts of steps name in code, annotations, closures and defaults."""
     return _Search(roots).run()
 
 
 class _Search:
-    """A search through what functions refer to."""
+    """Searches the values that functions refer to for classes."""
 
     def __init__(self, roots: Iterable[object]) -> None:
         self._found: dict[type[Any], None] = {}
         self._roots = list(roots)
-        # The packages whose functions the plan is made of are the user's, also where they are installed.
+        # Packages whose functions the plan uses directly count as the user's, even if they are installed.
         self._own = {top_package(_module_of(root)) for root in self._roots}
 
     def run(self) -> list[type[Any]]:
-        # Keeps the values alive, so that no other one gets the same id.
+        # The values are kept alive, so that no other one gets the same id.
         seen: dict[int, object] = {}
         # Each value with the installed package whose code refers to it (None: the user's own code does), and how many
         # functions and classes of that package led to it.
@@ -73,10 +73,10 @@ class _Search:
         return list(self._found)
 
     def _may_search(self, value: object, package: str | None) -> bool:
-        """Returns whether to look into a value that code of an installed package refers to, or the user's own code."""
+        """Returns whether to search a value, to which code of an installed package (None: the user's code) refers."""
         if not isinstance(value, (FunctionType, type)):
             return True
-        # Decorators of the library lead to functions of the user's.
+        # Decorators of libraries wrap functions of the user's.
         if isinstance(value, FunctionType) and "__wrapped__" in vars(value):
             return True
         if is_library(value.__module__):
@@ -84,7 +84,7 @@ class _Search:
         return package is None or self._installed_package(value.__module__) in (package, None)
 
     def _installed_package(self, module: str) -> str | None:
-        """The package that a module is of, if that was installed; None for the user's own programs."""
+        """Returns the installed package of a module; None for the user's own code."""
         top = top_package(module)
         return top if top not in self._own and is_installed(top) else None
 
@@ -116,21 +116,21 @@ class _Search:
         return self._parts_of_object(value)
 
     def _parts_of_object(self, value: object) -> Iterator[object]:
-        """The class of an object, and what it holds, if it is the user's or windrow's own."""
+        """Yields the class of an object, and its attributes if the class is the user's or windrow's own."""
         kind = type(value)
         yield kind
         space = getattr(value, "__dict__", None)
-        held: dict[str, object] = space if isinstance(space, dict) else {}
-        yield held.get("__wrapped__")
+        attributes: dict[str, object] = space if isinstance(space, dict) else {}
+        yield attributes.get("__wrapped__")
         module = kind.__module__
         if is_of_windrow(module) or not (is_library(module) or self._installed_package(module)):
             yield from attributes_of(value).values()
 
     def _makes_values(self, kind: type[Any]) -> bool:
-        """Returns whether values may be of a class: records, enumerations, plain classes of the user's."""
+        """Returns whether elements or state may have a class: records, enumerations, the user's plain classes."""
         if issubclass(kind, enum.Enum) or is_record_class(kind):
             return True
-        # Errors and functions of steps are no values; what other packages have written is as a rule a service.
+        # Errors and functions of steps are no elements or state; plain classes of other packages are mostly services.
         if issubclass(kind, (BaseException, type)) or getattr(kind, "_is_protocol", False):
             return False
         of_windrow = any(is_of_windrow(base.__module__) for base in kind.__mro__)
@@ -162,9 +162,9 @@ def _parts_of_function(function: FunctionType) -> Iterator[object]:
 
 
 def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:
-    """Finds what code may look up: global variables, and attributes of modules, also of those that are ``around`` it.
+    """Yields the values that code may look up: global variables, and attributes of modules, some of them ``around`` it.
 
-    Names of attributes stand beside those of variables, so that a little more may be found than is used.
+    Code does not tell names of attributes from those of variables, so that a few values too many may be found.
     """
     values = [names[name] if name in names else _imported(name, names) for name in code.co_names]
     yield from values
@@ -183,11 +183,11 @@ def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[obj
 
 
 def _imported(name: str, names: Mapping[str, object]) -> ModuleType | None:
-    """The module that a function imports by that name, if it has been imported already."""
+    """Returns the module that a function imports by that name, if it has been imported already."""
     package = names.get("__package__")
     while isinstance(package, str) and package:
-        found = sys.modules.get(f"{package}.{name}")
-        if found is not None:
-            return found
+        module = sys.modules.get(f"{package}.{name}")
+        if module is not None:
+            return module
         package = package.rpartition(".")[0]
     return sys.modules.get(name)

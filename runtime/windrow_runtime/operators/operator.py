@@ -1,7 +1,4 @@
-"""An operator runs a keyed step, and counts what it does; both engines call it in the same way.
-
-It hands contexts to window functions, process functions, assigners and evictors.
-"""
+"""Defines the base class of operators, which run keyed steps on both engines, and the contexts of users' functions."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ from windrow_runtime.operators.topology import uses_clock
 # Any in this module: an operator carries elements of every type.
 
 FIRINGS_AT_ONCE: Final = 1024
-"""An advance pauses after this many timers, so that the engine can take what was emitted."""
+"""The timers that fire before an advance pauses, so that the engine can take the results."""
 
 LONGEST_CHAIN: Final = 10_000
-"""How many timers may follow each other at the end of the stream, each set by the callback of the one before."""
+"""The most timers in a chain at the end of the stream, each set by the callback of the one before."""
 
 
 class Metrics:
-    """The counters of a step, by name, and how many elements came too late, dropped or not."""
+    """The counters of a step, by name, and the number of late elements, dropped or not."""
 
     def __init__(self) -> None:
         self.late = 0
@@ -46,11 +43,11 @@ class Metrics:
         self.totals[name] += n
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name."""
+        """Returns the counter of that name, for users' functions."""
         return _Counter(self, name)
 
     def drain(self) -> dict[str, int]:
-        """The counters so far, which begin at zero again."""
+        """Returns the counters, and resets them to zero."""
         taken = dict(self.totals)
         self.totals.clear()
         return taken
@@ -67,7 +64,7 @@ class _Counter:
 
 @dataclass(slots=True)
 class OperatorRuntimeContext:
-    """Gives functions their step and its counters, and the key group, which the engine changes."""
+    """The runtime context of users' functions: their step, its counters, and the key group, which the engine sets."""
 
     step_name: str
     metrics: Metrics
@@ -75,19 +72,19 @@ class OperatorRuntimeContext:
 
 
 class Output(Protocol):
-    """Takes what an operator emits."""
+    """The engine's side of an operator, to which it emits results."""
 
     def collect(self, value: Any, timestamp: int | None) -> None:
-        """Emit to the main output."""
+        """Emit a result to the main output."""
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
-        """Emit to the side output of that name."""
+        """Emit a result to the side output of that name."""
 
 
 class KeyedOperator(ABC):
-    """A keyed step at run time.
+    """Runs a keyed step.
 
-    An engine opens it once, binds it to a state and an output, advances time and feeds elements; it may bind it to
+    An engine opens it once, binds it to a state and an output, advances time and passes elements; it may bind it to
     another state (another key group) between calls.
 
     Attributes:
@@ -98,7 +95,7 @@ class KeyedOperator(ABC):
     observer: Observer | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
-        """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
+        """Make an operator, which opens and closes the functions among the parts; None: a harness without a plan."""
         self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
         self._unclocked = None if step is None or uses_clock(step.node) else step
@@ -121,7 +118,7 @@ class KeyedOperator(ABC):
                 function.close()
 
     def bind(self, state: OperatorState, output: Output) -> None:
-        """Work on ``state`` and emit to ``output`` from now on. Time is set anew by the next advances."""
+        """Use ``state`` and ``output`` from now on. Time is reset, and set by the next advances."""
         self.state = state
         self.output = output if self.observer is None else ObservedOutput(output, self.observer)
         self.current_watermark = MIN_TIMESTAMP
@@ -129,7 +126,7 @@ class KeyedOperator(ABC):
 
     @abstractmethod
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Take elements, in order, under the current watermark and clock."""
+        """Process elements, in order, under the current watermark and clock."""
 
     def process_observed(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
@@ -143,35 +140,35 @@ class KeyedOperator(ABC):
 
     @abstractmethod
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
-        """Take a timer that is due, in event time or in processing time."""
+        """Fire a timer that is due, in event time or in processing time."""
 
     def advance_watermark(self, watermark: int) -> None:
-        """Set the watermark, which never falls, and fire due timers in order of time, those set meanwhile too."""
+        """Set the watermark, which never falls, and fire due timers in order of time, including newly set ones."""
         for _ in self.advancing_watermark(watermark):
             pass
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
-        """Advance the watermark as :meth:`advance_watermark`, with pauses in which an engine takes what was emitted."""
+        """Advance the watermark as :meth:`advance_watermark` does, with pauses in which an engine takes results."""
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         yield from self.firing_event_timers(watermark)
 
     def firing_event_timers(self, until: int) -> Iterator[None]:
-        """Fire the timers in event time at or before ``until``, under the watermark as it is, with pauses."""
+        """Fire the timers in event time at or before ``until``, under the current watermark, with pauses."""
         return self._firing(self.state.event_timers, until, event_time=True)
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
-        """Key, namespace and time of every timer that waits for the watermark."""
+        """Returns key, namespace and time of every timer that waits for the watermark."""
         return iter(self.state.event_timers)
 
     def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
-        """Key and window of every window that holds elements."""
+        """Yields key and window of every window that has elements."""
         for key, key_state in self.state.keys.items():
             for window, entry in key_state.windows.items():
                 if entry.contents is not NOTHING:
                     yield key, window
 
     def check_clock(self, what: str) -> None:
-        """Refuse what waits for the clock in a step that does not say so: Spark would run no batches for it."""
+        """Refuse timers in processing time in a step that does not declare them, since Spark would not fire them."""
         if self._unclocked is not None:
             raise UnsupportedOperationError(
                 f"{what} waits for the clock, and nothing in the plan says so",
@@ -182,7 +179,7 @@ class KeyedOperator(ABC):
             )
 
     def set_clock(self, now: int) -> None:
-        """Set the clock, which never falls, and fire nothing yet: a batch has one clock from its beginning."""
+        """Set the clock, which never falls, without firing timers: a batch has one clock from its beginning."""
         self.current_processing_time = max(now, self.current_processing_time)
 
     def advance_processing_time(self, now: int) -> None:
@@ -191,12 +188,12 @@ class KeyedOperator(ABC):
             pass
 
     def advancing_processing_time(self, now: int) -> Iterator[None]:
-        """Advance the clock as :meth:`advance_processing_time`, with pauses."""
+        """Advance the clock as :meth:`advance_processing_time` does, with pauses."""
         self.set_clock(now)
         return self._firing(self.state.processing_timers, self.current_processing_time, event_time=False)
 
     def ending_round(self) -> Iterator[None]:
-        """Fire the timers that were set behind the clock, as Flink does right behind the call that set them."""
+        """Fire the timers that were set before the clock, as Flink does right after the call that set them."""
         return self._firing(self.state.processing_timers, self.current_processing_time - 1, event_time=False)
 
     def _firing(self, timers: TimerQueue, until: int, *, event_time: bool) -> Iterator[None]:
@@ -221,7 +218,7 @@ class KeyedOperator(ABC):
                 yield
 
     def _repeated(self, time: int, key: Hashable, namespace: Any) -> UnsupportedOperationError:
-        """The error for timers that follow each other while time stands still."""
+        """Returns the error for timers that set each other for the same time without end."""
         step: Step | None = getattr(self, "step", None)  # a harness has no plan
         call = call_description(key, window=NOTHING if namespace is None else namespace)
         return UnsupportedOperationError(
@@ -233,7 +230,7 @@ class KeyedOperator(ABC):
         )
 
     def _endless(self, time: int, key: Hashable, namespace: Any) -> UnsupportedOperationError:
-        """The error for timers that follow each other when no time is left that could pass."""
+        """Returns the error for timers that set each other without end at the end of the stream."""
         step: Step | None = getattr(self, "step", None)  # a harness has no plan
         window = NOTHING if namespace is None else namespace
         cure = (
@@ -252,7 +249,7 @@ class KeyedOperator(ABC):
 
 
 class _Repeats:
-    """Measures how many timers, each set by the one before and none later than it, have led to a timer."""
+    """Measures the length of chains of timers, each of which was set by the one before, for no later time."""
 
     __slots__ = ("_lengths", "_mark", "_timers")
 
@@ -262,7 +259,7 @@ class _Repeats:
         self._mark = timers.mark()
 
     def grow(self, time: int, key: Hashable, namespace: Any) -> int:
-        """Note the timers that the callback of a timer has set; returns how many timers have led to these."""
+        """Note the timers that a timer's callback has set; returns the length of the longest chain."""
         length = self._lengths.pop((key, namespace, time), 0) + 1 if self._lengths else 1
         longest = 0
         if self._timers.mark() != self._mark:
@@ -274,10 +271,10 @@ class _Repeats:
 
 
 class _Chains:
-    """Measures, while timers fire at the end of the stream, how many of them each timer has before it.
+    """Measures the length of chains of timers that fire at the end of the stream, each set by the one before.
 
-    Only timers that another one's callback has set have any. Those of a window that ends are not counted before its
-    end, where they cease, nor are those of a key before the last one that was set while time passed.
+    Timers of a window are not counted before its end, after which there are none. Nor are those of a key up to the
+    last one that was set before the end of the stream.
     """
 
     __slots__ = ("_lengths", "_mark", "_reached", "_timers")
@@ -292,7 +289,7 @@ class _Chains:
                 self._reached[key] = max(time, self._reached.get(key, MIN_TIMESTAMP))
 
     def grow(self, time: int, key: Hashable, namespace: Any) -> int:
-        """Note the timers that the callback of a timer has set; returns how many timers have led to these."""
+        """Note the timers that a timer's callback has set; returns the length of the longest chain."""
         length = self._lengths.pop((key, namespace, time), 0)
         if time >= (self._reached.get(key, MIN_TIMESTAMP) if namespace is None else _end_of(namespace)):
             length += 1
@@ -304,14 +301,14 @@ class _Chains:
 
 
 def _end_of(namespace: Any) -> int:
-    """The last timestamp of a window; the lowest one for what has no end, such as the timers of a key itself."""
+    """Returns the last timestamp of a window; the lowest one for a window without end, and for a key's own timers."""
     last_of = getattr(namespace, "max_timestamp", None)
     last: int = MAX_TIMESTAMP if last_of is None else last_of()
     return MIN_TIMESTAMP if last == MAX_TIMESTAMP else last
 
 
 class TimeContext:
-    """Gives the time, which is all that assigners and evictors can ask for."""
+    """The context of assigners and evictors, which only tells the time."""
 
     __slots__ = ("_operator",)
 
@@ -359,10 +356,10 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     def __init__(self, operator: KeyedOperator, merging: bool, pane_info: PaneInfo | None = None) -> None:
         super().__init__(operator)
         self._merging = merging
-        self.pane_info = pane_info  # of the pane that is fired; None: panes are not counted
+        self.pane_info = pane_info  # describes the pane that is fired; None: panes are not counted
 
     def at(self, window: Any, entry: WindowEntry, key_cells: dict[str, Any]) -> WindowContextImpl:
-        """The context, pointed at a window."""
+        """Points the context at a window, and returns it."""
         self._window = window
         self._entry = entry
         self._key_cells = key_cells

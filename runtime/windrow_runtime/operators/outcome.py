@@ -1,4 +1,4 @@
-"""The outcome of a run: its result, or an error without secrets and with no line of the engine above the user's."""
+"""Defines the result of a run, and removes secrets and the engine's frames from its errors."""
 
 from __future__ import annotations
 
@@ -126,19 +126,19 @@ def is_ours(file: str) -> bool:
     return os.path.abspath(file).startswith(_PATHS)
 
 
-def from_users_code(found: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of the engine above the user's code; all of it if there is no user's code."""
-    frame = found
+def from_users_code(whole: TracebackType | None) -> TracebackType | None:
+    """Cuts off the engine's frames above the user's code; returns the whole traceback if it has none of the user's."""
+    frame = whole
     while frame is not None and is_ours(frame.tb_frame.f_code.co_filename):
         frame = frame.tb_next
-    return found if frame is None else frame
+    return whole if frame is None else frame
 
 
 def short_tracebacks(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Makes a method of a runner raise its WindrowErrors without the frames of the engine.
 
-    They say in words what was wrong and where, and the engine's frames between the user's call and the user's function
-    say nothing more. A runner with a true attribute ``_is_verbose`` raises them as they are.
+    Their texts say what was wrong and where, and the engine's frames between the user's call and the user's function
+    are of no use. A runner with a true attribute ``_is_verbose`` raises them unchanged.
     """
 
     @wraps(method)
@@ -157,17 +157,17 @@ def short_tracebacks(method: Callable[Concatenate[S, P], R]) -> Callable[Concate
 
 
 class RedactedError(Exception):
-    """Stands as the cause of an error for one whose text held a secret: has its traceback as text, without it."""
+    """Replaces the cause of an error if its text has a secret: has its traceback as text, without the secret."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"without what is secret in it\n{text}")
 
 
 def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Returns the secrets of some steps; the longest first, since one may hold another."""
+    """Returns the secrets of sources and sinks; the longest first, since one may contain another."""
     ends = [step.node for step in steps if isinstance(step.node, (SourceNode, SinkNode))]
-    found = [end.source.secrets if isinstance(end, SourceNode) else end.sink.secrets for end in ends]
-    return longest_first(set(chain.from_iterable(found)))
+    secrets = [end.source.secrets if isinstance(end, SourceNode) else end.sink.secrets for end in ends]
+    return longest_first(set(chain.from_iterable(secrets)))
 
 
 def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:
@@ -177,7 +177,7 @@ def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:
 
 
 def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError:
-    """An error that shows no secrets, nor does its cause; the same one if it shows none. Raise it from its cause."""
+    """Removes secrets from an error and its cause, from which it is to be raised; returns the same one without any."""
     cause = error.__cause__
     if cause is not None and shown_in(cause, secrets):
         cause = RedactedError(hide("".join(traceback.format_exception(cause)).rstrip(), secrets))
@@ -185,7 +185,7 @@ def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError
     if not any(secret in text for secret in secrets for text in texts):
         error.__cause__ = cause
         return error
-    # Not by the constructor: each class of errors has its own.
+    # The constructor is not called, since each class of errors has another one.
     clean = error.__class__.__new__(error.__class__)
     clean.__dict__.update({name: _hidden(value, secrets) for name, value in error.__dict__.items()})
     clean.args = tuple([_hidden(value, secrets) for value in error.args])
@@ -194,7 +194,7 @@ def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError
 
 
 def _hidden(value: object, secrets: Sequence[str]) -> object:
-    """Attributes are texts, or shown as such."""
+    """Returns an attribute's value, as a text without secrets if it shows one."""
     if value is None or not any(secret in str(value) for secret in secrets):
         return value
     return hide(str(value), secrets)

@@ -1,4 +1,4 @@
-"""The operator of keyed process functions, rolling aggregations among them."""
+"""Runs keyed process functions, rolling aggregations among them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer, cel
 
 
 class ProcessOperator(KeyedOperator):
-    """Feeds elements and timers of each key to a process function."""
+    """Calls a process function with each key's elements and timers."""
 
     def __init__(self, step: Step, node: KeyedProcessNode | BroadcastProcessNode) -> None:
         super().__init__(step, (node.function,))
@@ -32,7 +32,7 @@ class ProcessOperator(KeyedOperator):
         self._result_type = node.element_type
         self._context = self._make_context()
 
-    # Any: the node and the operator belong together, so that the function gets a context of the kind that it takes.
+    # Any: subclasses return the context that the function of their node takes.
     def _make_context(self) -> Any:
         return ProcessContext(self)
 
@@ -74,7 +74,7 @@ class ProcessOperator(KeyedOperator):
         key_state = self.state.keys.get(key)
         if key_state is None:
             return
-        # Timers of event time fire in its order, and those that come before see what expires between.
+        # In event time state expires at the time of its timer, even if the watermark has advanced beyond it.
         now = time if event_time else self.current_processing_time
         domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
         following = clean_up(key_state.state, timer, domain, now)
@@ -84,12 +84,12 @@ class ProcessOperator(KeyedOperator):
             del self.state.keys[key]
 
     def ttl_timers(self, domain: TimeDomain) -> TimerQueue:
-        """The timers in a time domain, among them those that take expired state away."""
+        """Returns the timers in a time domain, which has those that remove expired state."""
         return self.state.event_timers if domain is TimeDomain.EVENT_TIME else self.state.processing_timers
 
 
 class ProcessContext(TimerContext):
-    """The context of process functions. One instance serves all calls; it has a key during a call only."""
+    """The context of process functions. One instance serves all calls; it has a key only during a call."""
 
     __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timers_of", "_timestamp")
 
@@ -98,16 +98,16 @@ class ProcessContext(TimerContext):
         self._timers_of = operator.ttl_timers
         self._inside = False
         self._timestamp: int | None = None
-        self._output_timestamp: int | None = None  # of side outputs: also the time of a timer of the clock
+        self._output_timestamp: int | None = None  # of side outputs; also the time of a timer in processing time
         self._domain: TimeDomain | None = None
         self._cells: dict[str, Any] = {}
 
     def enter(
         self, key: Hashable, timestamp: int | None, domain: TimeDomain | None = None, timer: int | None = None
     ) -> None:
-        """Begin a call for ``key``; ``timer`` is the time of the timer that is due."""
-        held = self._operator.state.keys.get(key)
-        self._cells = {} if held is None else held.state
+        """Begin a call for ``key``; ``timer`` is the time of the timer that fires."""
+        key_state = self._operator.state.keys.get(key)
+        self._cells = {} if key_state is None else key_state.state
         self._key = key
         self._timestamp = timestamp
         self._output_timestamp = timestamp if timer is None else timer
@@ -167,9 +167,9 @@ class ProcessContext(TimerContext):
         return TtlCells(self._cells, cell_name(name, ttl), millis, ttl.refresh_on_read, now, set_timer)
 
     def _event_time(self, name: str) -> int:
-        """The time of the call in event time: that of the element or of the timer; the watermark, if that is later.
+        """Returns the event time of the call: that of the element, or the watermark if that is later, or the timer's.
 
-        A timer of event time sees what there was at its time, however far the watermark has advanced at once.
+        A timer in event time sees the state of its time, even if the watermark has advanced beyond it.
         """
         if self._domain is TimeDomain.EVENT_TIME:
             assert self._output_timestamp is not None, "a timer has a time"
@@ -185,7 +185,7 @@ class ProcessContext(TimerContext):
                     "let the state expire in processing time",
                 )
             return watermark
-        # When the input has ended there is no later time that anything could wait for.
+        # After the end of the input the watermark is no usable time.
         return self._timestamp if watermark == MAX_TIMESTAMP else max(self._timestamp, watermark)
 
     def _check_inside(self) -> None:

@@ -1,7 +1,7 @@
-"""The operators of interval joins and as-of joins, which pair elements of two streams by key and timestamp.
+"""Runs interval joins and as-of joins, which pair elements of two streams by key and timestamp.
 
-The state of a key has, for each stream, the timestamps of the elements that are held, in order, and these elements.
-One timer a key waits for the earliest time at which something is due.
+The state of a key has, for each stream, sorted timestamps and the stored elements. Each key has one timer, for the
+earliest time at which one of its elements is due.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from windrow_runtime.operators.state.model import KeyState
 # Any in this module: elements, keys and results of every type.
 
 _Held: TypeAlias = list[list[Any]]
-"""Timestamps, in order, and the elements that have them."""
+"""The stored elements of a stream: sorted timestamps, and the elements in the same order."""
 
 _LEFT: Final = "left"
 _RIGHT: Final = "right"
 _TIMER: Final = "timer"
-"""The cell with the time of the key's timer."""
+"""The name under which the state has the time of the key's timer."""
 
 
 class TimedJoinOperator(KeyedOperator):
-    """Holds the elements of both streams, and fires when the earliest of them is due."""
+    """Stores the elements of both streams, and fires when the earliest of them is due."""
 
     def __init__(self, step: Step, node: TimedJoinNode, function: object) -> None:
         super().__init__(step, (function,))
@@ -75,15 +75,15 @@ class TimedJoinOperator(KeyedOperator):
 
     @abstractmethod
     def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
-        """Takes an element of the left stream; returns when something of it is due, or None for never."""
+        """Processes an element of the left stream; returns when it is due, or None for never."""
 
     @abstractmethod
     def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
-        """The same for the right stream."""
+        """Processes an element of the right stream; returns when it is due, or None for never."""
 
     @abstractmethod
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
-        """Does what is due; returns when something is due next, or None for never."""
+        """Emits or drops due elements; returns when the next ones are due, or None for never."""
 
     def _wait_for(self, key: Hashable, cells: dict[str, Any], due: int) -> None:
         """Sets the key's timer, unless it is set for an earlier time."""
@@ -114,19 +114,19 @@ class TimedJoinOperator(KeyedOperator):
 
 
 def _hold(cells: dict[str, Any], name: str, value: Any, timestamp: int) -> None:
-    """Adds an element behind those of its timestamp."""
-    held: _Held | None = cells.get(name)
-    if held is None:
+    """Stores an element, after those with the same timestamp."""
+    stored: _Held | None = cells.get(name)
+    if stored is None:
         cells[name] = [[timestamp], [value]]
         return
-    times, values = held
+    times, values = stored
     if timestamp >= times[-1]:
         times.append(timestamp)
         values.append(value)
     else:
-        place = bisect_right(times, timestamp)
-        times.insert(place, timestamp)
-        values.insert(place, value)
+        index = bisect_right(times, timestamp)
+        times.insert(index, timestamp)
+        values.insert(index, value)
 
 
 def _drop(cells: dict[str, Any], name: str, count: int) -> None:
@@ -139,9 +139,9 @@ def _drop(cells: dict[str, Any], name: str, count: int) -> None:
 
 
 class IntervalJoinOperator(TimedJoinOperator):
-    """Pairs elements whose timestamps lie within bounds, as soon as the second one is there.
+    """Emits a pair of elements whose timestamps lie within bounds as soon as the second one arrives.
 
-    An element goes when the watermark reaches the time at which the last partner of it could come, as in Flink's
+    An element is dropped when the watermark reaches the latest timestamp that a partner can have, as in Flink's
     ``IntervalJoinOperator``.
     """
 
@@ -157,8 +157,8 @@ class IntervalJoinOperator(TimedJoinOperator):
         if partners is not None:
             times, values = partners
             first = bisect_left(times, timestamp + self._lower)
-            for place in range(first, bisect_right(times, timestamp + self._upper, lo=first)):
-                self._pair(key, (value, timestamp), (values[place], times[place]))
+            for index in range(first, bisect_right(times, timestamp + self._upper, lo=first)):
+                self._pair(key, (value, timestamp), (values[index], times[index]))
         _hold(cells, _LEFT, value, timestamp)
         return timestamp + self._kept[_LEFT]
 
@@ -167,8 +167,8 @@ class IntervalJoinOperator(TimedJoinOperator):
         if partners is not None:
             times, values = partners
             first = bisect_left(times, timestamp - self._upper)
-            for place in range(first, bisect_right(times, timestamp - self._lower, lo=first)):
-                self._pair(key, (values[place], times[place]), (value, timestamp))
+            for index in range(first, bisect_right(times, timestamp - self._lower, lo=first)):
+                self._pair(key, (values[index], times[index]), (value, timestamp))
         _hold(cells, _RIGHT, value, timestamp)
         return timestamp + self._kept[_RIGHT]
 
@@ -193,16 +193,16 @@ class IntervalJoinOperator(TimedJoinOperator):
                 del cells[name]
                 continue
             times = cells[name][0]
-            gone = bisect_right(times, watermark - kept)
-            if gone < len(times):
-                due.append(times[gone] + kept)
-            if gone:
-                _drop(cells, name, gone)
+            dropped = bisect_right(times, watermark - kept)
+            if dropped < len(times):
+                due.append(times[dropped] + kept)
+            if dropped:
+                _drop(cells, name, dropped)
         return min(due, default=None)
 
 
 class _PairContext:
-    """The context of join functions; one serves all calls."""
+    """The context of join functions; one instance serves all calls."""
 
     __slots__ = ("_operator", "left_timestamp", "right_timestamp", "timestamp")
 
@@ -215,9 +215,9 @@ class _PairContext:
 
 
 class AsOfJoinOperator(TimedJoinOperator):
-    """Pairs each left element with the version of the right stream that held at its timestamp.
+    """Pairs each left element with the latest right element (version) at or before its timestamp.
 
-    Left elements wait for the watermark. Of the versions at or before it the last one stays, for elements to come.
+    Left elements wait for the watermark. Of the versions at or before the watermark only the last one is kept.
     """
 
     def __init__(self, step: Step, node: AsOfJoinNode) -> None:
@@ -238,9 +238,9 @@ class AsOfJoinOperator(TimedJoinOperator):
         versions: _Held = cells.get(_RIGHT, [[], []])
         due = bisect_right(times, watermark)
         for value, timestamp in zip(values[:due], times[:due], strict=True):
-            place = bisect_right(versions[0], timestamp)
-            if place or self._is_outer:
-                self._emit(key, value, versions[1][place - 1] if place else None, timestamp)
+            index = bisect_right(versions[0], timestamp)
+            if index or self._is_outer:
+                self._emit(key, value, versions[1][index - 1] if index else None, timestamp)
         following = times[due] if due < len(times) else None
         if due:
             _drop(cells, _LEFT, due)
@@ -254,14 +254,14 @@ class AsOfJoinOperator(TimedJoinOperator):
             raise_call_error(self.step, error, call_description(key, left=left, right=right))
 
     def _drop_versions(self, cells: dict[str, Any], watermark: int) -> None:
-        """Drops versions that hold for no element to come: those before the last one at or before the watermark."""
+        """Drops versions that no further element pairs with: those before the last one at or before the watermark."""
         if _RIGHT not in cells:
             return
         times, values = cells[_RIGHT]
-        gone = bisect_right(times, watermark) - 1
+        dropped = bisect_right(times, watermark) - 1
         left = cells.get(_LEFT)
         if left is not None and left[0][0] <= watermark:
             # Elements at the watermark wait for its next advance.
-            gone = min(gone, bisect_right(times, left[0][0]) - 1)
-        if gone > 0:
-            del times[:gone], values[:gone]
+            dropped = min(dropped, bisect_right(times, left[0][0]) - 1)
+        if dropped > 0:
+            del times[:dropped], values[:dropped]

@@ -1,4 +1,4 @@
-"""The contexts of triggers: time, timers and state of one key and window, and of the parts of a trigger apart."""
+"""Defines the contexts of triggers: time, timers and state of a key and window, separate for each part of a trigger."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from windrow_runtime.operators.state.model import WindowEntry
 # Any in this module: windows and state of every type.
 
 _TIMERS: Final = "\0timers"
-"""The name under which a window keeps the timers of the parts of its trigger. No state of a trigger has such a name."""
+"""The name, which no state of a trigger has, under which a window stores which part of its trigger set which timer."""
 
 _Timer: TypeAlias = tuple[bool, int]
-"""A timer of a window: whether it waits for the watermark, and its time."""
+"""A timer of a window: whether it is in event time, and its time."""
 
 
 class TriggerContextImpl(TimerContext):
@@ -32,7 +32,7 @@ class TriggerContextImpl(TimerContext):
         self.purges = False  # whether a part of the trigger has asked for a purge
 
     def at(self, key: Hashable, window: Any, entry: WindowEntry) -> TriggerContextImpl:
-        """The context, pointed at a window."""
+        """Points the context at a window, and returns it."""
         self._key = key
         self._namespace = window
         self.entry = entry
@@ -44,7 +44,7 @@ class TriggerContextImpl(TimerContext):
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
         name = self._scope + descriptor.name
-        # The entry of the result may be one of those that merged; its own state is where it belongs already.
+        # The entry of the merged window may be one of those that merged; its state need not be moved.
         for source in self.merged:
             if source is self.entry or not source.trigger_state or name not in source.trigger_state:
                 continue
@@ -69,7 +69,7 @@ class TriggerContextImpl(TimerContext):
 
 
 class PartContextImpl(TriggerContextImpl):
-    """The context of a part of a trigger. A window's timers are shared; here each knows the parts that have set it."""
+    """The context of a part of a trigger. Parts share a window's timers; each timer has the parts that have set it."""
 
     __slots__ = ("_owner", "_whole")
 
@@ -129,7 +129,7 @@ class PartContextImpl(TriggerContextImpl):
                     super().delete_processing_time_timer(time)
 
     def _owned(self) -> Iterator[tuple[_Timer, str]]:
-        """The timers of the window with each part that has set them."""
+        """Yields the timers of the window, each with every part that has set it."""
         cells = self.entry.trigger_state or {}
         for timer, owners in cells.get(_TIMERS, {}).items():
             for owner in owners:
@@ -142,13 +142,13 @@ class PartContextImpl(TriggerContextImpl):
             owners.append(self._owner)
 
     def _take(self, timer: _Timer) -> bool:
-        found = any(known == timer and owner == self._owner for known, owner in self._owned())
-        if found:
+        is_own = any(owned == timer and owner == self._owner for owned, owner in self._owned())
+        if is_own:
             self._disown(timer, self._owner)
-        return found
+        return is_own
 
     def _disown(self, timer: _Timer, owner: str) -> bool:
-        """Notes that a part has a timer no more; returns whether it was the last part that had it."""
+        """Removes a part from a timer's owners; returns whether it was the last one."""
         cells = self.entry.trigger_state or {}
         timers = cells.get(_TIMERS, {})
         owners = timers.get(timer)

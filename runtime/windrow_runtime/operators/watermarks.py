@@ -1,4 +1,4 @@
-"""Tracks the watermark of each timestamp-assigning step while a pipeline runs."""
+"""Tracks the watermark of each timestamp-assigning step, and derives those of the steps downstream."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from windrow_runtime.operators.topology import Topology, is_keyed
 
 _FIRST_SECOND: Final = 631_152_000
 _LAST_SECOND: Final = 4_102_444_800
-"""The years from 1990 to 2100 in epoch seconds; as milliseconds these are days in January and February of 1970."""
+"""The year 2100 in epoch seconds; as milliseconds the seconds from 1990 to 2100 are in January and February of 1970."""
 
 _FIRST_MICROSECOND: Final = _FIRST_SECOND * 1_000_000
-"""The year 1990 in epoch microseconds; as milliseconds it is beyond the year 20,000."""
+"""The year 1990 in epoch microseconds; as milliseconds it is after the year 20,000."""
 
 
 class TimestampObserver(Protocol):
     """Observes the elements of a timestamp-assigning step."""
 
-    now: int  # the clock in milliseconds: the timestamp of elements in ingestion time
+    now: int  # the clock in milliseconds, which is the timestamp of elements in ingestion time
 
     # Any: elements of every type pass.
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
@@ -38,16 +38,16 @@ class TrackerMemory(NamedTuple):
     current: int
     idle: bool
     last_active: int | None  # the clock at the end of the last batch with elements; None: there was none
-    attributes: dict[str, Any]  # those of the generator
+    attributes: dict[str, Any]  # the attributes of the generator
     active: bool = False  # whether elements came since then
     now: int = MIN_TIMESTAMP
 
 
 class WatermarkTracker:
-    """The generator of one step, and the highest watermark that it gave.
+    """Tracks the highest watermark that the generator of one step has emitted.
 
-    The step is idle when it has been silent for longer than its strategy allows. The engine sets the clock ``now``: the
-    timestamp of elements in ingestion time.
+    The step is idle when it has had no elements for longer than its strategy allows. The engine sets the clock ``now``,
+    which is the timestamp of elements in ingestion time.
     """
 
     def __init__(self, step: Step, node: TimestampsNode) -> None:
@@ -62,7 +62,7 @@ class WatermarkTracker:
 
     # Any: elements of every type pass.
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        """Show elements to the generator."""
+        """Pass elements to the generator."""
         self._active = True
         generator = self._generator
         if type(generator) is BoundedOutOfOrdernessWatermarks:
@@ -83,7 +83,7 @@ class WatermarkTracker:
             self.current = min(watermark, MAX_TIMESTAMP)
 
     def end_batch(self, now: int) -> None:
-        """Let the generator emit, and see by the clock ``now`` whether the step has fallen silent."""
+        """Tell the generator to emit, and decide by the clock ``now`` whether the step is idle."""
         with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
             self._generator.on_periodic_emit(self)
         if self._active or self._last_active is None:
@@ -94,24 +94,24 @@ class WatermarkTracker:
         self._active = False
 
     def memory(self) -> TrackerMemory:
-        """The state of the tracker. The attributes are those of the generator itself."""
+        """Returns the state of the tracker, which shares the values of attributes with the generator."""
         attributes = attributes_of(self._generator)
         return TrackerMemory(self.current, self.idle, self._last_active, attributes, self._active, self.now)
 
     def remember(self, memory: TrackerMemory) -> None:
-        """Go on from what :meth:`memory` gave."""
+        """Restore the state that :meth:`memory` returned."""
         self.current, self.idle, self._last_active, attributes, self._active, self.now = memory
         set_attributes(self._generator, attributes)
 
 
 def clock_millis(clock: Callable[[], int]) -> int:
-    """The time of a runner's clock, in milliseconds."""
+    """Returns the time of a runner's clock, in milliseconds."""
     with errors_at("the clock that the runner was given"):
         return timestamp_millis(clock())
 
 
 class InputWatermark(Protocol):
-    """Tells the watermark of an input, and whether it is idle."""
+    """The watermark of an input, and whether the input is idle."""
 
     @property
     def current(self) -> int:
@@ -120,12 +120,12 @@ class InputWatermark(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it holds back none."""
+        """Whether the input is idle, so that it does not hold back the watermark."""
         ...
 
 
 _KNOWING: Final = (ProcessNode, SinkNode, UnionNode)
-"""Steps without keys whose watermark is asked for."""
+"""The nodes of steps without keys whose watermarks are computed."""
 
 
 def watermarks_of(
@@ -135,51 +135,50 @@ def watermarks_of(
     ended: Collection[str] = (),
     exhausted: Collection[str] = (),
 ) -> dict[str, int]:
-    """The watermark of each keyed step, process function, sink and union, by id.
+    """Returns the watermark of each keyed step, process function, sink and union, by id.
 
     Args:
         topology: The steps.
-        inputs: The watermarks from which those of the others follow: of timestamp-assigning steps, or of sources.
+        inputs: The watermarks of timestamp-assigning steps, or of sources, on which the others depend.
         before: The watermarks so far, by id; they never fall.
-        ended: The ids of the sources that have come to their end. As in Flink they are at the end of time, and hold
-            back none.
+        ended: The ids of sources that have ended. As in Flink they are at the end of time, and hold no step back.
         exhausted: The ids of the sources that were read to their end and may have more in a later run. Their steps keep
-            their watermarks, so that a run that fails does not make late what comes then. Steps with other inputs do
+            their watermarks, so that elements of a later run are not late if this one fails. Steps with other inputs do
             not wait for them, unless there are keyed steps in between, whose windows have yet to fire.
 
-    When all sources are in one of the two, the stream is over: whether time ends then is for the run to say, and each
-    source counts with its own watermark again.
+    When all sources are in one of the two, the stream is over: the run decides whether time ends then, and each source
+    counts with its own watermark again.
     """
-    found: dict[str, _Watermark | None] = {}
+    watermarks: dict[str, _Watermark | None] = {}
     goes_on = len({*ended, *exhausted}) < len(topology.sources)
-    over = _steps_behind(topology, ended) if goes_on else set()
-    silent = _steps_behind(topology, {*ended, *exhausted}, through_keyed=False) if goes_on else set()
+    over = _steps_only_fed_by(topology, ended) if goes_on else set()
+    silent = _steps_only_fed_by(topology, {*ended, *exhausted}, through_keyed=False) if goes_on else set()
 
     def reaching(step: Step) -> _Watermark | None:
-        if step.id not in found:
+        if step.id not in watermarks:
             own = inputs.get(step.id)
             if step.id in over:
-                found[step.id] = _Watermark(MAX_TIMESTAMP, idle=False)
+                watermarks[step.id] = _Watermark(MAX_TIMESTAMP, idle=False)
             elif own is not None:
-                found[step.id] = _Watermark(own.current, own.idle)
+                watermarks[step.id] = _Watermark(own.current, own.idle)
             else:
                 waiting = [source for source in step.inputs if source not in over]
                 going_on = [source for source in waiting if source not in silent] or waiting
                 upstream = [each for each in map(reaching, map(topology.step, going_on)) if each is not None]
-                found[step.id] = _behind(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
-        return found[step.id]
+                watermarks[step.id] = _derived(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
+        return watermarks[step.id]
 
     steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, _KNOWING)]
-    return {step.id: MIN_TIMESTAMP if (known := reaching(step)) is None else known.current for step in steps}
+    return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.current for step in steps}
 
 
-def _steps_behind(topology: Topology, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
-    """The ids of sources and of the steps that read from them alone, without ``through_keyed`` up to keyed steps."""
-    behind = {step.id for step in topology.sources if step.id in sources}
+def _steps_only_fed_by(topology: Topology, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
+    """Returns the ids of sources and of steps that read only from them, without ``through_keyed`` up to keyed steps."""
+    fed = {step.id for step in topology.sources if step.id in sources}
     for step in topology.steps:
-        if step.inputs and behind.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
-            behind.add(step.id)
-    return behind
+        if step.inputs and fed.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
+            fed.add(step.id)
+    return fed
 
 
 class _Watermark(NamedTuple):
@@ -187,23 +186,23 @@ class _Watermark(NamedTuple):
     idle: bool
 
 
-def _behind(step: Step, upstream: Sequence[_Watermark], last: int) -> _Watermark:
-    """The watermark behind a step, from those of its inputs and its own so far."""
+def _derived(step: Step, upstream: Sequence[_Watermark], last: int) -> _Watermark:
+    """Returns the watermark of a step from those of its inputs and its own so far."""
     waits = isinstance(step.node, UnionNode) and not step.node.counts_at_once
     watermark = combined_watermark(upstream, last if waits else MIN_TIMESTAMP)
     return _Watermark(max(watermark, last), all(each.idle for each in upstream))
 
 
 def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTAMP) -> int:
-    """The watermark of a step: the lowest of those that reach it, those that are idle left out.
+    """Returns the watermark of a step: the lowest of its inputs that are not idle.
 
-    When all are idle the highest of them counts, as in Flink: no step holds the others back. Nor does one that was
-    idle and comes back behind ``last``, the watermark so far: it counts from the time on at which it has caught up.
+    When all are idle the highest of them counts, as in Flink: none holds the others back. An input that was idle and
+    returns behind ``last``, the watermark so far, does not count until it has caught up.
     """
-    known = list(inputs)
-    active = [each.current for each in known if not each.idle]
+    watermarks = list(inputs)
+    active = [each.current for each in watermarks if not each.idle]
     if not active:
-        return max((each.current for each in known), default=MIN_TIMESTAMP)
+        return max((each.current for each in watermarks), default=MIN_TIMESTAMP)
     return min((watermark for watermark in active if watermark >= last), default=last)
 
 
@@ -212,14 +211,14 @@ _IN_MICROSECONDS: Final = ("microseconds or nanoseconds", "far in the future", "
 
 
 class TimestampScale:
-    """Looks at the watermarks of a run, and warns once of each step whose timestamps are in another unit."""
+    """Warns once of each step whose timestamps, by the watermarks of a run, are not in milliseconds."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._warned: set[str] = set()
 
     def check(self, watermarks: Mapping[str, int | None]) -> None:
-        """Warn of the timestamp-assigning steps in front of keyed steps whose watermark is no time of milliseconds.
+        """Warn of the timestamp-assigning steps upstream of keyed steps whose watermarks are in another unit.
 
         Args:
             watermarks: The watermark of each keyed step by its id, in milliseconds; None: it has none.

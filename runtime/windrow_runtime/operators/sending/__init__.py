@@ -1,1 +1,1 @@
-"""What pickle makes of functions: copies of them, and what in them cannot be pickled."""
+"""Copies functions as pickle would, and finds objects in them that cannot be pickled."""

@@ -1,4 +1,4 @@
-"""Finds objects in functions that cannot be pickled, and refuses the steps that hold them in the same words."""
+"""Finds objects in functions that cannot be pickled, and refuses their steps with the same error on both engines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _parcel_failure(value: object) -> Exception | None:
 
 
 Failure = Callable[[object], Exception | None]
-"""Tries to pickle a value, and gives the error, if there is one."""
+"""Tries to pickle a value, and returns the error, if there is one."""
 
 
 def refuse_unsendable(
@@ -45,7 +45,7 @@ def refuse_unsendable(
     *,
     failure: Failure = _parcel_failure,
 ) -> None:
-    """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers."""
+    """Refuse a step whose functions or objects refer to objects that cannot be sent to workers."""
     for part in parts:
         error = failure(part)
         if error is None:
@@ -54,10 +54,10 @@ def refuse_unsendable(
         kind = type(culprit)
         on_driver = top_package(kind.__module__) == "pyspark"
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        way = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
+        route = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
         raise UnsupportedOperationError(
             f"{what} cannot be sent to Spark's workers",
-            given=f"{way}a {name}: {first_line(reason)}",
+            given=f"{route}a {name}: {first_line(reason)}",
             expected="functions and objects that can be pickled, with all variables that they use",
             where=step.where,
             hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
@@ -84,7 +84,7 @@ def _find(value: object, error: Exception, fails: Failure) -> tuple[list[str], o
 
 
 def _held_by(value: Any) -> Iterator[tuple[str, object]]:
-    """Yields the objects that a value holds, each with the name that leads to it, empty if the user wrote none."""
+    """Yields the objects that a value refers to, each with its name in the user's code, empty if it has none."""
     if isinstance(value, FunctionType):
         yield from _variables_of(value)
     elif isinstance(value, functools.partial):
@@ -95,7 +95,7 @@ def _held_by(value: Any) -> Iterator[tuple[str, object]]:
         yield "self", value.__self__
         yield "", value.__func__
     elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((f"[{place}]", item) for place, item in enumerate(islice(value, _ITEMS)))
+        yield from ((f"[{index}]", item) for index, item in enumerate(islice(value, _ITEMS)))
     elif isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in islice(value.items(), _ITEMS))
     elif isinstance(value, type):

@@ -1,4 +1,4 @@
-"""Finds out by their code whether the methods of a user's object can leave anything on the object itself."""
+"""Analyses by their bytecode whether the methods of a user's object can set attributes of the object."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES, attributes_of,
 
 _LIBRARIES: Final = frozenset({"abc", "builtins", "typing", "typing_extensions"})
 _ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
-"""The methods that are called once; what they leave is there for every batch and key."""
+"""The methods that are called once; attributes that they set are the same for every batch and key."""
 
 _BY_PYTHON: Final = frozenset({"__call__", "__getattr__", "__getattribute__"})
-"""The special methods that are called though the code of no other method mentions the object itself."""
+"""The special methods that Python may call for an element though no other method uses the object itself."""
 
 _BACK_DOORS: Final = frozenset({"locals", "eval", "exec", "_getframe", "currentframe", "__self__"})
-"""The names by which code gets at the objects of other calls."""
+"""The names by which code can reach the variables and objects of other calls."""
 
 _WITHOUT_SELF: Final = (staticmethod, classmethod, MemberDescriptorType)
 _LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -29,10 +29,10 @@ _OF_CLOSURES: Final = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "COPY_FREE_VARS"})
 
 
 def may_leave_something(owner: object) -> bool:
-    """Returns whether a call of a method may set or delete an attribute of the object, as far as code tells.
+    """Returns whether a method may set or delete an attribute of the object; True if the code does not tell.
 
-    No call can where every method only looks up attributes of ``self``, and neither stores to it nor hands it on, and
-    where what the attributes hold cannot lead back to the object.
+    None can if every method only looks up attributes of ``self``, and neither stores to it nor passes it on, and if the
+    values of attributes cannot lead back to the object.
     """
     if not all(map(_holds_nothing, attributes_of(owner).values())):
         return True
@@ -57,7 +57,7 @@ def _may_store(method: FunctionType, owner: object) -> bool:
 
 
 def _methods(kind: type) -> Iterator[FunctionType | None]:
-    """Yields the methods that are called for elements, and None for an attribute of which nothing is known."""
+    """Yields the methods that are called for elements, and None for each attribute that may be any callable."""
     for each in kind.__mro__:
         if each.__module__ in _LIBRARIES or is_of_windrow(each.__module__):
             continue
@@ -73,7 +73,7 @@ def _methods(kind: type) -> Iterator[FunctionType | None]:
 
 @lru_cache(maxsize=2_000)
 def _stores_or_passes_on(code: CodeType, name: str | None = None) -> bool:
-    """Returns whether code may do more with ``self`` than look up attributes; its first argument, or a variable."""
+    """Returns whether code may do more with ``self`` than look up attributes; None: it is the first argument."""
     if name is None:
         if not code.co_argcount:
             return True
@@ -89,7 +89,7 @@ def _stores_or_passes_on(code: CodeType, name: str | None = None) -> bool:
         if not is_local and instruction.opcode not in dis.hasfree:
             continue
         *others, last = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-        # From Python 3.13 on a variable of closures is loaded for them as any local one is.
+        # From Python 3.13 on a variable is loaded for closures by the instruction for local variables.
         if instruction.opname in _OF_CLOSURES or (is_local and name in code.co_cellvars):
             continue
         if name in others or (last == name and not (is_lookup and "LOAD" in instruction.opname)):

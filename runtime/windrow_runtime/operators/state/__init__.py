@@ -1,1 +1,1 @@
-"""The keyed state that operators keep, engine-neutral."""
+"""Defines the keyed state that operators keep, for all engines."""

@@ -1,7 +1,7 @@
-"""The kinds of state: a handle on state is a name in a dictionary, and behaves as its descriptor says.
+"""Implements the handles on state (value, list, map, reducing, aggregating) over a dictionary of values by name.
 
-What is stored belongs to the state alone, as if it lay on a disk: handles store copies and hand out copies. A reduce
-function and an aggregate function work on the stored value itself, and may change it in place.
+Handles store copies and return copies, as if state lay on a disk. Only a reduce function and an aggregate function work
+on the stored value itself, and may change it in place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_
 
 
 class StateStore:
-    """Hands out state by name in a dictionary, as :class:`windrow.state.KeyedStateStore`."""
+    """Opens handles on the state in a dictionary, with the interface of :class:`windrow.state.KeyedStateStore`."""
 
     __slots__ = ("_cells",)
 
@@ -40,7 +40,7 @@ class StateStore:
 
 
 def refuse_expiry(descriptor: StateDescriptor) -> None:
-    """Refuse a time to live for state whose life is that of windows."""
+    """Refuse a time to live for state of windows and triggers, which ends with its window."""
     if getattr(descriptor, "ttl", None) is not None:
         raise UnsupportedOperationError(
             "the state of windows and triggers does not expire",
@@ -51,7 +51,7 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
 
 
 def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
-    """The handle on the state of ``name`` in ``cells`` that ``descriptor`` asks for."""
+    """Returns the handle on the state of ``name`` in ``cells``, as ``descriptor`` declares it."""
     kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
     if kind is _State:
         raise InvalidArgumentError(
@@ -82,13 +82,13 @@ def _open_expiring(cells: TtlCells, kind: type[_State], descriptor: StateDescrip
 
 def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
     """Refuse a descriptor of another kind than the state that is stored; values that expire are stored as pairs."""
-    held = type(stored)
+    stored_type = type(stored)
     if (
-        (held in _LISTS) is not (kind is _List)
-        or (kind is MapHandle and held is not dict)
-        or (is_pair and (held is dict) is not (kind is MapHandle))
+        (stored_type in _LISTS) is not (kind is _List)
+        or (kind is MapHandle and stored_type is not dict)
+        or (is_pair and (stored_type is dict) is not (kind is MapHandle))
     ):
-        shown = type(stored[1]) if is_pair and held is tuple else held
+        shown = type(stored[1]) if is_pair and stored_type is tuple else stored_type
         raise InvalidArgumentError(
             "the state of this name is of another kind",
             given=f"{type(descriptor).__name__}({descriptor.name!r}), and the state holds a {shown.__name__}",
@@ -98,7 +98,7 @@ def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *,
 
 
 def _adopt_expiring(cells: dict[str, Any], kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
-    """Takes over state that was stored while its descriptor had a time to live."""
+    """Converts state that was stored while its descriptor had a time to live."""
     for other in other_cells(name, name):
         if other in cells:
             stored = cells[other]
@@ -109,7 +109,7 @@ def _adopt_expiring(cells: dict[str, Any], kind: type[_State], descriptor: State
 
 
 def _adopt_lasting(cells: TtlCells, kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
-    """Takes over state that was stored while its descriptor had no time to live, or one in another time domain."""
+    """Converts state that was stored while its descriptor had no time to live, or one in another time domain."""
     for other in other_cells(name, cells.cell):
         if other in cells.cells:
             stored = cells.cells[other]
@@ -134,12 +134,12 @@ def _without_times(stored: Any) -> Any:
 
 
 def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
-    """The stored form of two pieces of state as one; ``first`` began earlier."""
+    """Merges two stored values of a state, of which ``first`` began earlier."""
     return _kind_of(descriptor).merged(descriptor, first, second)
 
 
 class _State:
-    """A kind of state: its instances are handles on the state of a name."""
+    """The base of handles on the state of one name."""
 
     __slots__ = ("_cells", "_descriptor", "_name")
 
@@ -151,7 +151,7 @@ class _State:
 
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
-        """Makes one of two pieces of state as they are stored."""
+        """Merges two stored values of this kind of state."""
         raise InvalidArgumentError(
             "this kind of state cannot be merged",
             given=descriptor,
@@ -159,11 +159,11 @@ class _State:
         )
 
     def clear(self) -> None:
-        """Forget what is stored."""
+        """Remove the stored value."""
         self._cells.pop(self._name, None)
 
     def holds(self) -> bool:
-        """Returns whether there is anything that has not expired."""
+        """Returns whether a value is stored that has not expired."""
         return self._name in self._cells
 
 
@@ -172,7 +172,7 @@ class _Value(_State):
         return own(self._cells.get(self._name))
 
     def update(self, value: Any) -> None:
-        # As in Flink, None is no value.
+        # As in Flink, None clears the state.
         if value is None:
             self.clear()
         else:
@@ -215,10 +215,10 @@ class MapHandle(_State):
         self._cells.setdefault(self._name, {})[own(key)] = mine
 
     def remove(self, key: Any) -> None:
-        held = self._cells.get(self._name)
-        if held is not None:
-            held.pop(key, None)
-            if not held:
+        entries = self._cells.get(self._name)
+        if entries is not None:
+            entries.pop(key, None)
+            if not entries:
                 self.clear()
 
     def contains(self, key: Any) -> bool:
@@ -314,7 +314,7 @@ class _ExpiringMap(_State):
         return stored
 
     def _read(self, key: Any) -> tuple[int, Any] | None:
-        """The entry under a key, if it has not expired."""
+        """Returns the time and value of a key's entry, if it has not expired."""
         cells, stored = self._cells, self._stored()
         entry = stored.get(key)
         if entry is None or not cells.is_alive(entry[0]):
@@ -344,7 +344,7 @@ class _ExpiringMap(_State):
             if cells.is_alive(before[0]):
                 written = max(written, before[0])
             else:
-                del stored[key]  # what is put anew goes behind the others
+                del stored[key]  # so that the new entry comes after the others
         stored[own(key)] = (written, mine)
 
     def remove(self, key: Any) -> None:
@@ -384,9 +384,9 @@ _KINDS: Final[dict[type[Any], type[_State]]] = {
 
 
 _EXPIRING: Final[dict[type[_State], type[_State]]] = {_List: _ExpiringList, MapHandle: _ExpiringMap}
-"""The kinds of state that expire piece by piece."""
+"""The handles whose elements or entries expire one by one, by the handles without a time to live."""
 
 
 def _kind_of(descriptor: StateDescriptor) -> type[_State]:
-    """The kind of the class of a descriptor, or of one that it is derived from; ``_State`` itself for others."""
+    """Returns the handle class for a descriptor's class or a base of it; ``_State`` itself if there is none."""
     return next((_KINDS[base] for base in type(descriptor).__mro__ if base in _KINDS), _State)

@@ -9,19 +9,19 @@ from typing import Final
 from windrow.windows import TimeWindow
 
 MANY_SESSIONS: Final = 32
-"""From how many live sessions of a key on :class:`LiveSessions` keeps them; fewer are searched faster in a list."""
+"""The fewest live sessions of a key that :class:`LiveSessions` keeps; a list of fewer is searched faster."""
 
 
 class LiveSessions:
     """The live sessions of a key, none of which touches another one.
 
-    Iterating yields them in the order in which they came to be, as the list of fewer sessions has them.
+    Iterating yields them in the order of their creation, as in the list of fewer sessions.
     """
 
     __slots__ = ("_births", "_by_time", "_next")
 
     def __init__(self, sessions: Iterable[TimeWindow]) -> None:
-        # A session that others merged into has the number of the earliest of them.
+        # A merged session has the number of the earliest session that was merged into it.
         self._births = {session: number for number, session in enumerate(sessions)}
         self._by_time = sorted(self._births)
         self._next = len(self._births)
@@ -36,19 +36,19 @@ class LiveSessions:
         return iter(sorted(self._births, key=self._births.__getitem__))
 
     def append(self, session: TimeWindow) -> None:
-        """Add the session that came to be last."""
+        """Add a session as the newest one."""
         self._add(session, self._next)
         self._next += 1
 
     def remove(self, session: TimeWindow) -> None:
-        """Take a session out."""
+        """Remove a session."""
         del self._births[session]
         del self._by_time[bisect_left(self._by_time, session)]
 
     def touching(self, start: int, end: int) -> list[TimeWindow]:
-        """The sessions that a window touches or overlaps, in the order in which they came to be."""
+        """Returns the sessions that a window touches or overlaps, in the order of their creation."""
         by_time = self._by_time
-        # Sessions are in order of their ends as well. Only the last one that begins before the window may reach it.
+        # Of the sessions that begin before the window, only the last one may reach it: ends are in order as well.
         first = bisect_left(by_time, (start,))
         if first and by_time[first - 1][1] >= start:
             first -= 1
@@ -58,7 +58,7 @@ class LiveSessions:
         return sorted(by_time[first:last], key=self._births.__getitem__)
 
     def replace(self, sessions: Iterable[TimeWindow], merged: TimeWindow) -> None:
-        """Put the session that several merged into in the place of the one that came to be first."""
+        """Replace several sessions by the one that they were merged into, which counts as old as the oldest."""
         birth = min([self._births[session] for session in sessions])
         for session in sessions:
             self.remove(session)

@@ -1,10 +1,10 @@
-"""The state of a keyed step is plain data: contents and state of each key, and timers.
+"""Defines the state of a keyed step as plain data: the windows and state of each key, and timers.
 
-So a snapshot is one pickle, and an engine can give an operator another state.
+So a snapshot is one pickle, and an engine can replace an operator's state.
 
 All NaNs in keys are one key. A NaN is not equal to itself, and Python's dictionaries tell NaNs apart by identity; Flink
-and Spark SQL group all of them together. So a NaN in a key is always the same object here: where keys are taken, and
-where they are read again.
+and Spark SQL group all of them together. So NaNs in keys are replaced by one object, when elements arrive and when
+keys are read from storage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ K = TypeVar("K", bound=Sequence[Any])
 
 
 class _Nothing:
-    """Stands for the contents of a window that has none, since None may be an element."""
+    """The class of ``NOTHING``, which stands for missing contents of a window, since None may be an element."""
 
     __slots__ = ()
 
@@ -47,16 +47,16 @@ class _Nothing:
 NOTHING: Final = _Nothing()
 
 UNFIRED_CELL: Final = "\0unfired"
-"""The name under which a window keeps how many elements came since it fired, beside the state of its trigger."""
+"""The name, in the state of a trigger, of the number of elements that came since the window last fired."""
 
 _MOST_SCANS: Final = 4
-"""After this many scans over all timers a queue keeps every timer in its heap."""
+"""The scans over all timers after which a queue keeps every timer in its heap."""
 
 
 class GrowingList(list[Any]):
-    """A list of the engine's own: elements of a window, or the state behind a handle on a list.
+    """A list that belongs to the engine: elements of a window, or list state.
 
-    It may come back from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
+    It may be read from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
     ``arrivals_by_hash`` is an index for withdrawals, which the contents of windows build and update; it is not stored.
     """
 
@@ -71,15 +71,15 @@ class SegmentReader(Protocol):
     """Reads the segments that an engine has stored."""
 
     def read_segment(self, number: int) -> list[Any]:
-        """The elements of a segment, in order."""
+        """Returns the elements of a segment, in order."""
 
 
 @dataclass(slots=True, eq=False)
 class StoredList:
-    """A list whose older part lies in the engine's storage: adding to it does not read what it holds already."""
+    """A list whose older elements lie in the engine's storage, and are not read when others are added."""
 
-    _reader: SegmentReader | None  # None: the list was put away
-    segments: tuple[int, ...]  # their numbers in order; segments never change
+    _reader: SegmentReader | None  # None: the list was encoded for storage
+    segments: tuple[int, ...]  # the numbers of the segments, in order; segments never change
     tail: list[Any]
 
     def append(self, value: Any) -> None:
@@ -100,21 +100,21 @@ class StoredList:
 
 @dataclass(slots=True, eq=False)
 class WindowEntry:
-    """One window of one key. State is kept by name, and is None while there is none, as most windows never have any."""
+    """One window of one key. Its state is by name, and None if there is none, as for most windows."""
 
     contents: Any = NOTHING
-    born: int = 0  # the arrival number of the first element in the contents, which orders them when windows merge
+    born: int = 0  # the arrival number of the first element, which orders contents when windows merge
     trigger_state: dict[str, Any] | None = None
     window_state: dict[str, Any] | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether nothing would be lost without it."""
+        """Whether the entry can be dropped: no contents, no state."""
         return self.contents is NOTHING and not self.trigger_state and not self.window_state
 
     @property
     def unfired(self) -> int:
-        """The number of elements that came since the window fired, where the operator counts them."""
+        """The number of elements that came since the window last fired, if the operator counts them."""
         number: int = self.trigger_state.get(UNFIRED_CELL, 0) if self.trigger_state else 0
         return number
 
@@ -126,18 +126,18 @@ class WindowEntry:
             self.trigger_state.pop(UNFIRED_CELL, None)
 
     def trigger_cells(self) -> dict[str, Any]:
-        """The trigger's state, to be written to."""
+        """Returns the trigger's state to write to."""
         if self.trigger_state is None:
             self.trigger_state = {}
         return self.trigger_state
 
 
 class KeyState:
-    """One key: the entries of its windows, and the state of the key itself by name."""
+    """The state of one key: the entries of its windows, and keyed state by name."""
 
     __slots__ = ("arrivals", "live", "state", "windows")
 
-    # Not a dataclass, whose default factories take half as long again; one is made for each new key.
+    # This is no dataclass, since default factories would take half as long again for each new key.
     def __init__(
         self,
         windows: dict[Any, WindowEntry] | None = None,
@@ -146,37 +146,37 @@ class KeyState:
         state: dict[str, Any] | None = None,
     ) -> None:
         self.windows: dict[Any, WindowEntry] = {} if windows is None else windows
-        # The windows that are alive, in the order in which they came to be; none where windows do not merge.
+        # The live windows in the order of their creation; empty if windows do not merge.
         self.live: list[Any] | LiveSessions = [] if live is None else live
         self.arrivals = arrivals  # numbers the elements
         self.state: dict[str, Any] = {} if state is None else state
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether nothing would be lost without it."""
+        """Whether the key can be dropped: no windows, no state."""
         return not self.windows and not self.live and not self.state
 
 
 class TimerQueue:
-    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
+    """Timers of one time domain: unique by key, namespace and time; they fire in order of time, then of registration.
 
-    A batch sets and deletes most of its timers before it takes any. So the heap holds no timers beyond ``_horizon``,
-    the latest time that somebody has asked for; a queue that is asked often, as the interpreter's is, has all in it.
+    A batch sets and deletes most of its timers before any fires. So the heap has no timers beyond ``_horizon``, the
+    latest time asked for, unless the queue is asked often, as the interpreter's is: then it has all timers.
     """
 
     __slots__ = ("_active", "_heap", "_horizon", "_next", "_scans", "deletions")
 
     def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
-        # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
+        # The heap may have timers that were deleted, or deleted and set again; the number tells them apart.
         self._active: dict[tuple[Hashable, Any, int], int] = dict(zip(timers, range(len(timers)), strict=True))
         self._heap: list[tuple[int, int, Hashable, Any]] = []
         self._horizon: float = -math.inf
-        self._scans = 0  # how often all timers were looked at
+        self._scans = 0  # how often all timers were scanned
         self._next = len(timers)
-        self.deletions = 0  # how many timers were taken back
+        self.deletions = 0  # how many timers were deleted
 
     def register(self, key: Hashable, namespace: Any, time: int) -> None:
-        """Set a timer; once is enough."""
+        """Set a timer, unless it is set already."""
         timer = (key, namespace, time)
         if timer not in self._active:
             number = self._next
@@ -186,7 +186,7 @@ class TimerQueue:
                 heapq.heappush(self._heap, (time, number, key, namespace))
 
     def delete(self, key: Hashable, namespace: Any, time: int) -> None:
-        """Take a timer back; does nothing where it is not set."""
+        """Delete a timer, if it is set."""
         if self._active.pop((key, namespace, time), None) is None:
             return
         self.deletions += 1
@@ -194,18 +194,18 @@ class TimerQueue:
             self._fill_heap()
 
     def mark(self) -> int:
-        """The number of the next timer that is set."""
+        """Returns the number of the next timer to be set, for :meth:`since`."""
         return self._next
 
     def since(self, mark: int) -> Iterator[tuple[Hashable, Any, int]]:
-        """Key, namespace and time of each timer that was set since a mark was taken, and is set still."""
+        """Yields key, namespace and time of each timer that was set after :meth:`mark`, and is still set."""
         for timer in reversed(self._active):
             if self._active[timer] < mark:
                 return
             yield timer
 
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
-        """Take the earliest timer at or before ``time``: its time, key and namespace."""
+        """Remove the earliest timer at or before ``time``; returns its time, key and namespace."""
         if time > self._horizon:
             self._look_as_far_as(time)
         heap = self._heap
@@ -218,7 +218,7 @@ class TimerQueue:
         return None
 
     def earliest(self) -> int | None:
-        """The time of the earliest timer."""
+        """Returns the time of the earliest timer."""
         heap = self._heap
         while heap:
             due, number, key, namespace = heap[0]
@@ -232,7 +232,7 @@ class TimerQueue:
         return min(map(itemgetter(2), self._active), default=None)
 
     def _look_as_far_as(self, time: float) -> None:
-        """Have the timers up to a time in the heap; all of them if many times were asked for."""
+        """Fill the heap with the timers up to a time, or with all if many times were asked for."""
         self._scans += 1
         self._horizon = time if self._scans <= _MOST_SCANS else math.inf
         self._fill_heap()
@@ -248,7 +248,7 @@ class TimerQueue:
         return len(self._active)
 
     def __iter__(self) -> Iterator[tuple[Hashable, Any, int]]:
-        """Key, namespace and time of every timer, in order of registration."""
+        """Yields key, namespace and time of every timer, in order of registration."""
         return iter(self._active)
 
 
@@ -256,12 +256,12 @@ class TimerQueue:
 class OperatorState:
     """The state of a keyed step for a set of keys: every key in the interpreter, one key group on Spark.
 
-    A key with nothing to keep has no entry. ``shared`` is state of the step itself, such as the stagger of its windows.
+    A key without windows and state has no entry. ``shared`` is state that belongs to no key, such as the stagger of
+    windows.
 
     ``tables`` are windows of ``table_size`` milliseconds that have not fired, by start: their contents by key. Steps in
-    a faster form fill them; each window stands for an entry and a timer of every key in it. ``sessions`` are the same
-    for sessions that have not fired: those of a key side by side in the order in which they were born, each by its
-    start, its end and its contents, three items of a list.
+    a faster form use them; a key in a table implies an entry and a timer. ``sessions`` are the same for sessions that
+    have not fired: three items of a list, start, end and contents, for each session of a key, in order of creation.
     """
 
     keys: dict[Hashable, KeyState] = field(default_factory=dict)
@@ -273,22 +273,22 @@ class OperatorState:
     sessions: dict[Hashable, list[Any]] = field(default_factory=dict)
 
     def earliest_event_timer(self) -> int | None:
-        """The time of the earliest timer in event time, in milliseconds.
+        """Returns the time of the earliest timer in event time, in milliseconds.
 
-        Elements that no firing has output are counted at the end of the stream, so they wait for that time.
+        It is the end of time if elements have not fired, since these are counted at the end of the stream.
         """
         earliest = self.event_timers.earliest()
-        found = [] if earliest is None else [earliest]
+        times = [] if earliest is None else [earliest]
         if self.tables:
-            found.append(min(self.tables) + self.table_size - 1)
+            times.append(min(self.tables) + self.table_size - 1)
         if self.sessions:
-            found.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
-        if not found and any(entry.unfired for entry in self._entries()):
+            times.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
+        if not times and any(entry.unfired for entry in self._entries()):
             return MAX_TIMESTAMP
-        return min(found, default=None)
+        return min(times, default=None)
 
     def take_unfired(self) -> int:
-        """Returns how many elements came to windows since these fired, and forgets it."""
+        """Returns how many elements came to windows since these last fired, and resets the count."""
         total = 0
         for entry in self._entries():
             total += entry.unfired
@@ -299,18 +299,18 @@ class OperatorState:
         return chain.from_iterable(key_state.windows.values() for key_state in self.keys.values())
 
     def session_ends(self) -> Iterator[int]:
-        """The end of each session in ``sessions``."""
-        return chain.from_iterable(held[1::3] for held in self.sessions.values())
+        """Yields the end of each session in ``sessions``."""
+        return chain.from_iterable(session[1::3] for session in self.sessions.values())
 
     def dump(self) -> bytes:
-        """The state as bytes."""
+        """Pickles the state."""
         return pickle.dumps(self)
 
     @classmethod
     def load(cls, data: bytes) -> OperatorState:
-        """The state that :meth:`dump` gave in this process."""
+        """Unpickles a state that :meth:`dump` pickled in this process."""
         state: OperatorState = pickle.loads(data)
-        # A pickle makes a NaN of its own at each place where a key stood.
+        # Unpickling makes a separate NaN for each occurrence of a key.
         state.keys = _united(state.keys)
         state.tables = {start: _united(table) for start, table in state.tables.items()}
         state.sessions = _united(state.sessions)
@@ -328,21 +328,21 @@ def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:
     return dict(zip(with_one_nan(list(table)), table.values(), strict=True))
 
 
-# Keys that hold a NaN
+# Keys that contain a NaN
 
 _DECIMAL_NAN = Decimal("NaN")
-# Records that hold a NaN, by class and compared fields. From Python 3.13 on two dataclasses compare their fields one by
-# one, so a NaN within is equal to none; sets and dicts take one object for equal to itself.
+# Records that contain a NaN, by class and compared fields. From Python 3.13 on dataclasses compare their fields one by
+# one, so that two records with a NaN are never equal; sets and dicts take an object for equal to itself.
 _records: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-_records_for_ever: dict[tuple[Any, ...], Any] = {}  # of classes that have no weak references
+_records_for_ever: dict[tuple[Any, ...], Any] = {}  # records of classes without weak references
 _NEVER = frozenset({str, int, bool, bytes, type(None), datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID})
 
 
 def with_one_nan(keys: K) -> K | list[Any]:
-    """The keys, each NaN and each key that holds one replaced by what equals the others.
+    """Replaces each NaN, and each key that contains one, by one object for all equal keys.
 
-    It is the same sequence where there is nothing to replace, which costs little. A key that has no hash is left alone:
-    where it is used it is refused.
+    Returns the same sequence, at little cost, if there is nothing to replace. A key without a hash is left alone: it is
+    refused when it is used.
     """
     kinds = set(map(type, keys))
     if kinds == {float}:
@@ -352,14 +352,14 @@ def with_one_nan(keys: K) -> K | list[Any]:
             return keys
         distinct = set(keys)
     except Exception:
-        # Where the key is used it is refused, with the step and the key.
+        # The key is refused when it is used, by an error that names the step and the key.
         return keys
     replaced = {key: one for key in distinct if (one := _one(key)) is not key}
     return [replaced.get(key, key) for key in keys] if replaced else keys
 
 
 def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
-    """Returns whether the types of keys, and of the fields of keys of one class, rule a NaN out; reads no key."""
+    """Returns whether the types of keys, and of the fields of keys of one class, rule out NaNs; reads no values."""
     if kinds <= _NEVER:
         return True
     if len(kinds) != 1:
@@ -382,7 +382,7 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 def _one(key: Any) -> Any:
-    """Returns the key that stands for one; the key itself where it holds no NaN."""
+    """Returns the object that replaces a key with NaNs; the key itself if it contains none."""
     kind = type(key)
     if kind in _NEVER or isinstance(key, enum.Enum):
         return key
@@ -399,7 +399,7 @@ def _one(key: Any) -> Any:
     if is_dataclass(key):
         twin = copy.copy(key)
         for name, value in changed.items():
-            # The key is frozen; its twin has no other owner yet. Its class may compute some of its fields.
+            # The twin is frozen, but nobody else has it yet. `replace` would fail for fields that the class computes.
             object.__setattr__(twin, name, value)
         return _the_one(twin, [each.name for each in fields(key) if each.compare])
     from msgspec.structs import replace
@@ -408,7 +408,7 @@ def _one(key: Any) -> Any:
 
 
 def _holds_the_nan(value: Any) -> bool:
-    """Returns whether a value holds the NaN that stands for all."""
+    """Returns whether a value contains the NaN that replaces all others."""
     if isinstance(value, (tuple, frozenset)):
         return any(map(_holds_the_nan, value))
     if any(value is one for one in (math.nan, _DECIMAL_NAN)):
@@ -417,7 +417,7 @@ def _holds_the_nan(value: Any) -> bool:
 
 
 def _the_one(record: Any, names: Iterable[str]) -> Any:
-    """Returns the record that stands for all with the same values of some fields, in which NaN are one object."""
+    """Returns one object for all records with the same class and fields, in which NaNs are one object already."""
     values = type(record), *map(record.__getattribute__, names)
     with suppress(TypeError):  # the class has no weak references, or a field that its hash leaves out has no hash
         return _records.setdefault(values, record)

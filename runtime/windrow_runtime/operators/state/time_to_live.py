@@ -1,8 +1,8 @@
-"""Lets state expire: what was written when stands beside each value, each entry of a map and each element of a list.
+"""Expires state: the time of the last write is stored beside each value, each entry of a map and each list element.
 
-State with a time to live lies in a cell of its own: a value as a pair of the time of its last write and itself, a map
-as such pairs by key, a list as a list of such pairs. A read judges by these times alone, so that nobody ever sees what
-has expired; a timer takes it away, also where a key never comes again.
+State with a time to live has a separate name: a value is stored as a pair of the time of its last write and itself, a
+map as such pairs by key, a list as a list of such pairs. A read compares these times, so that expired state is never
+visible; a timer removes it, even if its key never comes again.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from windrow_runtime.operators.state.model import GrowingList, StoredList
 _SUFFIXES: Final = {TimeDomain.PROCESSING_TIME: "\0ttl", TimeDomain.EVENT_TIME: "\0event ttl"}
 
 _CLEAN_UPS: Final = 16
-"""A clean-up looks at all entries of a state, so there are about this many in one time to live at most."""
+"""The most clean-ups of a state, each of which reads all of its entries, within a time to live, approximately."""
 
 
 class TtlTimer(NamedTuple):
-    """The namespace of the timers that take expired state away: its name, and its time to live in milliseconds."""
+    """The namespace of the timers that remove expired state: the state's name, and its time to live in milliseconds."""
 
     name: str
     millis: int
 
 
 def cell_name(name: str, ttl: StateTtlConfig | None) -> str:
-    """The cell of a state of that name and time to live."""
+    """Returns the name under which a state with that time to live is stored."""
     return name if ttl is None else name + _SUFFIXES[ttl.time_domain]
 
 
 def other_cells(name: str, cell: str) -> list[str]:
-    """The cells in which a state of that name lies where its descriptor had another time to live, or none."""
+    """Returns the names under which the state is stored if its descriptor had another time to live, or none, before."""
     return [other for other in (name, *(name + suffix for suffix in _SUFFIXES.values())) if other != cell]
 
 
 @dataclass(slots=True, eq=False)
 class TtlCells:
-    """The cells of a key, seen through a handle whose state expires.
+    """The view of a key's state that a handle with a time to live has.
 
-    As a dictionary it serves the kinds of state that are one value, which expires as a whole.
+    Its dictionary methods serve handles on a single value, which expires as a whole.
     """
 
     cells: dict[str, Any]
@@ -53,14 +53,14 @@ class TtlCells:
     millis: int
     refresh_on_read: bool
     now: int  # the time of the call, in the time domain of the state
-    set_timer: Callable[[int], None]  # asks for a clean-up at a time in that domain
+    set_timer: Callable[[int], None]  # schedules a clean-up at a time in that domain
 
     def is_alive(self, written: int) -> bool:
-        """Returns whether what was written at a time has not expired yet."""
+        """Returns whether a value that was written at a time has not expired yet."""
         return written + self.millis > self.now
 
     def begin(self) -> None:
-        """Asks for a clean-up where the state begins with the write at hand."""
+        """Schedules a clean-up if the state is about to be written for the first time."""
         if self.cell not in self.cells:
             self.set_timer(min(self.now + self.millis, MAX_TIMESTAMP))
 
@@ -68,7 +68,7 @@ class TtlCells:
         """Store one value, written now."""
         self.begin()
         before = self.cells.get(self.cell)
-        # Elements may come out of order in event time, and the later write is the one that counts.
+        # Elements may come out of order in event time, and the latest time of a write counts.
         written = self.now if before is None else max(self.now, before[0])
         self.cells[self.cell] = (written, value)
 
@@ -95,16 +95,16 @@ class TtlCells:
 
 
 Cells: TypeAlias = dict[str, Any] | TtlCells
-"""The state of a key by name, as handles on state use it."""
+"""The state of a key by name, or the view of it that handles with a time to live have."""
 
 
 def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: int) -> int | None:
-    """Takes away what has expired of a state; returns when to look again, or None if nothing will expire any more."""
+    """Removes expired parts of a state; returns the time of the next clean-up, or None if none is needed."""
     cell = timer.name + _SUFFIXES[domain]
     stored = cells.get(cell)
     if stored is None:
         return None
-    expired = now - timer.millis  # what was written then, or before
+    expired = now - timer.millis  # the latest time of writes that have expired
     left: Any
     if type(stored) is dict:
         left = {key: entry for key, entry in stored.items() if entry[0] > expired}
@@ -114,7 +114,7 @@ def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: in
         left = GrowingList(entry for entry in entries if entry[0] > expired)
         times = [written for written, _ in left]
         if len(left) == len(entries):
-            left = stored  # with its parts that lie in storage
+            left = stored  # keeps the segments that lie in storage
     else:
         left = stored
         times = [stored[0]] if stored[0] > expired else []
@@ -125,5 +125,5 @@ def clean_up(cells: dict[str, Any], timer: TtlTimer, domain: TimeDomain, now: in
     first: int = min(times) + timer.millis
     last: int = max(times) + timer.millis
     following = min(max(first, now + timer.millis // _CLEAN_UPS), last, MAX_TIMESTAMP)
-    # At the end of time there is no later time to look again at what outlives it.
+    # State that outlives the end of time needs no further clean-up.
     return following if following > now else None
