@@ -1,14 +1,14 @@
-"""Runs the batches of a run on Spark again by the interpreter, and compares what both made of them.
+"""Replays the batches of a run on Spark by the interpreter, and compares their results.
 
-A checkpoint has notes of each batch: what it has read, its clock, its watermarks, and what it has counted. The
-interpreter takes the same batches under the same times, so also results that depend on the clock or on the batches have
-to be equal. Where they are not, one engine is wrong, or a function computes something else at each call::
+A checkpoint has notes of each batch: what it has read, its clock, its watermarks, and its counters. The interpreter
+processes the same batches under the same times, so even results that depend on the clock or on the batches must be
+equal. If they are not, one engine is wrong, or a function returns something else at each call::
 
     python -m windrow_runtime.replay CHECKPOINT FILE.py:PIPELINE
 
 ``PIPELINE`` is the name of a pipeline in the file, or of a function without arguments that makes it. The exit code is 0
-if all is equal, else 1. The last 100 batches of a run have notes, so it is one of 100 batches at most. Its sources are
-collections and files of mounted file systems, which are still there.
+if all is equal, else 1. Only the last 100 batches of a run have notes, so the run may have at most 100 batches. Its
+sources must be collections and files of mounted file systems, which still exist.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _STORED: Final = re.compile(r"batch-(\d+)\.parquet")
 
 @dataclass(frozen=True)
 class Replay:
-    """What the interpreter made of the batches of a run.
+    """The results of replaying the batches of a run by the interpreter.
 
     Attributes:
-        batches: How many batches there were.
+        batches: The number of batches.
         counters: The counters of each step, by step id and name, as ``PipelineResult.counters`` has them.
         differences: A line for each difference from the run.
         compared: The ids of the file sinks that were compared.
-        left_out: The ids of the sinks that were not: those of memory, which :meth:`compare` takes, and those whose
+        left_out: The ids of the sinks that were not: those of memory, which :meth:`compare` compares, and those whose
             rows are not read back.
     """
 
@@ -76,30 +76,30 @@ class Replay:
     _collected: Mapping[int, list[Any]] = field(repr=False)
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
-        """The elements that went to a sink of the pipeline, batch by batch."""
+        """Returns the elements that went to a sink of the pipeline, batch by batch."""
         return list(self._collected[id(sink)])
 
     def compare(self, results: Sequence[PipelineResult], sinks: Iterable[CollectSink[Any]]) -> list[str]:
-        """Compares what the runs with the checkpoint collected; gives a line for each difference.
+        """Compares the elements that the runs with the checkpoint collected; returns a line for each difference.
 
         Args:
             results: The results of all of these runs.
             sinks: The sinks to compare.
         """
-        found: list[str] = []
+        differences: list[str] = []
         for sink in sinks:
             of_run = Counter(repr(element) for result in results for element in result.collected(sink))
-            found += _differences(f"collect {sink.name}", of_run, Counter(map(repr, self.collected(sink))))
-        return found
+            differences += _differences(f"collect {sink.name}", of_run, Counter(map(repr, self.collected(sink))))
+        return differences
 
 
 def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) -> Replay:
-    """Runs the batches that a checkpoint notes by the interpreter, and compares file sinks and counters.
+    """Replays the batches of a checkpoint by the interpreter, and compares file sinks and counters.
 
-    Nothing in the checkpoint, and nothing that the sinks of the pipeline write to, is changed.
+    It changes nothing in the checkpoint, nor where the sinks of the pipeline write.
 
     Args:
-        checkpoint: The folder of the checkpoint, of which no run is at work.
+        checkpoint: The folder of the checkpoint, which no run may be using.
         pipeline: The pipeline, as it was when the batches ran.
         fast: Whether steps of common shapes run in a faster form; by default by the general operators.
 
@@ -146,19 +146,19 @@ def _check_source(step: Step) -> None:
 
 
 class _Run:
-    """Runs batches by the interpreter; file sinks write below a folder of its own."""
+    """Runs batches by the interpreter; file sinks write below a temporary folder."""
 
     def __init__(self, topology: Topology, sinks_folder: Path, *, fast: bool) -> None:
         self._execution = Execution(topology, fast=fast)
         self._topology = self._execution.topology
-        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with one that writes below a temporary folder
+        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with its copy for a temporary folder
         self.collected: dict[int, list[Any]] = {}
-        for place, step in enumerate(topology.sinks):
+        for number, step in enumerate(topology.sinks):
             sink = sink_of(step)
             if isinstance(sink, CollectSink):
                 self.collected[id(sink)] = []
             elif isinstance(sink, FileSink) and local_path(sink.path) is not None:
-                self.files[step] = _moved(step, sinks_folder / str(place))
+                self.files[step] = _moved(step, sinks_folder / str(number))
         self._outputs = {step.id: FileOutput(moved) for step, moved in self.files.items()}
 
     @property
@@ -175,8 +175,8 @@ class _Run:
 
     def _round(self, batch: NotedBatch) -> None:
         inputs = {step.id: _read(step, batch.files[step.id]) for step in self._topology.sources}
-        given = self._execution.inputs_of({step: found for step, found in inputs.items() if found is not None})
-        self._execution.round(given, watermark=batch.watermarks, processing_time=batch.now)
+        elements = self._execution.inputs_of({step: read for step, read in inputs.items() if read is not None})
+        self._execution.round(elements, watermark=batch.watermarks, processing_time=batch.now)
         for step in self._topology.sinks:
             taken = self._execution.sinks.pop(step.id, None)
             if taken is None or not taken.values:
@@ -189,7 +189,7 @@ class _Run:
 
 
 def _moved(step: Step, folder: Path) -> Step:
-    """The step of a file sink that writes to another folder."""
+    """Returns a copy of a file sink's step that writes to another folder."""
     sink = copy.copy(sink_of(step))
     assert isinstance(sink, FileSink), "it is asked for file sinks"
     folder.mkdir(parents=True)
@@ -200,7 +200,7 @@ def _moved(step: Step, folder: Path) -> Step:
 
 
 def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
-    """Reads what a batch has read from a source; None: nothing."""
+    """Reads what a batch has read from a source; None if it has read nothing."""
     source = source_of(step)
     if not files:
         return None
@@ -208,11 +208,11 @@ def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
         return read_files(source, step, file_reader(source), files)
     assert isinstance(source, CollectionSource), "other sources are refused"
     wanted = {int(match[1]) for file in files if (match := _STORED.fullmatch(Path(file).name))}
-    found = SourceBatch()
+    source_batch = SourceBatch()
     for number, batch in enumerate(read_batches(source, step)):
         if number in wanted:
-            found.add(batch)
-    return found
+            source_batch.add(batch)
+    return source_batch
 
 
 def _counter_differences(
@@ -232,10 +232,10 @@ def _counter_differences(
 
 def _file_differences(step: Step, moved: Step, batches: set[int]) -> Iterator[str]:
     of_run, of_replay = _rows_of(step, batches), _rows_of(moved, batches)
-    for place in sorted({*of_run, *of_replay}):
-        number, folder = place
+    for key in sorted({*of_run, *of_replay}):
+        number, folder = key
         shown = f"{step.id}, batch {number}{folder and f', {folder}'}"
-        yield from _differences(shown, of_run.get(place, Counter()), of_replay.get(place, Counter()))
+        yield from _differences(shown, of_run.get(key, Counter()), of_replay.get(key, Counter()))
 
 
 def _differences(shown: str, of_run: Counter[str], of_replay: Counter[str]) -> Iterator[str]:
@@ -250,13 +250,13 @@ def _rows_of(step: Step, batches: set[int]) -> dict[tuple[int, str], Counter[str
     sink = sink_of(step)
     assert isinstance(sink, FileSink), "it is asked for file sinks"
     folder = Path(local_path(sink.path) or sink.path)
-    found: dict[tuple[int, str], Counter[str]] = {}
+    rows: dict[tuple[int, str], Counter[str]] = {}
     for file in sorted(folder.rglob(f"{BATCH_PREFIX}*")):
         match = _FILE.fullmatch(file.name)
         if match is not None and int(match[1]) in batches and file.is_file():
-            place = int(match[1]), file.parent.relative_to(folder).as_posix().removeprefix(".")
-            found.setdefault(place, Counter()).update(_texts_of(file, sink))
-    return found
+            key = int(match[1]), file.parent.relative_to(folder).as_posix().removeprefix(".")
+            rows.setdefault(key, Counter()).update(_texts_of(file, sink))
+    return rows
 
 
 def _texts_of(file: Path, sink: FileSink[Any]) -> Iterable[str]:
@@ -269,7 +269,7 @@ def _texts_of(file: Path, sink: FileSink[Any]) -> Iterable[str]:
 
 
 def _pipeline_of(text: str) -> Pipeline:
-    """The pipeline that ``FILE.py:NAME`` names."""
+    """Imports the pipeline that ``FILE.py:NAME`` names."""
     path, _, name = text.rpartition(":")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if not path.endswith(".py") or not Path(path).is_file() or spec is None or spec.loader is None:
@@ -278,8 +278,8 @@ def _pipeline_of(text: str) -> Pipeline:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(Path(path).absolute().parent))
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    pipeline = found() if callable(found) else found
+    value = getattr(module, name, None)
+    pipeline = value() if callable(value) else value
     if not isinstance(pipeline, Pipeline):
         raise InvalidArgumentError(
             "the name is not that of a pipeline",
@@ -291,7 +291,7 @@ def _pipeline_of(text: str) -> Pipeline:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replays the run of a checkpoint, and prints what is equal and what is not; returns the exit code."""
+    """Replays the run of a checkpoint, and prints the differences; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m windrow_runtime.replay", description=(__doc__ or "").partition("\n")[0]
     )

@@ -1,4 +1,4 @@
-"""Executes a pipeline in rounds of watermark, clock and elements, as a micro-batch on Spark has them."""
+"""Executes a pipeline in rounds, which advance the watermark and clock, and process elements, as a Spark batch does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Elements:
 
 
 class _Buffer:
-    """Takes what an operator emits, by copies: the operator may go on changing its own."""
+    """Collects copies of what an operator emits, since the operator may go on changing its objects."""
 
     __slots__ = ("main", "sides")
 
@@ -64,7 +64,7 @@ class _Buffer:
 
 
 class _ConstantBuffer(_Buffer):
-    """Takes what an operator emits if its main output holds constants alone, which need no copy."""
+    """Collects what an operator emits if its main output has only immutable values, which need no copy."""
 
     __slots__ = ()
 
@@ -83,14 +83,14 @@ class _StepSnapshot(NamedTuple):
 
 
 Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory], dict[str, int], int]
-"""What keyed and timestamp-assigning steps know, by id; the watermarks that process functions see, and the clock."""
+"""The states of keyed and timestamp-assigning steps, by id; process functions' watermarks, and the clock."""
 
 
 class Execution:
-    """A pipeline in execution, by the ids of the steps.
+    """Executes a pipeline; its steps are known by their ids.
 
-    ``observe`` is called with all that keyed steps emit, and with what steps without keys put out at side outputs. One
-    that is recorded runs in no faster form: these do not tell which element or timer fires a pane. Functions are
+    ``observe`` is called with all that keyed steps emit, and with what steps without keys emit to side outputs. A
+    recorded execution uses no faster forms, since these do not tell which element or timer fires a pane. Functions are
     called as copies, as workers of Spark have them, unless ``isolates_functions`` is off.
     """
 
@@ -113,15 +113,16 @@ class Execution:
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
-        # The watermarks that process functions without keys see, by step id: in this round, and in the one before.
+        # The watermarks that process functions without keys see, by step id, in this round and in the previous one.
         self._seen: dict[str, int] = {}
         self._seen_before: dict[str, int] = {}
         self._now = MIN_TIMESTAMP
         self._watermarks: dict[str, int] = {}  # of keyed steps and sinks, at the end of the last batch
-        # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: the batch did.
+        # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: elements led to
+        # them.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
-        # The same for elements that reach all keys.
-        self._rules: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
+        # The same for broadcast elements.
+        self._broadcasts: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
         show = None if observe is None else self._show
         self._fragments = {
             port: Fragment(topology, port, self, self._tracker_of, self, observe=show)
@@ -168,7 +169,7 @@ class Execution:
         return OperatorRuntimeContext(step.node.name or step.id, self.metrics[step.id])
 
     def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, Elements]:
-        """What a round takes of batches of sources, by the id of the source; malformed records are counted."""
+        """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""
         inputs: dict[Port, Elements] = {}
         for step in self.topology.sources:
             batch = batches.get(step.id)
@@ -191,12 +192,12 @@ class Execution:
         watermark: int | Mapping[str, int] | None = None,
         processing_time: int | None = None,
     ) -> None:
-        """Advance time, then take elements.
+        """Advance time, then process elements.
 
-        Each keyed step first takes what timers upstream emitted, under the previous watermark; then its watermark
-        advances, and timers fire, those of the clock last; then it takes what came of the elements, and the timers
-        fire that these have set behind the clock. The new clock holds for all of this. Both are in milliseconds, the
-        watermark for all keyed steps or for each by its id; None: it stays.
+        Each keyed step first processes what timers upstream emitted, under the previous watermark; then its watermark
+        advances, and timers fire, those in processing time last; then it processes what steps upstream emitted for the
+        batch's elements, and timers fire that these have set before the clock. The new clock holds for all of this.
+        Both are in milliseconds, the watermark for all keyed steps or for each by its id; None: it stays.
         """
         self._begin(processing_time)
         self._advance_seen(watermark)
@@ -209,7 +210,7 @@ class Execution:
             self._take(step, before=True)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
-                # A watermark that stays fires nothing: timers that were set behind it wait until it advances.
+                # A watermark that stays fires nothing: timers that were set before it wait until it advances.
                 if following > operator.current_watermark:
                     operator.advance_watermark(following)
             if processing_time is not None:
@@ -221,7 +222,7 @@ class Execution:
             self._flush(step, before=False)
 
     def _begin(self, processing_time: int | None) -> None:
-        """Begins a round with functions as they were opened, and tells watermark strategies the clock."""
+        """Begins a round: resets functions to their attributes after ``open``, and tells trackers the clock."""
         for renewal in self._renewals.values():
             renewal.renew()
         if processing_time is not None:
@@ -235,17 +236,17 @@ class Execution:
         if watermark is None:
             return
         steps = [step.id for step in self.topology.steps if isinstance(step.node, ProcessNode)]
-        given = dict.fromkeys(steps, watermark) if isinstance(watermark, int) else watermark
+        watermarks = dict.fromkeys(steps, watermark) if isinstance(watermark, int) else watermark
         before = self._seen
-        self._seen = {step: max(before.get(step, MIN_TIMESTAMP), given.get(step, MIN_TIMESTAMP)) for step in steps}
+        self._seen = {step: max(before.get(step, MIN_TIMESTAMP), watermarks.get(step, MIN_TIMESTAMP)) for step in steps}
 
     def watermark_of(self, step: Step) -> int:
-        """The watermark that a process function without keys sees; results of timers come under the one before."""
+        """Returns the watermark that a process function without keys sees; the previous one for timers' results."""
         seen = self._seen_before if self._phase_before else self._seen
         return seen.get(step.id, MIN_TIMESTAMP)
 
     def processing_time(self) -> int:
-        """The clock that a process function without keys sees, in milliseconds."""
+        """Returns the clock that a process function without keys sees, in milliseconds."""
         return self._now
 
     def _take(self, step: Step, *, before: bool) -> None:
@@ -265,10 +266,10 @@ class Execution:
             if renewal is None:
                 take(*batch)
                 return
-            # On Spark, each key may be in another worker.
+            # Functions are reset for each key, since on Spark each key may be in another worker.
             keys, values, timestamps = batch
             check_hashable(keys, self.topology.step(step.inputs[0]).where)
-            # By their hashes: a comparison of the user's may fail.
+            # Keys are grouped by hash, since comparing users' keys may fail.
             end = 0
             for _, run in groupby(keys, key=hash):
                 begin, end = end, end + len(list(run))
@@ -276,7 +277,7 @@ class Execution:
                 take(keys[begin:end], values[begin:end], timestamps[begin:end])
         except WindrowError as error:
             if isinstance(error.__cause__, TypeError):
-                # A key without a hash is the fault of the step that took it.
+                # A key without a hash is the fault of the step that selected it.
                 check_hashable(batch[0], self.topology.step(step.inputs[0]).where)
             raise
 
@@ -295,24 +296,24 @@ class Execution:
             fragment.run(elements.values, elements.timestamps)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
-        """Take elements for a keyed step from a fragment."""
+        """Collect elements that a fragment emits to a keyed step."""
         self._inboxes[step, self._phase_before].append((keys, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Take elements for all keys of a keyed step from a fragment."""
-        self._rules[step, self._phase_before].append(Elements(values, timestamps))
+        """Collect elements that a fragment emits to all keys of a keyed step."""
+        self._broadcasts[step, self._phase_before].append(Elements(values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Take elements for a sink from a fragment."""
+        """Collect elements that a fragment emits to a sink."""
         sink = self.sinks[step]
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
 
     def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:
-        """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round.
+        """Tell watermark generators to emit at ``now``, and return each keyed step's watermark for the next round.
 
-        ``ended`` are the ids of the sources that have come to their end, ``exhausted`` of those that were read to it
-        and may have more in a later run.
+        ``ended`` are the ids of sources that have ended, ``exhausted`` those of sources that were read to their end and
+        may have more in a later run.
         """
         for tracker in self.trackers.values():
             tracker.end_batch(now)
@@ -322,7 +323,7 @@ class Execution:
         return self._watermarks
 
     def snapshot(self) -> Snapshot:
-        """The state of every keyed step, their times, and what watermark strategies have seen."""
+        """Returns the state, watermark and clock of every keyed step, and the states of watermark trackers."""
         keyed = {
             name: _StepSnapshot(operator.state.dump(), operator.current_watermark, operator.current_processing_time)
             for name, operator in self.operators.items()
@@ -330,7 +331,7 @@ class Execution:
         return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}, self._seen, self._now
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot, in an execution that has run nothing yet."""
+        """Restore a snapshot, in an execution that has processed nothing yet."""
         keyed, trackers, self._seen, self._now = snapshot
         for identifier, step in keyed.items():
             operator = self.operators[identifier]

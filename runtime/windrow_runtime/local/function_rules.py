@@ -1,4 +1,4 @@
-"""Makes the functions of a local run behave as on Spark: it checks that they can be pickled, copies and resets them."""
+"""Makes functions behave locally as on Spark: checks that they can be pickled, copies them, resets their attributes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NOT_CALLED: Final = frozenset({"element_type", "input", "key_type", "location",
 def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
     """Returns steps as Spark's workers get them, with copies of the functions if they are asked for.
 
-    A copy shares no variable with the program that made the pipeline, and none with other steps: what a call changes in
-    a closure stays there. Sources and sinks, which Spark's driver calls, stay the same objects.
+    A copy shares no variable with the program that made the pipeline, nor with other steps: changes that a call makes
+    in a closure are not seen outside. Sources and sinks, which Spark's driver calls, are not copied.
 
     Raises:
         UnsupportedOperationError: If a step holds something that cannot be pickled.
@@ -60,10 +60,10 @@ def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
 
 
 def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
-    """Returns, by step id, what resets the functions of a step to their state behind ``open``."""
+    """Returns, by step id, the renewals that reset a step's functions to their attributes after ``open``."""
     renewals: dict[str, Renewal] = {}
     for step in steps:
-        # The calls of an asynchronous function go on side by side, and share what it keeps on purpose.
+        # The calls of an asynchronous function run concurrently, and share its attributes on purpose.
         if isinstance(step.node, (SinkNode, MapAsyncNode)):
             continue
         renewal = Renewal([each for part in parts_of(step.node) for each in _objects_in(part)])
@@ -73,7 +73,7 @@ def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
 
 
 def _objects_in(part: Any) -> Iterator[object]:
-    """Yields the objects that a part of a step consists of; :class:`Renewal` ignores those of windrow's classes."""
+    """Yields the users' objects in a part of a step; :class:`Renewal` ignores those of windrow's classes."""
     part = unwrapped(part)
     if isinstance(part, partial):
         yield from _objects_in(part.func)

@@ -66,7 +66,7 @@ class LocalRunner:
         self._isolates_functions = isolates_functions
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
-        """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
+        """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``."""
         return {step.id: form_text(step, fast=self._fast) for step in topology_of(pipeline).keyed}
 
     @short_tracebacks
@@ -95,7 +95,7 @@ class LocalRunner:
         check_source_files(topology)
         for sink in topology.sinks:
             _check_sink(sink)
-        # Nothing of a run is kept, so each one is a query of its own.
+        # There is no checkpoint, so each run is a separate query.
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
@@ -185,14 +185,14 @@ class _Run:
             watermark = self._round(inputs, watermark, ended)
             scale.check(watermark)
         ended = {step.id for step, ends in zip(sources, ending, strict=True) if ends}
-        # The watermark of the last batch still has to take effect, and what comes of it may make another.
+        # The watermark of the last batch still has to take effect, and its results may lead to further watermarks.
         while (following := self._round({}, watermark, ended)) != watermark:
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)
 
     def warn_of_unfired(self) -> None:
-        """Warns of windows and timers that wait for the clock when the run is over: time does not pass any more."""
+        """Warns of windows and timers in processing time that are left when the run ends, and do not fire."""
         for step in self._topology.keyed:
             if not isinstance(step.node, WindowNode) or not in_processing_time(step.node):
                 self._warn_of_timers(step)
@@ -210,7 +210,7 @@ class _Run:
 
     def _warn_of_timers(self, step: Step) -> None:
         timers = self.execution.operators[step.id].state.processing_timers
-        # State that has not expired is in nobody's way.
+        # Timers for expiring state do not count.
         count = sum(1 for _, namespace, _ in timers if not isinstance(namespace, TtlTimer))
         if count:
             warn(

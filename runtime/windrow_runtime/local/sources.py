@@ -1,4 +1,4 @@
-"""The table of the sources that the interpreter reads, batch by batch."""
+"""Reads the sources of the interpreter, batch by batch, by a function for each class of sources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_batches(source: Source[Any], step: Step) -> Iterator[SourceBatch]:
 def _read_collection(source: CollectionSource[Any], step: Step) -> Iterator[SourceBatch]:
     size = source.batch_size or max(len(source.elements), 1)
     for start in range(0, len(source.elements), size):
-        # What the pipeline changes must not change the plan: it may be run again.
+        # Elements are copied: a pipeline may change them, and may run again.
         yield SourceBatch(_owned(step, list(source.elements[start : start + size])))
 
 
@@ -55,24 +55,24 @@ def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceB
     reads = CustomReads(source, step.where)
     for ranges, reached in reads.to_the_end():
         batch = SourceBatch()
-        for given in ranges:
-            for part in reads.read(given):
-                _take(batch, part, source, step)
+        for range_ in ranges:
+            for portion in reads.read(range_):
+                _take(batch, portion, source, step)
         batch.values = _owned(step, batch.values)
         yield batch
         reads.commit(reached)
 
 
-def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step) -> None:
+def _take(batch: SourceBatch, portion: SourceBatch, source: Source[Any], step: Step) -> None:
     if source.on_malformed == "fail":
-        part.refuse_malformed(step.where)
-    batch.add(part)
+        portion.refuse_malformed(step.where)
+    batch.add(portion)
 
 
 @read_batches.register(FileSource)
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
-        reader = file_reader(source)  # it refuses options that do not fit, whether there are files or not
+        reader = file_reader(source)  # refuses unsuitable options even if there are no files
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
@@ -86,19 +86,19 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
 
 
 def read_files(source: FileSource[Any], step: Step, reader: FileReader, files: Iterable[str]) -> SourceBatch:
-    """Reads files of a source, in order, as one batch; malformed records as in :func:`read_batches`."""
+    """Reads files of a source, in order, as one batch; handles malformed records as :func:`read_batches` does."""
     batch = SourceBatch()
     for file in files:
         with errors_at(f"{step.where}, {file}"):
-            for part in map(elements_of, reader.read(file)):
-                _take(batch, part, source, step)
+            for portion in map(elements_of, reader.read(file)):
+                _take(batch, portion, source, step)
     return batch
 
 
 def _list_files(step: Step, path: str) -> list[Path]:
-    """The files of a path by time of modification, and those of one millisecond by name.
+    """Returns the files of a path by time of modification, and those of one millisecond by name.
 
-    Spark takes those of one millisecond as the file system lists them; here it is the same at each run.
+    Spark reads those of one millisecond as the file system lists them; here the order is the same at each run.
     """
     guard = PathGuard(path)
     with errors_at(step.where):
@@ -108,14 +108,14 @@ def _list_files(step: Step, path: str) -> list[Path]:
         if not pattern and not os.path.exists(literal):
             raise path_missing(path)
         with listed(path):
-            # Two names of a pattern with alternatives may be one file.
-            found = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
-            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found}
-    return sorted(found, key=lambda file: (times[file], str(file)))
+            # A pattern with alternatives may match a file twice.
+            files = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
+            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in files}
+    return sorted(files, key=lambda file: (times[file], str(file)))
 
 
 def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
-    """The path, or the files and folders that match the pattern."""
+    """Yields the path, or the files and folders that match the pattern."""
     if not pattern:
         yield literal
         return
@@ -125,7 +125,7 @@ def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
 
 
 def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
-    """A file, or the files of a folder and of the folders below."""
+    """Yields the file itself, or the files of a folder and of all folders below."""
     if os.path.isfile(path):
         yield Path(path)
     elif os.path.isdir(path):
