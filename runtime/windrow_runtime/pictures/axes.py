@@ -1,4 +1,4 @@
-"""Axes: where a time lies in a picture, and the ticks with their labels."""
+"""Computes the axes of a picture: the position of a time, and the ticks with their labels."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ _CLOCK_STEPS: Final = (
     *(days * _DAY for days in (1, 2, 7, 14, 28, 91, 182)),
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LEAST_DATE: Final = 10_000_000_000  # below, in April 1970, times are numbers that somebody made up for a test
+_LEAST_DATE: Final = 10_000_000_000  # earlier times, up to April 1970, are taken for numbers of a test
 _LAST_DATE: Final = 253_402_300_799_999  # the end of the year 9999, the last that Python has
-_FURTHEST: Final = 2**62  # beyond are the times that stand for "unknown" and "never"
+_FURTHEST: Final = 2**62  # larger times stand for "unknown" and "never"
 
 
 def is_finite(time: int) -> bool:
-    """Returns whether a time is one, and does not stand for "unknown" or "never"."""
+    """Returns whether a time does not stand for "unknown" or "never"."""
     return -_FURTHEST < time < _FURTHEST
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """How the times of a picture are written.
+    """Formats the times of a picture.
 
     Attributes:
-        are_dates: Whether they are milliseconds since the epoch, and not small numbers of a test.
+        are_dates: Whether times are milliseconds since the epoch, and not small numbers of a test.
     """
 
     are_dates: bool
 
     @classmethod
     def of(cls, times: Iterable[int]) -> Labels:
-        """Times are dates where all of them are."""
-        found = list(times)
-        return cls(bool(found) and all(_LEAST_DATE <= time <= _LAST_DATE for time in found))
+        """Returns the labels for some times, which are dates if all of them are in the range of dates."""
+        all_times = list(times)
+        return cls(bool(all_times) and all(_LEAST_DATE <= time <= _LAST_DATE for time in all_times))
 
     def text(self, time: int, step: int = 1) -> str:
-        """A time, as exact as ticks at multiples of ``step`` need it."""
+        """Formats a time, as exactly as ticks at multiples of ``step`` need it."""
         if not self.are_dates or not 0 <= time <= _LAST_DATE:
             return f"{time:,}" if abs(time) >= 100_000 else str(time)
         moment = _EPOCH + timedelta(milliseconds=time)
@@ -64,7 +64,7 @@ class Labels:
         return f"{moment:%H:%M:%S}.{f'{time % _SECOND:03d}'[:digits]}"
 
     def unit(self, low: int, high: int) -> str:
-        """What the title of an axis from ``low`` to ``high`` adds to its name."""
+        """Returns the days from ``low`` to ``high``, for the title of an axis; an empty text for small numbers."""
         if not self.are_dates:
             return ""
         first, last = (f"{_EPOCH + timedelta(milliseconds=time):%Y-%m-%d}" for time in (low, high))
@@ -78,10 +78,10 @@ class Axis:
     Attributes:
         low: The time at its beginning.
         high: The time at its end.
-        start: Where it begins, in pixels.
-        end: Where it ends, in pixels; less than ``start`` where it runs upwards.
-        step: How far ticks are apart, in time.
-        labels: How times are written.
+        start: The coordinate of its beginning, in pixels.
+        end: The coordinate of its end, in pixels; less than ``start`` if it runs upwards.
+        step: The time between ticks.
+        labels: Formats times.
     """
 
     low: int
@@ -93,10 +93,10 @@ class Axis:
 
     @classmethod
     def over(cls, times: Iterable[int], start: float, end: float) -> Axis:
-        """An axis from tick to tick, over all of some times; one that runs to the right has room for its labels."""
-        found = list(times) or [0]
-        labels = Labels.of(found)
-        low, high = min(found), max(found)
+        """Returns an axis from tick to tick that contains all times; a horizontal one has room for its labels."""
+        all_times = list(times) or [0]
+        labels = Labels.of(all_times)
+        low, high = min(all_times), max(all_times)
         step, gap = 1, 36.0
         for _ in range(2):
             step = _nice_step((high - low) * gap / abs(end - start), dates=labels.are_dates)
@@ -105,24 +105,24 @@ class Axis:
         low = low // step * step
         high = max(-(-high // step) * step, low + step)
         if end < start:
-            # What happens first and last stands between the edges.
-            low -= step * (low == min(found))
-            high += step * (high == max(found))
+            # The first and the last time are not at the edges of a vertical axis.
+            low -= step * (low == min(all_times))
+            high += step * (high == max(all_times))
         return cls(low, high, start, end, step, labels)
 
     def place(self, time: int) -> float:
-        """Where a time lies, in pixels; what lies outside is moved to the nearer end."""
+        """Returns the coordinate of a time, in pixels; that of the nearer end if it lies outside."""
         share = (min(max(time, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """The places and the labels of the ticks."""
+        """Yields the coordinates and labels of the ticks."""
         for time in range(self.low, self.high + 1, self.step):
             yield self.place(time), self.labels.text(time, self.step)
 
 
 def _nice_step(least: float, *, dates: bool) -> int:
-    """The smallest step that is easy to count in, and not below ``least``."""
+    """Returns the smallest round step that is not below ``least``."""
     decimal = [digit * tens for tens in _TENS for digit in (1, 2, 5)]
     steps = [*_CLOCK_STEPS, *(_YEAR * step for step in decimal)] if dates else decimal
     return next(step for step in steps if step >= least)

@@ -28,7 +28,7 @@ EVERY_KEY: Final = _Keys.EVERY
 """Stands for all keys, since None is the key of a stream without keys."""
 
 MOST_PANELS: Final = 12
-"""A picture has this many panels at most; :func:`timeline` draws the keys that came first, and says so."""
+"""The most panels of a picture; :func:`timeline` draws the keys that came first, and says so."""
 
 _LEFT, _RIGHT = 98.0, 40.0
 
@@ -106,10 +106,10 @@ def timeline(
         raise InvalidArgumentError(
             "the clock was not set all the time", expected="by='order'", hint="StreamHarness.set_processing_time first"
         )
-    known = keys_of(recorded)
-    if key is not EVERY_KEY and key not in known:
-        raise InvalidArgumentError("no element has the key", given=key, expected=shortened(repr(known), 200))
-    chosen = known if key is EVERY_KEY else [key]
+    keys = keys_of(recorded)
+    if key is not EVERY_KEY and key not in keys:
+        raise InvalidArgumentError("no element has the key", given=key, expected=shortened(repr(keys), 200))
+    chosen = keys if key is EVERY_KEY else [key]
     words = f"Timeline of {recorded.name}" if title is None else title
     scenes = [Scene.of(recorded, each, times) for each in chosen[:MOST_PANELS]]
     drawing = _Drawing(recorded, times, scenes, width, height, values, circles == "number")
@@ -118,7 +118,7 @@ def timeline(
 
 @dataclass(slots=True)
 class _Drawing:
-    """Puts panels below each other."""
+    """Arranges the panels of a picture below each other."""
 
     step: StepRecording
     times: Times
@@ -154,8 +154,8 @@ class _Drawing:
         return Timeline(words, svg, page(words, svg, *table_of(panels, shows_keys=shows_keys)))
 
     def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
-        """A panel, and where it ends with its labels."""
-        # By the clock the same time has the same height in all panels.
+        """Returns a panel, and the coordinate of its lower end, with labels."""
+        # By the clock, all panels have the same vertical axis.
         scenes = self.scenes if self.times.by_clock else [scene]
         upwards = [time for each in scenes for time in each.times_up(self.times)]
         height = self.height

@@ -16,12 +16,12 @@ from windrow_runtime.pictures.svg import element, shortened, text, width_of, wra
 # Any in this module: values of every type.
 
 MOST_EVENTS: Final = 60
-"""A picture has this many events at most; :func:`lanes` draws those that came first, and says so."""
+"""The most events of a picture; :func:`lanes` draws those that came first, and says so."""
 
 _RIGHT: Final = 14.0
 _LEAST_COLUMN: Final = 52.0
 _BOLD: Final = 13.2
-"""The size that a text of 12 pixels in bold letters has beside plain ones."""
+"""The size of plain letters that are as wide as bold ones of 12 pixels."""
 
 _LINE: Final = 15.0
 _NOTE: Final = 10.0
@@ -40,8 +40,8 @@ def lanes(
 ) -> Timeline:
     """Draws what reached a keyed step without windows, in order from left to right, and what it emitted at once.
 
-    Each stream in front of the step has a lane, so do the moves of the watermark, and the clock where it let something
-    out. Below each box stands the timestamp of the element, and its key if there are several.
+    Each input stream of the step has a lane; so have the advances of the watermark, and those of the clock that led to
+    results. Below each box stands the timestamp of the element, and its key if there are several.
 
     Args:
         recording: What ``StreamHarness(..., record=True).recording`` or ``LocalRunner(record=True).run(...).recording``
@@ -68,14 +68,14 @@ def lanes(
     """
     if width < LEAST_WIDTH:
         raise InvalidArgumentError("the width is too small", given=width, expected=f"at least {LEAST_WIDTH} pixels")
-    found = recording.of_process(step)
-    words = f"Lanes of {found.name}" if title is None else title
-    return _Drawing.of(found, width, values, names or {}).timeline(words, title)
+    process = recording.of_process(step)
+    words = f"Lanes of {process.name}" if title is None else title
+    return _Drawing.of(process, width, values, names or {}).timeline(words, title)
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A box of a lane: the lines in it, the notes below it, and the title that a mouse on it shows."""
+    """A box of a lane: the lines in it, the notes below it, and its tooltip."""
 
     lines: Sequence[str]
     notes: Sequence[str]
@@ -88,7 +88,7 @@ class _Box:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """Puts events into columns, and their boxes into lanes."""
+    """Arranges events in columns, and their boxes in lanes."""
 
     events: Sequence[RecordedEvent]
     left_out: int
@@ -104,7 +104,7 @@ class _Drawing:
     def of(
         cls, step: ProcessRecording, width: float, show: Callable[[Any], str], names: Mapping[Lane, str]
     ) -> _Drawing:
-        """A drawing of a step that is ``width`` wide, or as wide as the events need."""
+        """Returns the drawing of a step that is ``width`` wide, or as wide as the events need."""
         events = step.events[:MOST_EVENTS]
         seen = {event.lane for event in events}
         rows: dict[Lane | str, str] = {
@@ -130,11 +130,11 @@ class _Drawing:
 
     @property
     def right(self) -> float:
-        """Where the lanes end."""
+        """The coordinate of the lanes' right end."""
         return self.left + self.column * max(len(self.events), 1)
 
     def timeline(self, words: str, title: str | None) -> Timeline:
-        """The picture."""
+        """Draws the picture."""
         parts: list[str] = []
         y = 12.0
         for line in wrapped(title or "", self.right - 28, 15):
@@ -145,14 +145,14 @@ class _Drawing:
         grid: list[str] = []
         y += 10
         for row, name in self.rows.items():
-            height = max([_LINE + 5, *(sum(each.height + 3 for each in found.get(row, ())) for found in boxes)]) + 11
+            height = max([_LINE + 5, *(sum(each.height + 3 for each in own.get(row, ())) for own in boxes)]) + 11
             tops[row] = y + 7
             grid.append(element("text", {"class": "key", "x": 14.0, "y": y + 22}, text(name)))
             y += height
             grid.append(element("line", {"class": "grid", "x1": 14.0, "y1": y, "x2": self.right, "y2": y}))
-        for place, (event, found) in enumerate(zip(self.events, boxes, strict=True)):
-            middle = self.left + self.column * (place + 0.5)
-            parts.append(element("g", {"class": "event"}, *self._column(event, found, middle, tops)))
+        for index, (event, own) in enumerate(zip(self.events, boxes, strict=True)):
+            middle = self.left + self.column * (index + 0.5)
+            parts.append(element("g", {"class": "event"}, *self._column(event, own, middle, tops)))
         if any(event.moment.clock is not None for event in self.events):
             y += 18
             parts += self._clock(y)
@@ -164,7 +164,7 @@ class _Drawing:
         return Timeline(words, svg, page(words, svg, ["lane", "key", "element", "time", "results"], self._table()))
 
     def _boxes(self, event: RecordedEvent) -> dict[Lane | str, list[_Box]]:
-        """The boxes of an event by their lanes: its own, and those of what was emitted."""
+        """Returns the boxes of an event by lane: its own, and those of the results."""
         if event.lane in _TIMES:
             labels = self.stamps if event.lane is Lane.WATERMARK else self.clock
             content = self._time(event.value, labels)
@@ -192,7 +192,7 @@ class _Drawing:
         middle: float,
         tops: Mapping[Lane | str, float],
     ) -> Iterator[str]:
-        """The parts of one event: nothing else stands in its column, so its arrow crosses no other box."""
+        """Draws one event. Nothing else is in its column, so that its arrow crosses no other box."""
         (own,) = boxes[event.lane]
         if boxes[_RESULTS]:
             start, end = tops[event.lane] + own.height + 2, tops[_RESULTS] - 1
@@ -212,28 +212,28 @@ class _Drawing:
         frame: dict[str, str | float] = {"x": middle - wide / 2, "y": top, "width": wide, "height": high, "rx": 4.0}
         centred: dict[str, str | float] = {"text-anchor": "middle", "x": middle}
         lines = [
-            element("text", {"class": "line", **centred, "y": top + _LINE * place + 14}, text(line))
-            for place, line in enumerate(box.lines)
+            element("text", {"class": "line", **centred, "y": top + _LINE * index + 14}, text(line))
+            for index, line in enumerate(box.lines)
         ]
         notes = [
-            element("text", {"class": "beside", **centred, "y": top + high + (_NOTE + 2) * (place + 1) - 1}, text(note))
-            for place, note in enumerate(box.notes)
+            element("text", {"class": "beside", **centred, "y": top + high + (_NOTE + 2) * (index + 1) - 1}, text(note))
+            for index, note in enumerate(box.notes)
         ]
         return element(
             "g", {"class": f"box {kind}"}, element("title", {}, text(box.title)), element("rect", frame), *lines, *notes
         )
 
     def _clock(self, y: float) -> Iterator[str]:
-        """The processing time of the columns, where it has changed."""
+        """Draws the processing time of the columns in which it has changed."""
         yield element("text", {"class": "axis", "x": 14.0, "y": y - 4}, text("processing time"))
         before, free = None, self.left
-        for place, event in enumerate(self.events):
+        for index, event in enumerate(self.events):
             now = event.moment.clock
             if now is None or now == before:
                 continue
-            label, middle = self._time(now, self.clock), self.left + self.column * (place + 0.5)
+            label, middle = self._time(now, self.clock), self.left + self.column * (index + 0.5)
             half = width_of(label, 11) / 2
-            # A label for which there is no room is left out, as on an axis.
+            # A label without room is left out, as on an axis.
             if middle - half >= free:
                 yield element("text", {"class": "tick", "x": middle, "y": y - 4, "text-anchor": "middle"}, text(label))
                 before, free = now, middle + half + 8
@@ -244,7 +244,7 @@ class _Drawing:
         return labels.text(time)
 
     def _table(self) -> list[list[str]]:
-        """The rows of the table below the picture."""
+        """Returns the rows of the table below the picture."""
         return [
             [
                 self.rows[event.lane],

@@ -1,4 +1,4 @@
-"""Draws the legend: what the outlines in a picture mean, of those that it has."""
+"""Draws the legend, which explains the outlines that a picture has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAMPLE: Final = 24.0
 
 
 def legend(panels: Sequence[Panel], left: float, right: float, top: float) -> tuple[float, list[str]]:
-    """The height of the legend, and its parts."""
+    """Returns the height of the legend, and its parts."""
     x, y, parts = left, top, list[str]()
     for kind, words in _entries(panels):
         width = _SAMPLE + 6 + width_of(words, 11)

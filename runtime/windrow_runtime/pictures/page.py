@@ -1,4 +1,4 @@
-"""Writes a page with a picture, and a table of what it shows."""
+"""Writes an HTML page with a picture, and a table of what it shows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from windrow_runtime.pictures.svg import shortened, text
 
 
 def table_of(panels: Sequence[Panel], *, shows_keys: bool) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """The heads and the rows of a table of panes, in the order in which they came out."""
+    """Returns the headings and rows of a table of panes, in the order in which they fired."""
     heads = ["key"] * shows_keys + ["window", "at", "timing", "change", "result"]
     rows: list[Sequence[str]] = []
     for panel in panels:
-        # Withdrawals stand with the panes that replace what they take back.
+        # Withdrawals are sorted among the panes, next to those that replace the withdrawn results.
         boxes = sorted([*panel.scene.withdrawals, *panel.scene.boxes], key=lambda box: box.pane.moment.order)
         for pane in (box.pane for box in boxes):
             cells = [repr(panel.scene.key)] * shows_keys
@@ -24,7 +24,7 @@ def table_of(panels: Sequence[Panel], *, shows_keys: bool) -> tuple[Sequence[str
 
 
 def page(title: str, svg: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A page in HTML that needs no other file."""
+    """Returns an HTML page that needs no other file."""
     light, dark = colours_of("ground", "ink")
     table = [_row("th", heads), *(_row("td", [shortened(cell, 200) for cell in cells]) for cells in rows)]
     return "\n".join(

@@ -22,10 +22,10 @@ _STRIP: Final = 15.0
 """The height of a withdrawal, in pixels."""
 
 _LEAST_BOX: Final = 17.0
-"""The height of the box of a pane that came out as soon as its first element had come."""
+"""The height of the box of a pane that fired as soon as its first element came."""
 
 _MANY: Final = 80
-"""The number of elements from which on circles are small."""
+"""The number of elements from which on circles are drawn smaller."""
 
 _TIMINGS: Final = {PaneTiming.EARLY: "early", PaneTiming.ON_TIME: "on-time", PaneTiming.LATE: "late"}
 
@@ -35,12 +35,12 @@ class Panel:
     """A panel between two axes.
 
     Attributes:
-        scene: What it shows.
-        times: Which times the axes have.
-        across: The axis across.
-        up: The axis upwards.
-        show: Makes a text of a value.
-        numbers: Whether circles hold the numbers of the elements, not their values.
+        scene: The elements, panes and watermarks to draw.
+        times: The time domains of the axes.
+        across: The horizontal axis.
+        up: The vertical axis.
+        show: Formats a value.
+        numbers: Whether circles show the numbers of the elements, not their values.
     """
 
     scene: Scene
@@ -57,11 +57,11 @@ class Panel:
         return Area(self.across.start, self.up.end, self.across.end, self.up.start)
 
     def draw(self) -> Iterator[str]:
-        """The parts of the panel, from the back to the front."""
+        """Draws the parts of the panel, from the back to the front."""
         yield from self._axes()
         circles = list(self._circles())
         boxes = sorted(self.scene.boxes, key=lambda box: (box.top, box.rank))
-        # The labels of boxes give way to each other and to circles; all are above all lines.
+        # Labels of boxes avoid each other and circles, and are drawn above all lines.
         placed = [(box, self._area_of(box)) for box in boxes]
         strips = [(box, self._strip(box)) for box in self.scene.withdrawals]
         watermark = self._watermark()
@@ -70,8 +70,8 @@ class Panel:
         self._taken.areas += [area for _, area in strips]
         areas = [area for _, area in placed]
         labels = [
-            self._label(area, self.values_text(box.pane), 14, areas[:place] + areas[place + 1 :])
-            for place, (box, area) in enumerate(placed)
+            self._label(area, self.values_text(box.pane), 14, areas[:index] + areas[index + 1 :])
+            for index, (box, area) in enumerate(placed)
         ]
         for box, area in placed:
             yield self._pane(box.pane, area, _TIMINGS[box.pane.pane.timing] if box.pane.pane else "fired")
@@ -89,12 +89,12 @@ class Panel:
 
     def _axes(self) -> Iterator[str]:
         area = self.area
-        for place, label in self.across.ticks():
-            yield element("line", {"class": "grid", "x1": place, "y1": area.top, "x2": place, "y2": area.bottom})
-            yield _words(label, place, area.bottom + 16, "tick", "middle")
-        for place, label in self.up.ticks():
-            yield element("line", {"class": "grid", "x1": area.left, "y1": place, "x2": area.right, "y2": place})
-            yield _words(label, area.left - 13, place + 4, "tick", "end")
+        for at, label in self.across.ticks():
+            yield element("line", {"class": "grid", "x1": at, "y1": area.top, "x2": at, "y2": area.bottom})
+            yield _words(label, at, area.bottom + 16, "tick", "middle")
+        for at, label in self.up.ticks():
+            yield element("line", {"class": "grid", "x1": area.left, "y1": at, "x2": area.right, "y2": at})
+            yield _words(label, area.left - 13, at + 4, "tick", "end")
         yield element("path", {"class": "frame", "d": _path([(area.left, area.top), (area.left, area.bottom)])})
         yield element("path", {"class": "frame", "d": _path([(area.left, area.bottom), (area.right, area.bottom)])})
         if self.shows_no_delay:
@@ -104,13 +104,13 @@ class Panel:
 
     @property
     def shows_no_delay(self) -> bool:
-        """Whether the line where elements would lie that come without delay crosses the panel."""
+        """Whether the panel contains times at which event time equals processing time, for a line of no delay."""
         if not self.times.by_clock or self.times.across_by_clock:
             return False
         return max(self.across.low, self.up.low) < min(self.across.high, self.up.high)
 
     def _watermark(self) -> list[tuple[float, float]]:
-        """The corners of the line of the watermark, which stands still from move to move."""
+        """Returns the corners of the watermark's line, which has a step for each advance."""
         moves = self.scene.watermarks
         if not moves or self.times.across_by_clock:
             return []
@@ -137,7 +137,7 @@ class Panel:
         if bottom - top < 2:
             bottom = min(top + _LEAST_BOX, self.up.start)
         height = (bottom - top) / box.ranks
-        # Of the panes that came out at once the last is on top.
+        # Of panes that fired at the same time the last is on top.
         return Area(left, bottom - height * (box.rank + 1), right, bottom - height * box.rank)
 
     def _strip(self, box: Box) -> Area:
@@ -146,17 +146,17 @@ class Panel:
         return Area(left, top, right, top + _STRIP)
 
     def _pane(self, pane: RecordedPane, area: Area, kind: str) -> str:
-        # A little smaller, so that the outlines of neighbours stay apart.
+        # The rectangle is a little smaller, so that the outlines of neighbours stay apart.
         width, height = area.right - area.left - 2, area.bottom - area.top - 2
         rectangle = {"x": area.left + 1, "y": area.top + 1, "width": max(width, 1), "height": max(height, 1)}
         return element("g", {"class": f"pane {kind}"}, _title(self.pane_text(pane)), element("rect", {**rectangle}))
 
     def values_text(self, pane: RecordedPane) -> str:
-        """The results of a pane in words."""
+        """Returns the results of a pane as text."""
         return ", ".join(map(self.show, pane.values)) if pane.values else "∅"
 
     def _label(self, area: Area, content: str, size: float, others: Sequence[Area] = ()) -> str:
-        """A label inside of ``area``; at best it lies in none of the other boxes, and else on no edge of them."""
+        """Draws a label inside of ``area``, if possible outside of the other boxes, or else on none of their edges."""
         width = area.right - area.left
         label = shortened(content, max(6, int(width / (size * 0.58))))
         wide, tall = width_of(label, size), size * 1.05
@@ -167,11 +167,11 @@ class Panel:
         if area.bottom - area.top < tall + 3:
             rows = [(area.top + area.bottom - tall) / 2]
         columns = [middle, area.left + 5, area.right - wide - 5, middle - width / 4, middle + width / 4]
-        places = [Area(x - 2, y, x + wide + 2, y + tall) for x in columns for y in rows]
-        alone = [place for place in places if not any(place.covers(other) for other in others)]
-        clear = [place for place in places if not any(place.crosses(other) for other in others)]
-        found = self._taken.choose([*alone, *clear, *places]) or places[0]
-        return _words(label, (found.left + found.right) / 2, found.bottom - tall * 0.2, "value", "middle")
+        candidates = [Area(x - 2, y, x + wide + 2, y + tall) for x in columns for y in rows]
+        alone = [candidate for candidate in candidates if not any(candidate.covers(other) for other in others)]
+        clear = [candidate for candidate in candidates if not any(candidate.crosses(other) for other in others)]
+        chosen = self._taken.choose([*alone, *clear, *candidates]) or candidates[0]
+        return _words(label, (chosen.left + chosen.right) / 2, chosen.bottom - tall * 0.2, "value", "middle")
 
     # Elements
 
@@ -182,7 +182,7 @@ class Panel:
             y = self.up.place(point.up)
             steps = (0.0, 1.5 * radius, -1.5 * radius, 3 * radius, -3 * radius)
             areas = [Area(x + dx - radius, y - radius, x + dx + radius, y + radius) for dx in steps]
-            # One that has a neighbour keeps its place; one that would hide another is moved aside.
+            # Circles may overlap a little; one that would hide another is moved sideways.
             cores = [_shrunk(area, 0.25) for area in areas]
             core = self._taken.choose(cores) or cores[0]
             area = areas[cores.index(core)]
@@ -210,14 +210,14 @@ class Panel:
             wide, middle = width_of(content, 10), (area.top + area.bottom) / 2
             right = Area(area.right + 2, middle - 6, area.right + 2 + wide, middle + 6)
             left = Area(area.left - 2 - wide, middle - 6, area.left - 2, middle + 6)
-            found = self._taken.choose([each for each in (right, left) if self.area.contains(each)])
-            if found is not None:
-                yield _words(content, found.left, found.bottom - 2.5, "beside", "start")
+            chosen = self._taken.choose([each for each in (right, left) if self.area.contains(each)])
+            if chosen is not None:
+                yield _words(content, chosen.left, chosen.bottom - 2.5, "beside", "start")
 
     # Words
 
     def element_text(self, of: RecordedElement) -> str:
-        """What the picture says of an element where the mouse rests on it."""
+        """Returns the tooltip of an element."""
         stamp = "no timestamp" if of.timestamp is None else f"event time {self.across.labels.text(of.timestamp)}"
         told = "dropped" if of.is_dropped else "late" if of.is_late else ""
         told = f"{told}, withdrawn upstream".strip(", ") if of.kind.is_withdrawal else told
@@ -226,19 +226,19 @@ class Panel:
         return "\n".join(line for line in lines if line)
 
     def pane_text(self, pane: RecordedPane) -> str:
-        """What the picture says of a pane where the mouse rests on it."""
+        """Returns the tooltip of a pane."""
         counted = "" if pane.pane is None else f"pane {pane.pane.index}, {pane.pane.timing.value}"
         counted = f"withdrawal of {counted or 'a result'}" if pane.kind.is_withdrawal else counted
         lines = [self.values_text(pane), f"window {self.window_text(pane)}", f"at {self.at_text(pane)}", counted]
         return "\n".join(line for line in lines if line)
 
     def window_text(self, pane: RecordedPane) -> str:
-        """The window of a pane in words."""
+        """Returns the window of a pane as text."""
         edges = (edge for edge in Edges.of(pane.window) if edge is not None)
         return window_text(pane.window, map(self.across.labels.text, edges))
 
     def at_text(self, pane: RecordedPane) -> str:
-        """When a pane came out, in words."""
+        """Returns the time at which a pane fired, as text."""
         return self.up.labels.text(self.times.up(pane.moment))
 
 

@@ -1,4 +1,4 @@
-"""A picture of a run, as SVG and as a page."""
+"""Defines the picture of a run, as SVG and as an HTML page."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CLASS: Final = "windrow-timeline"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Timeline:
-    """A picture of a run. Notebooks show it by themselves.
+    """A picture of a run, which notebooks display.
 
     Attributes:
         title: Its title.
-        svg: The picture as SVG, which stands by itself.
+        svg: The picture as SVG, which needs no other file.
         html: A page with the picture, and a table of what it shows.
     """
 
@@ -41,7 +41,7 @@ class Timeline:
         """Write the picture to a file, as SVG or as HTML by the suffix of its name.
 
         Args:
-            path: The file; it is written anew.
+            path: The file; an existing one is replaced.
 
         Returns:
             The file.
@@ -60,7 +60,7 @@ class Timeline:
 
 
 def whole(words: str, parts: Sequence[str], width: float, height: float) -> str:
-    """The SVG of a picture; ``words`` say what it shows."""
+    """Returns the SVG of a picture; ``words`` is its accessible title."""
     return element(
         "svg",
         {"xmlns": "http://www.w3.org/2000/svg", "class": _CLASS, "role": "img"}

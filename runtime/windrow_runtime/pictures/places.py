@@ -37,12 +37,12 @@ class Area:
 
 @dataclass(slots=True)
 class Taken:
-    """The places of a panel that are taken already."""
+    """The areas of a panel that are occupied already."""
 
     areas: list[Area] = field(default_factory=list)
 
     def choose(self, candidates: Iterable[Area]) -> Area | None:
-        """The first free candidate, which is taken from now on; None if none is free."""
+        """Occupies and returns the first free candidate; None if none is free."""
         for area in candidates:
             if not any(area.covers(other) for other in self.areas):
                 self.areas.append(area)

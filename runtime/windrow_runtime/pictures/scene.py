@@ -1,4 +1,4 @@
-"""Puts what was recorded of one key into two times: that across, and that upwards."""
+"""Arranges the recording of one key by two times: the horizontal and the vertical one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from windrow_runtime.pictures.axes import is_finite
 
 
 class Edges(NamedTuple):
-    """The first time of a window, and the first behind it; None where a window has no such edge."""
+    """The first time of a window, and the first after it; None if a window has no such edge."""
 
     start: int | None
     end: int | None
 
     @classmethod
     def of(cls, window: Any) -> Edges:
-        """The edges of a window; those of users' own windows as far as they show them."""
+        """Returns the edges of a window; those of users' own classes as far as they have the attributes."""
         start, end = getattr(window, "start", None), getattr(window, "end", None)
         if not isinstance(end, int):
             end = window.max_timestamp() + 1
@@ -32,14 +32,14 @@ class Edges(NamedTuple):
         return (self.start is None or self.start <= time) and (self.end is None or time < self.end)
 
     def enclose(self, other: Edges) -> bool:
-        """Returns whether the other window lies inside."""
+        """Returns whether the other window lies inside of this one."""
         if None in self or other.start is None or other.end is None:
             return False
         return self.hold(other.start) and self.hold(other.end - 1)
 
 
 class Point(NamedTuple):
-    """An element with its place in both times; ``across`` is None where it has no timestamp."""
+    """An element with its horizontal and vertical time; ``across`` is None if it has no timestamp."""
 
     element: RecordedElement
     across: int | None
@@ -53,10 +53,10 @@ class Box:
     Attributes:
         pane: The pane.
         edges: The edges of its window.
-        bottom: Where the box begins: at the last pane before, or at the first element; None if there is neither.
-        top: When the pane came out.
-        rank: Its place among the panes that one window fired at once.
-        ranks: How many these are.
+        bottom: The time of the previous pane, or else of the first element; None if there is neither.
+        top: The time at which the pane fired.
+        rank: The index of the pane among those that one window fired at the same time.
+        ranks: The number of these panes.
     """
 
     pane: RecordedPane
@@ -69,21 +69,21 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Which times a picture has: by the clock or by the order of arrival upwards, event time or the clock across."""
+    """The times of a picture's axes: clock or order of arrival vertically, event time or clock horizontally."""
 
     by_clock: bool
     across_by_clock: bool
 
     @classmethod
     def of(cls, step: StepRecording, by: str | None) -> Times:
-        """The times that suit a recording; ``by`` is what the user wants upwards."""
+        """Chooses the times for a recording; ``by`` is the user's choice for the vertical axis."""
         elements = step.elements
         moments = [element.moment for element in elements]
         moments += [move.moment for move in step.watermarks]
         moments += [pane.moment for pane in step.panes]
         known = all(moment.clock is not None for moment in moments)
         clocks = {element.moment.clock for element in elements}
-        # Elements that came all at once would lie in one line.
+        # By the clock, elements that came at the same time would lie in one line.
         tells = len(clocks) > 1 or len(elements) <= 1
         by_clock = known and (by == "clock" or (by is None and tells))
         edges = [Edges.of(pane.window) for pane in step.panes]
@@ -92,24 +92,24 @@ class Times:
         return cls(by_clock, known and (windows_by_clock or stampless))
 
     def up(self, moment: Moment) -> int:
-        """A moment in the time upwards."""
+        """Returns the vertical time of a moment."""
         return moment.clock if self.by_clock and moment.clock is not None else moment.order
 
     def across(self, element: RecordedElement) -> int | None:
-        """The time of an element across; None if it has none."""
+        """Returns the horizontal time of an element; None if it has none."""
         return element.moment.clock if self.across_by_clock else element.timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a panel shows: one key of a step.
+    """The contents of a panel, which shows one key of a step.
 
     Attributes:
         key: The key.
         points: Its elements.
         boxes: Its panes.
         withdrawals: The withdrawals of its panes, as boxes.
-        watermarks: The moves of the watermark, which all keys share.
+        watermarks: The advances of the watermark, which all keys share.
     """
 
     key: Hashable
@@ -120,7 +120,7 @@ class Scene:
 
     @classmethod
     def of(cls, step: StepRecording, key: Hashable, times: Times) -> Scene:
-        """The scene of a key."""
+        """Returns the scene of a key."""
         points = tuple(
             Point(element, times.across(element), times.up(element.moment))
             for element in step.elements
@@ -134,7 +134,7 @@ class Scene:
         return cls(key, points, boxes, taken_back, step.watermarks)
 
     def times_across(self) -> Iterator[int]:
-        """The times that the picture must reach across."""
+        """Yields the times that the horizontal axis must contain."""
         for point in self.points:
             if point.across is not None and is_finite(point.across):
                 yield point.across
@@ -142,24 +142,24 @@ class Scene:
             yield from (edge for edge in box.edges if edge is not None)
 
     def times_up(self, times: Times) -> Iterator[int]:
-        """The times that the picture must reach upwards."""
+        """Yields the times that the vertical axis must contain."""
         yield from (point.up for point in self.points)
         yield from (box.top for box in (*self.boxes, *self.withdrawals))
         yield from (times.up(move.moment) for move in self.watermarks)
 
 
 def _is_same(one: Hashable, other: Hashable) -> bool:
-    """Returns whether two keys are one. The engine makes all NaNs one object, which is not equal to itself."""
+    """Returns whether two keys are equal, or the same NaN: the engine makes all NaNs one object."""
     return one is other or one == other
 
 
 def keys_of(step: StepRecording) -> list[Hashable]:
-    """The keys of a recording, in order of arrival."""
+    """Returns the keys of a recording, in order of arrival."""
     return list(dict.fromkeys([element.key for element in step.elements] + [pane.key for pane in step.panes]))
 
 
 def window_text(window: Any, times: Iterable[str]) -> str:
-    """A window in words; ``times`` are its edges in words, where it has both."""
+    """Returns a window as text; ``times`` are the texts of its edges, if it has both."""
     edges = list(times)
     if isinstance(window, TimeWindow) and len(edges) == 2:
         return f"{edges[0]} to {edges[1]}"
@@ -169,8 +169,8 @@ def window_text(window: Any, times: Iterable[str]) -> str:
 def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: Times, *, merging: bool) -> Iterator[Box]:
     at_once: dict[tuple[Any, int], int] = {}
     for pane in panes:
-        place = (pane.window, times.up(pane.moment))
-        at_once[place] = at_once.get(place, 0) + 1
+        key = (pane.window, times.up(pane.moment))
+        at_once[key] = at_once.get(key, 0) + 1
     before: list[tuple[Any, Edges, int]] = []
     ranks: dict[tuple[Any, int], int] = {}
     for pane in panes:

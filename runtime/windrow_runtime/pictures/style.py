@@ -1,4 +1,4 @@
-"""The colours and the outlines of a picture, for light and for dark ground."""
+"""Defines the colours and outlines of a picture, for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLOURS: Final = {
     "late": ("#8a3fc7", "#cf9bff"),
     "withdrawn": ("#c8283c", "#ff8591"),
 }
-"""Each colour on light ground, and on dark."""
+"""Each colour on a light and on a dark background."""
 
 _RULES: Final = """
 text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: $ink }
@@ -60,9 +60,9 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 
 
 def style_sheet(name: str) -> str:
-    """The rules for the elements inside of one of the class ``name``.
+    """Returns the CSS for elements inside of an element of the class ``name``.
 
-    A colour stands twice in each rule: programs that do not know variables take that for light ground.
+    Each colour is declared twice: some programs do not support variables, and use the one for light backgrounds.
     """
     light = "; ".join(f"--windrow-{colour}: {pair[0]}" for colour, pair in _COLOURS.items())
     dark = "; ".join(f"--windrow-{colour}: {pair[1]}" for colour, pair in _COLOURS.items())
@@ -72,7 +72,7 @@ def style_sheet(name: str) -> str:
 
 
 def colours_of(ground: str, ink: str) -> tuple[str, str]:
-    """The rules of a page around pictures, on light ground and on dark."""
+    """Returns the CSS of a page around pictures, for light and for dark backgrounds."""
     light, dark = (f"background: {_COLOURS[ground][side]}; color: {_COLOURS[ink][side]}" for side in (0, 1))
     return light, dark
 
@@ -85,8 +85,8 @@ def _scoped(rule: str, name: str) -> str:
 
 
 def _with_fallback(declaration: str) -> str:
-    found = re.fullmatch(r"([a-z-]+): \$([a-z-]+)", declaration)
-    if found is None:
+    match = re.fullmatch(r"([a-z-]+): \$([a-z-]+)", declaration)
+    if match is None:
         return declaration
-    light = _COLOURS[found[2]][0]
-    return f"{found[1]}: {light}; {found[1]}: var(--windrow-{found[2]})"
+    light = _COLOURS[match[2]][0]
+    return f"{match[1]}: {light}; {match[1]}: var(--windrow-{match[2]})"

@@ -7,39 +7,39 @@ from typing import Final
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
-# XML 1.0 has no way to write other characters.
+# Characters that XML 1.0 cannot represent.
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(content: str) -> str:
-    """Text as XML writes it; a character that XML does not have becomes U+FFFD."""
+    """Escapes text for XML; a character that XML cannot represent becomes U+FFFD."""
     return escape(_NOT_XML.sub("\ufffd", content), {'"': "&quot;"})
 
 
 def element(name: str, attributes: dict[str, str | float], *content: str) -> str:
-    """An element; ``content`` is XML already. Underscores in the names of attributes stand for hyphens."""
+    """Returns an XML element; ``content`` is XML. Underscores in names of attributes become hyphens."""
     shown = "".join(f' {key.replace("_", "-")}="{_value(value)}"' for key, value in attributes.items())
     return f"<{name}{shown}>{''.join(content)}</{name}>" if content else f"<{name}{shown}/>"
 
 
 def number(value: float) -> str:
-    """A number with one decimal place at most."""
+    """Formats a number with at most one decimal place."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def shortened(content: str, most: int) -> str:
-    """A text in one line of ``most`` characters at most."""
+    """Shortens a text to one line of at most ``most`` characters."""
     line = " ".join(content.split())
     return line if len(line) <= most else f"{line[: max(most - 1, 1)]}…"
 
 
 def width_of(content: str, size: float) -> float:
-    """The width of a text in a font of ``size`` pixels, roughly: no font is at hand."""
+    """Estimates the width of a text in a font of ``size`` pixels."""
     return size * sum(1.0 if east_asian_width(character) in "WF" else 0.58 for character in content)
 
 
 def wrapped(content: str, width: float, size: float) -> list[str]:
-    """The lines of a text in a font of ``size`` pixels, none wider than ``width`` unless a word is."""
+    """Wraps a text in a font of ``size`` pixels into lines that are at most ``width`` wide, unless a word is wider."""
     lines: list[str] = []
     for word in content.split():
         longer = f"{lines[-1]} {word}" if lines else word
