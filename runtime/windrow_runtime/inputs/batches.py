@@ -36,9 +36,11 @@ class SourceBatch:
         self.unmatched = other.unmatched | self.unmatched
 
 
-def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = "") -> SourceBatch:
+def source_batch(
+    positions_and_values: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
+) -> SourceBatch:
     """Divides what a codec returns into elements, malformed records and headers; ``origin`` describes a position."""
-    records = list(found)
+    records = list(positions_and_values)
     batch = SourceBatch([value for _, value in records if type(value) not in _NO_ELEMENTS])
     if len(batch.values) < len(records):
         for position, value in records:
@@ -52,9 +54,9 @@ def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], 
 
 
 def in_batches(
-    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
+    positions_and_values: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
 ) -> Iterator[SourceBatch]:
     """Does what :func:`source_batch` does, in batches of some thousands of records."""
-    rest = iter(found)
+    rest = iter(positions_and_values)
     while records := list(islice(rest, _RECORDS_AT_ONCE)):
         yield source_batch(records, origin, header)

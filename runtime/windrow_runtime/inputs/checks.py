@@ -123,10 +123,10 @@ def _warn_of_folders(step: Step, paths: Iterable[str]) -> None:
         looked_at |= new
         lacking = [name for name in new if columns[name] not in source.partitions and not _may_have(path, name)]
         if lacking:
-            given = ", ".join(sorted(lacking))
+            columns_shown = ", ".join(sorted(lacking))
             warn(
                 "the names of folders have values for fields that the files lack, and they are not read",
-                given=f"{given} of {path}",
+                given=f"{columns_shown} of {path}",
                 where=step.where,
                 hint=f"partitions={(*source.partitions, *(columns[name] for name in sorted(lacking)))} takes them",
                 location=step.node.location,

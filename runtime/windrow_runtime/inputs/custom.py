@@ -103,13 +103,13 @@ class CustomReads:
         )
         return [each for each in ranges if each.start != each.end]
 
-    def read(self, given: Range) -> Iterator[SourceBatch]:
+    def read(self, range_: Range) -> Iterator[SourceBatch]:
         """Reads the elements of a range."""
-        return in_batches(self._pairs(given), str)
+        return in_batches(self._pairs(range_), str)
 
-    def _pairs(self, given: Range) -> Iterator[tuple[Range, Any]]:
-        with self._errors("read", *given):
-            yield from ((given, element) for element in self.source.read(*given))
+    def _pairs(self, range_: Range) -> Iterator[tuple[Range, Any]]:
+        with self._errors("read", *range_):
+            yield from ((range_, element) for element in self.source.read(*range_))
 
     def commit(self, offsets: Offsets) -> None:
         """Tells the source up to which offsets it need not keep elements."""
@@ -117,9 +117,9 @@ class CustomReads:
             with self._errors("commit", name, reached):
                 self.source.commit(name, reached)
 
-    def _offset(self, method: str, partition: str, *given: Any) -> Any:
-        with self._errors(method, partition, *given):
-            offset = getattr(self.source, method)(partition, *given)
+    def _offset(self, method: str, partition: str, *arguments: Any) -> Any:
+        with self._errors(method, partition, *arguments):
+            offset = getattr(self.source, method)(partition, *arguments)
         try:
             # The offset is copied, since the source may change the list or dict that it returned.
             kept = json.loads(json.dumps(offset, allow_nan=False))
@@ -135,10 +135,10 @@ class CustomReads:
             )
         return kept
 
-    def _errors(self, method: str, *given: Any) -> AbstractContextManager[None]:
+    def _errors(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
         return connector_errors(
             self.where,
             "a method of the source",
-            lambda: f"{method}({', '.join(map(shortened, given))})",
+            lambda: f"{method}({', '.join(map(shortened, arguments))})",
             "; SourceError says that a service is away",
         )

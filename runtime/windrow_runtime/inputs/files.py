@@ -124,13 +124,13 @@ def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | Non
     return cast(BinaryIO, io.BufferedReader(_Range(file, begin, end), _CHUNK))
 
 
-def _line_start(file: BinaryIO, place: int) -> int:
-    """Returns the offset of the first line that begins at ``place`` or later."""
-    if place == 0:
+def _line_start(file: BinaryIO, offset: int) -> int:
+    """Returns the offset of the first line that begins at ``offset`` or later."""
+    if offset == 0:
         return 0
-    file.seek(place - 1)
-    while piece := file.readline(_CHUNK):
-        if piece.endswith(b"\n"):
+    file.seek(offset - 1)
+    while chunk := file.readline(_CHUNK):
+        if chunk.endswith(b"\n"):
             break
     return file.tell()
 

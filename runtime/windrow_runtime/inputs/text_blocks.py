@@ -1,4 +1,4 @@
-"""Reads text files as Arrow columns, and rows that cannot be read so one by one."""
+"""Reads text files as Arrow columns, except for rows that have to be read one by one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def without_elements(batch: Any) -> SourceBatch:
-    """Returns the malformed records of a batch, and the headers to warn of, if the elements are taken as columns."""
+    """Returns the malformed records of a batch and the headers to warn of, without elements, which are in columns."""
     batch_alone = SourceBatch()
     for _, plain in batch.plain if isinstance(batch, TextRows) else ():
         batch_alone.malformed += plain.malformed
@@ -59,11 +59,11 @@ class TextBlockReader:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
         blocks = self.format()
         with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
-            given = range_of(opened, file, part, parts if self.records.has_lines else 1)
-            if given is None:
+            part_of_file = range_of(opened, file, part, parts if self.records.has_lines else 1)
+            if part_of_file is None:
                 return
-            before = cache(lambda: lines_before(file, given))
-            with open_bytes(file, given) as content:
+            before = cache(lambda: lines_before(file, part_of_file))
+            with open_bytes(file, part_of_file) as content:
                 yield from self._rows(blocks, content, file, before, begins=not part)
 
     def read_lines(self, lines: Sequence[bytes], origin: Callable[[int], str]) -> TextRows:

@@ -121,7 +121,7 @@ class Execution:
         # The elements that wait for a keyed step, by its id. True: timers upstream emitted them; False: elements led to
         # them.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
-        # The same for broadcast elements.
+        # The broadcast elements that wait for a keyed step, in the same way.
         self._broadcasts: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
         show = None if observe is None else self._show
         self._fragments = {

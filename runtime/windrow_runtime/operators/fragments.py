@@ -311,11 +311,11 @@ class _Timestamps(FusedStep):
         self._observer.observe(values, stamps)
         self._forward(values, list(stamps))
 
-    def _millis(self, given: list[Any], values: Values) -> list[int]:
-        if set(map(type, given)) == {int} and min(given) >= MIN_TIMESTAMP and max(given) <= MAX_TIMESTAMP:
-            return given
+    def _millis(self, assigned: list[Any], values: Values) -> list[int]:
+        if set(map(type, assigned)) == {int} and min(assigned) >= MIN_TIMESTAMP and max(assigned) <= MAX_TIMESTAMP:
+            return assigned
         stamps: list[int] = []
-        for timestamp, value in zip(given, values, strict=True):
+        for timestamp, value in zip(assigned, values, strict=True):
             if timestamp is None:
                 raise MissingTimestampError(
                     "an element has no timestamp",

@@ -175,11 +175,11 @@ def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[obj
         if is_library(module.__name__):
             continue
         for name in code.co_names:
-            found = vars(module).get(name)
-            if isinstance(found, ModuleType) and found.__name__ not in modules:
-                modules[found.__name__] = found
-                waiting.append(found)
-            yield found
+            member = vars(module).get(name)
+            if isinstance(member, ModuleType) and member.__name__ not in modules:
+                modules[member.__name__] = member
+                waiting.append(member)
+            yield member
 
 
 def _imported(name: str, names: Mapping[str, object]) -> ModuleType | None:

@@ -38,10 +38,10 @@ _OWN_COUNTERS: Final = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PipelineResult:
-    """The result of a run that came to its end.
+    """The result of a completed run.
 
     Attributes:
-        pipeline: What ran.
+        pipeline: The pipeline.
         counters: The counters of each step, by step id and name: ``late_records_dropped``, ``records_malformed``, and
             those of the user's functions.
     """
@@ -57,7 +57,7 @@ class PipelineResult:
         return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
-        """The elements that went to ``sink``, in the order in which they came.
+        """Returns the elements that went to ``sink``, in order of arrival.
 
         A loop over sinks of several types needs a list of their common type for type checkers:
         ``sinks: list[CollectSink[Any]] = [words, counts]``.
@@ -73,7 +73,7 @@ class PipelineResult:
 
     @property
     def recording(self) -> Recording:
-        """What went through each keyed step.
+        """The recording of the inputs, watermarks and results of each keyed step.
 
         :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
 
@@ -83,7 +83,7 @@ class PipelineResult:
         return recorded(self._recording, "LocalRunner(record=True).run(pipeline).recording")
 
     def counter(self, name: str) -> int:
-        """The total of a counter over all steps.
+        """Returns the total of a counter over all steps.
 
         Args:
             name: The name of a counter of windrow's, see ``counters``, or of a function of the pipeline.

@@ -292,7 +292,7 @@ def _columns_of(name: str) -> tuple[str, ...]:
 
 
 def _lists_in(sink: Path) -> list[str]:
-    """Returns the names of lists, one for each batch: a finished list comes before one that was only begun."""
+    """Returns the names of lists, one for each batch: the finished list if there is one, else the begun one."""
     names_by_batch: dict[str, str] = {}
     check_no_link(sink / _LISTS)
     for name in sorted(_names_in(sink / _LISTS)):
@@ -300,7 +300,7 @@ def _lists_in(sink: Path) -> list[str]:
         if match is not None:
             if match["batch"] == name:
                 raise _damaged(sink / _LISTS / name, "it is one of an earlier version")
-            names_by_batch[match["batch"]] = name  # a longer name comes later
+            names_by_batch[match["batch"]] = name  # ".files" sorts after ".begun"
     return list(names_by_batch.values())
 
 

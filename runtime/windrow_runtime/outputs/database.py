@@ -88,16 +88,16 @@ class RowEncoder:
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
     if value.kind in JSON_CELLS:
         write_json, dump = json_writer(value, path), dump_of(value)
-        return lambda given: None if (written := write_json(given)) is None else dump(written)
+        return lambda cell: None if (written := write_json(cell)) is None else dump(written)
     own = _OWN.get((value.kind, backend))
     if own is None:
         return json_writer(value, path)
 
-    def fitting(given: object) -> object:
+    def fitting(cell: object) -> object:
         try:
-            return own(given)
+            return own(cell)
         except (ValueError, OverflowError) as error:
-            raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
+            raise UnfitError(path, f"{short_repr(cell)}: {error}", str(value)) from None
 
     return checked_writer(value, path, fitting)
 
@@ -105,8 +105,8 @@ def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
 def _limited(write: Writer, path: str, limit: int) -> Writer:
     """Makes a writer refuse texts that are too long: a database may silently cut off blanks at their end."""
 
-    def short(given: object) -> object:
-        text = write(given)
+    def short(cell: object) -> object:
+        text = write(cell)
         if isinstance(text, str) and len(text) > limit:
             raise UnfitError(path, f"{short_repr(text)} has {len(text)} characters", f"at most {limit} characters")
         return text
@@ -254,14 +254,14 @@ class DatabaseOutput(TableOutput):
         self._claim = self._claim_statement()
         self._upsert = self._upsert_statement()
         self._delete = sa.delete(self._table).where(
-            *[self._table.c[self._names[place]] == sa.bindparam(f"key{place}") for place in self._key_places]
+            *[self._table.c[self._names[index]] == sa.bindparam(f"key{index}") for index in self._key_places]
         )
         # These are set when the table is ready.
         self._may_stage = False
         self._takes_copy = False
         self._refused_copies = 0  # consecutive batches that COPY has refused
         self._batches_without_copy = 0  # batches to write without COPY before the next try
-        key_names = [self._names[place] for place in self._key_places]
+        key_names = [self._names[index] for index in self._key_places]
         self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
         self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
 
@@ -272,9 +272,9 @@ class DatabaseOutput(TableOutput):
         """Create the tables, or check those that exist."""
         with self.failures("the database cannot be made ready"):
             with self._engine.connect() as connection:
-                found = sa.inspect(connection)
+                inspector = sa.inspect(connection)
                 tables = (self._table, self._batches)
-                missing = [table for table in tables if not found.has_table(table.name, schema=table.schema)]
+                missing = [table for table in tables if not inspector.has_table(table.name, schema=table.schema)]
                 if self._table not in missing:
                     self._check_table(connection)
             if missing and not self._sink.create:
@@ -349,7 +349,7 @@ class DatabaseOutput(TableOutput):
                 same_key = [self._table.c[name] == staged.table.c[name] for name in staged.columns]
                 connection.execute(sa.delete(self._table).where(*same_key))
             else:
-                names = [f"key{place}" for place in self._key_places]
+                names = [f"key{index}" for index in self._key_places]
                 self._execute_many(connection, self._delete, names, deleted)
             if len(rows) >= fewest and self._copy_new_rows(connection, rows):
                 return
@@ -403,7 +403,7 @@ class DatabaseOutput(TableOutput):
     def _upsert_statement(self, staged: StagedRows | None = None) -> sa.Executable:
         """Returns the statement that inserts or replaces rows, which are parameters or come from a temporary table."""
         insert = self._insert_statement(staged)
-        key = [self._names[place] for place in self._key_places]
+        key = [self._names[index] for index in self._key_places]
         if not key:
             return insert
         others = {name: insert.excluded[name] for name in self._names if name not in key}

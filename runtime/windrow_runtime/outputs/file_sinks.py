@@ -138,10 +138,10 @@ def _file_sinks(sinks: Iterable[Step]) -> Iterator[tuple[Step, FileSink[Any], Pa
 
 def _check_writable(folder: Path) -> None:
     """Raise the error that creating the folder, or a file in it, would raise."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    number = errno.ENOTDIR if not there.is_dir() else errno.EACCES if not os.access(there, os.W_OK) else None
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    number = errno.ENOTDIR if not existing.is_dir() else errno.EACCES if not os.access(existing, os.W_OK) else None
     if number is not None:
-        raise OSError(number, os.strerror(number), str(there))
+        raise OSError(number, os.strerror(number), str(existing))
 
 
 def _old_layout(step: Step, given: str) -> SinkError:

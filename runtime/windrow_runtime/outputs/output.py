@@ -1,4 +1,4 @@
-"""The bases of all outputs: an engine opens one once, gives it each batch with its number, and closes it."""
+"""Defines the base classes of outputs, which an engine opens, calls with each batch and its number, and closes."""
 
 from __future__ import annotations
 

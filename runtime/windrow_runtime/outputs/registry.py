@@ -1,4 +1,4 @@
-"""The table of sinks that are written on the driver, and the outputs that call what the user gave."""
+"""Opens the outputs of sinks that the driver writes, and defines those that call users' functions and sinks."""
 
 from __future__ import annotations
 

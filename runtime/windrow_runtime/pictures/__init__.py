@@ -1,4 +1,4 @@
-"""Pictures of a run: windows as the Dataflow paper draws them, other keyed steps with a lane for each stream."""
+"""Draws pictures of a run: windows as in the Dataflow paper, other keyed steps with a lane for each stream."""
 
 from windrow_runtime.operators.recording import (
     Lane,

@@ -1,4 +1,4 @@
-"""Draws what reached a step without windows: a lane for each of its streams, and one for what it emitted."""
+"""Draws the inputs and results of a step without windows: a lane for each input stream, and one for results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lanes(
     values: Callable[[Any], str] = str,
     names: Mapping[Lane, str] | None = None,
 ) -> Timeline:
-    """Draws what reached a keyed step without windows, in order from left to right, and what it emitted at once.
+    """Draws the elements of a keyed step without windows, in order from left to right, and the results of each.
 
     Each input stream of the step has a lane; so have the advances of the watermark, and those of the clock that led to
     results. Below each box stands the timestamp of the element, and its key if there are several.

@@ -1,4 +1,4 @@
-"""Finds places for circles and labels where they cover no others."""
+"""Finds areas for circles and labels that do not overlap others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Area:
         )
 
     def contains(self, other: Area) -> bool:
-        """Returns whether the other one lies inside."""
+        """Returns whether another rectangle lies inside of this one."""
         return (
             self.left <= other.left
             and other.right <= self.right
@@ -31,7 +31,7 @@ class Area:
         )
 
     def crosses(self, other: Area) -> bool:
-        """Returns whether a rectangle lies across an edge of the other one."""
+        """Returns whether the rectangle overlaps an edge of another one."""
         return self.covers(other) and not other.contains(self)
 
 

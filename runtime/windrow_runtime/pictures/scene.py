@@ -81,15 +81,15 @@ class Times:
         moments = [element.moment for element in elements]
         moments += [move.moment for move in step.watermarks]
         moments += [pane.moment for pane in step.panes]
-        known = all(moment.clock is not None for moment in moments)
+        has_clock = all(moment.clock is not None for moment in moments)
         clocks = {element.moment.clock for element in elements}
         # By the clock, elements that came at the same time would lie in one line.
         tells = len(clocks) > 1 or len(elements) <= 1
-        by_clock = known and (by == "clock" or (by is None and tells))
+        by_clock = has_clock and (by == "clock" or (by is None and tells))
         edges = [Edges.of(pane.window) for pane in step.panes]
         windows_by_clock = not step.is_event_time and any(None not in each for each in edges)
         stampless = bool(elements) and all(element.timestamp is None for element in elements)
-        return cls(by_clock, known and (windows_by_clock or stampless))
+        return cls(by_clock, has_clock and (windows_by_clock or stampless))
 
     def up(self, moment: Moment) -> int:
         """Returns the vertical time of a moment."""

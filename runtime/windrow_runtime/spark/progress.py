@@ -54,7 +54,7 @@ OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """The work of one batch in one step, and what the step holds after it. Times are in milliseconds since 1970, UTC.
+    """The work of one batch in one step, and the step's state after it. Times are in milliseconds since 1970, UTC.
 
     Attributes:
         records_in: How many records the step took in the batch: those that a source read, malformed ones included;
@@ -92,7 +92,7 @@ class PipelineProgress:
     Attributes:
         batch: The number of the batch. A batch that is run again after a failure is reported again.
         duration_ms: How long Spark computed the batch and the sinks wrote it, in milliseconds. What Spark does before
-            and behind that, such as asking the sources and noting the batch as done, is not in it.
+            and after that, such as asking the sources and committing the batch, is not in it.
         ended_at: Processing time at the end of the batch, in milliseconds since 1970, UTC: the runner's clock.
         ended: Whether the stream is at its end. Every window and timer in event time fires then, and no watermark is
             reported any more.

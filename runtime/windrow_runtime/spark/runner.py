@@ -1,4 +1,4 @@
-"""Runs pipelines on Spark."""
+"""Defines the runner of pipelines on Spark."""
 
 from __future__ import annotations
 

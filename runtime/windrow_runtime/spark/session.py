@@ -204,10 +204,12 @@ def _check_java() -> None:
     if java is None or not os.path.exists(java):
         raise UnsupportedOperationError("Spark needs Java, and there is none", expected=needed, hint=install)
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', printed)
-    if found is None or int(found[1]) >= 17:
+    version = re.search(r'version "(\d+)', printed)
+    if version is None or int(version[1]) >= 17:
         return  # a Java that does not number itself may do
-    raise UnsupportedOperationError("Spark needs a newer Java", given=f"Java {found[1]}", expected=needed, hint=install)
+    raise UnsupportedOperationError(
+        "Spark needs a newer Java", given=f"Java {version[1]}", expected=needed, hint=install
+    )
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -78,7 +78,7 @@ class PageContents(Protocol[State, Keys]):
         """Divides a state among ``count`` pages; pages without a key are left out."""
 
     def take(self, state: State, keys: Keys) -> tuple[State, State]:
-        """Divides a state into that of the given keys, as far as it has them, and the rest."""
+        """Divides a state into the part for the given keys, as far as it has them, and the rest."""
 
     def keys(self, state: State) -> Keys: ...
 

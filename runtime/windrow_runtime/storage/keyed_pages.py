@@ -73,7 +73,7 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.keys(self._contents.join([]) if self._working is None else self._working)
 
     def begin(self, touched: Keys, total: int) -> Keys:
-        """Chooses the touched keys that enter, and returns those that lie in pages, which have ``total`` bytes."""
+        """Chooses touched keys to enter the set, and returns the touched keys in pages, which have ``total`` bytes."""
         record, tuning = self._record, self._tuning
         self._touched = touched
         in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched
@@ -84,7 +84,7 @@ class HotKeys(Generic[State, Keys]):
         return in_pages
 
     def take(self) -> State:
-        """Hands out the state of the working set to be worked on; :meth:`keep` takes it back."""
+        """Returns the state of the working set for the batch to change; :meth:`keep` stores it again."""
         self.keys = self.keys  # computed now from the state, which is about to change
         state, self._working = self._working, None
         return self._contents.join([]) if state is None else state

@@ -34,7 +34,7 @@ class Elements(Protocol):
     def keys(self) -> Sequence[Any]: ...
 
     def pick(self, places: Sequence[int]) -> Self:
-        """Returns those at some indices."""
+        """Returns the elements at some indices."""
 
 
 E = TypeVar("E", bound=Elements)

@@ -48,8 +48,8 @@ class PageTuning:
     split_budget_when_due: int = 64 << 10  # bytes of pages that a batch with due timers splits for later ones at most
     inline_bytes: int = 16 << 10  # a state up to this size lies in the group's record: one read and one write
     bytes_at_once: int = 512 << 10  # bytes of pages in memory at a time; objects take a hundred times as much
-    # The same if most pages are touched anyway: a batch that has a whole state in memory can change the number of pages
-    # at once, which takes many batches otherwise.
+    # Bytes of pages in memory if most pages are touched anyway: a batch that has the whole state can change the number
+    # of pages at once, which takes many batches otherwise.
     whole_bytes: int = 8 << 20
     splits_per_batch: int = 512  # pages that one batch splits or joins at most
     read_ahead: int = 32  # pages that are read by one call to the store

@@ -41,10 +41,10 @@ class Ranges(NamedTuple):
             counts[0] -= skipped
             starts[0] += skipped
             counts[-1] -= int(ends[last]) - end
-            places = np.cumsum(counts) - counts
+            begins = np.cumsum(counts) - counts
             yield (
                 np.repeat(np.arange(first, last + 1), counts),
-                np.arange(end - begin) + np.repeat(starts - places, counts),
+                np.arange(end - begin) + np.repeat(starts - begins, counts),
             )
 
 
@@ -63,16 +63,16 @@ def near_in_time(side: Side, other: Side, keys: int, lower: int, upper: int) -> 
     origin, latest = int(other.stamps.min()), int(other.stamps.max())
     # The bounds of each row as distances from the earliest of the others, cut off where a row pairs with none or all.
     first = np.clip(side.stamps, origin - upper - 1, latest - lower + 1)
-    low, high, places = first + (lower - origin), first + (upper - origin) + 1, other.stamps - origin
+    low, high, distances = first + (lower - origin), first + (upper - origin) + 1, other.stamps - origin
     span = latest - origin + 2
     if span * keys > _MOST_CELLS:
         # Ranks take the place of timestamps that are too far apart: only their order matters.
-        distinct = np.unique(places)
-        low, high, places = (np.searchsorted(distinct, each) for each in (low, high, places))
+        distinct = np.unique(distances)
+        low, high, distances = (np.searchsorted(distinct, each) for each in (low, high, distances))
         span = len(distinct) + 1
     low, high = np.clip(low, 0, span - 1), np.clip(high, 0, span - 1)
-    others = Groups(other.codes, keys).ordered_by(places, span)
-    line = other.codes[others] * span + places[others]
+    others = Groups(other.codes, keys).ordered_by(distances, span)
+    line = other.codes[others] * span + distances[others]
     # Rows are sorted as well, so that consecutive binary searches touch memory that is near.
     rows = Groups(side.codes, keys).ordered_by(low, span)
     base = side.codes[rows] * span

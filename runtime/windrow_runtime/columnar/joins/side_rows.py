@@ -140,8 +140,8 @@ class JoinOperator(PagedOperator[Pairs]):
             if side is None:
                 columns.append(keys)
             elif side in at:
-                rows, places = at[side]
-                columns.append(rows.column(FIRST_SLOT + slot).take(places))
+                rows, row_numbers = at[side]
+                columns.append(rows.column(FIRST_SLOT + slot).take(row_numbers))
             else:
                 columns.append(pa.nulls(len(keys), self.slots[slot]))
         return Pairs(keys, stamps, columns)

@@ -59,28 +59,28 @@ class WindowJoinOperator(JoinOperator):
             until = watermark
             if windows.windows_each > 1:
                 until = min(watermark, first + (max(1, _ROWS_AT_ONCE // len(slices)) - 1) * windows.slide)
-            places, starts = windows.windows(slices, before, until)
-            yield from self._ended(rows, keys, places, starts)
+            row_numbers, starts = windows.windows(slices, before, until)
+            yield from self._ended(rows, keys, row_numbers, starts)
             before = until
 
-    def _ended(self, rows: pa.RecordBatch, keys: Keys, places: Ints, starts: Ints) -> Iterator[Pairs]:
-        """Yields the pairs of windows that end; ``places`` and ``starts`` are row numbers and windows' starts."""
+    def _ended(self, rows: pa.RecordBatch, keys: Keys, row_numbers: Ints, starts: Ints) -> Iterator[Pairs]:
+        """Yields the pairs of windows that end, given row numbers and, for each, the start of one of its windows."""
         windows = self.windows
         numbers = (starts - windows.offset) // windows.slide
-        cells = cells_of(Keys(keys.codes[places], keys.distinct), numbers).groups
-        is_left = rows.column(2).to_numpy()[places] == LEFT
+        cells = cells_of(Keys(keys.codes[row_numbers], keys.distinct), numbers).groups
+        is_left = rows.column(2).to_numpy()[row_numbers] == LEFT
         left, right = (Groups(cells.ids[mask], cells.count) for mask in (is_left, ~is_left))
-        left_places, right_places = places[is_left][left.order], places[~is_left][right.order]
+        left_numbers, right_numbers = row_numbers[is_left][left.order], row_numbers[~is_left][right.order]
         of_left = left.ids[left.order]
         counts = right.sizes[of_left]
         stamps = windows.last_times(starts[is_left][left.order])
         yield from self.made(
-            (rows, rows), Ranges(left_places, right_places, right.starts[of_left], counts), stamps=stamps
+            (rows, rows), Ranges(left_numbers, right_numbers, right.starts[of_left], counts), stamps=stamps
         )
         if self.kind is not JoinKind.INNER:
             without = counts == 0
-            yield from self.alone(rows.take(pa.array(left_places[without])), LEFT, stamps[without])
+            yield from self.alone(rows.take(pa.array(left_numbers[without])), LEFT, stamps[without])
         if self.kind is JoinKind.FULL:
             without = left.sizes[right.ids[right.order]] == 0
             stamps = windows.last_times(starts[~is_left][right.order][without])
-            yield from self.alone(rows.take(pa.array(right_places[without])), RIGHT, stamps)
+            yield from self.alone(rows.take(pa.array(right_numbers[without])), RIGHT, stamps)

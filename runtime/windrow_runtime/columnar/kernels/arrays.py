@@ -133,9 +133,9 @@ def value_codes(column: pa.Array) -> tuple[Ints, int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary) + 1
 
 
-def nullable(values: NDArray[Any], there: Mask, kind: pa.DataType) -> pa.Array:
+def nullable(values: NDArray[Any], present_mask: Mask, kind: pa.DataType) -> pa.Array:
     """Returns an Arrow array of the values, null where ``there`` is false."""
-    return pa.array(values, type=kind, mask=None if there.all() else ~there)
+    return pa.array(values, type=kind, mask=None if present_mask.all() else ~present_mask)
 
 
 def by_number(column: pa.Array, rows: Ints | None = None) -> Ints:
@@ -147,8 +147,8 @@ def by_number(column: pa.Array, rows: Ints | None = None) -> Ints:
 
 def take(column: pa.Array, rows: Ints) -> pa.Array:
     """Returns the values at some row numbers; null for -1."""
-    there = rows >= 0
-    return column.take(pa.array(rows) if there.all() else pa.array(rows, mask=~there))
+    is_row = rows >= 0
+    return column.take(pa.array(rows) if is_row.all() else pa.array(rows, mask=~is_row))
 
 
 def lists(items: pa.Array, lengths: Ints) -> pa.Array:

@@ -110,7 +110,7 @@ class TopKKernel(_KeptKernel):
         self._k = aggregate.k
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        there = present_rows(columns[0])
+        present_numbers = present_rows(columns[0])
         groups, ranks = present(groups, columns[0])
         # Rows are sorted by rank, the best first; of equals the earliest.
         keys = order_keys(ranks)
@@ -125,7 +125,7 @@ class TopKKernel(_KeptKernel):
             stays |= ordered == np.repeat(lasts, groups.sizes)
             sizes = np.bincount(groups.ids[rows[stays]], minlength=groups.count)
         rows = rows[stays]
-        row_numbers = pa.array(rows if there is None else there[rows])
+        row_numbers = pa.array(rows if present_numbers is None else present_numbers[rows])
         return [lists(column.take(row_numbers), sizes) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
@@ -203,10 +203,10 @@ class EdgeKernel(_KeptKernel):
         if rows is not None:
             groups = groups.where(rows)
         edges = groups.last_rows if self._aggregate.newest else groups.first_rows
-        there = edges >= 0
+        has_edge = edges >= 0
         if rows is not None and len(rows):
-            edges = np.where(there, rows[edges], -1)
-        return [pa.array(there), *[take(column, edges) for column in columns]]
+            edges = np.where(has_edge, rows[edges], -1)
+        return [pa.array(has_edge), *[take(column, edges) for column in columns]]
 
     def accumulator(self, *state: Any) -> tuple[Any, ...]:
         return state[1:2] if state[0] else ()

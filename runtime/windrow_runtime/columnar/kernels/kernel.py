@@ -50,7 +50,7 @@ class Kernel(ABC):
 
     @property
     def ordered(self) -> bool:
-        """Returns whether the result depends on the order in which states are merged."""
+        """Whether the result depends on the order in which states are merged."""
         return self.number_type is not None and not self.is_numbered
 
     def numbered(self) -> Kernel:
@@ -63,12 +63,12 @@ class Kernel(ABC):
 
     @property
     def is_large(self) -> bool:
-        """Returns whether a state may take many bytes, so that none should be copied for each element."""
+        """Whether a state may have many bytes, so that it should not be copied for each element."""
         return any(pa.types.is_list(kind) or pa.types.is_binary(kind) for kind in self.state_types)
 
     @property
     def outgrows_result(self) -> bool:
-        """Returns whether a state may take many bytes more than its result."""
+        """Whether a state may have many more bytes than its result."""
         kind = self.result_type
         return self.is_large and not pa.types.is_list(kind) and kind not in self.state_types
 

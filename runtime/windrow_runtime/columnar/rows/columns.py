@@ -113,8 +113,12 @@ def python_values(column: pa.Array) -> list[Any]:
         return [None if length is None else [next(items) for _ in range(length)] for length in lengths]
     if pa.types.is_struct(column.type):
         tuples: list[Any] = list(zip(*map(python_values, column.flatten()), strict=True))
-        there = column.is_valid().to_pylist() if column.null_count else None
-        return tuples if there is None else [each if valid else None for each, valid in zip(tuples, there, strict=True)]
+        is_valid = column.is_valid().to_pylist() if column.null_count else None
+        return (
+            tuples
+            if is_valid is None
+            else [each if valid else None for each, valid in zip(tuples, is_valid, strict=True)]
+        )
     values: list[Any] = column.to_pylist()
     return values
 

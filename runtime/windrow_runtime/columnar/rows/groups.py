@@ -77,7 +77,7 @@ class Groups:
 
     @cached_property
     def first_rows(self) -> Ints:
-        """The first row of each group; -1 where it has none."""
+        """The number of each group's first row; -1 for a group without rows."""
         firsts = np.full(self.count, -1, dtype=np.int64)
         # Of several rows for one group numpy keeps the one assigned last.
         firsts[self.ids[::-1]] = np.arange(len(self) - 1, -1, -1, dtype=np.int64)
@@ -85,7 +85,7 @@ class Groups:
 
     @cached_property
     def last_rows(self) -> Ints:
-        """The last row of each group; -1 where it has none."""
+        """The number of each group's last row; -1 for a group without rows."""
         lasts = np.full(self.count, -1, dtype=np.int64)
         lasts[self.ids] = np.arange(len(self), dtype=np.int64)
         return lasts
@@ -155,22 +155,22 @@ class Cells(NamedTuple):
     places: Ints  # the time number of each cell
 
 
-def cells_of(of_rows: Keys, places: Ints) -> Cells:
+def cells_of(of_rows: Keys, time_numbers: Ints) -> Cells:
     """Groups rows by key and time number; cells are sorted by time number, then by key."""
-    codes, keys, rows = of_rows.codes, len(of_rows.distinct), len(places)
+    codes, keys, rows = of_rows.codes, len(of_rows.distinct), len(time_numbers)
     if not rows:
         empty = np.zeros(0, np.int64)
         return Cells(Groups(empty, 0), empty, empty)
-    origin = int(places.min())
-    span = int(places.max()) - origin + 1
+    origin = int(time_numbers.min())
+    span = int(time_numbers.max()) - origin + 1
     limit = _SPACIOUS * rows + 1024
     if span > limit:
-        distinct_places, ranks = np.unique(places, return_inverse=True)
+        distinct_times, ranks = np.unique(time_numbers, return_inverse=True)
     else:
-        distinct_places, ranks = np.arange(origin, origin + span), places - origin
-    if len(distinct_places) * keys <= limit:
+        distinct_times, ranks = np.arange(origin, origin + span), time_numbers - origin
+    if len(distinct_times) * keys <= limit:
         at = ranks * keys + codes
-        present = np.zeros(len(distinct_places) * keys, np.bool_)
+        present = np.zeros(len(distinct_times) * keys, np.bool_)
         present[at] = True
         filled = np.flatnonzero(present)
         numbers = np.zeros(len(present), np.int64)
@@ -179,7 +179,7 @@ def cells_of(of_rows: Keys, places: Ints) -> Cells:
     else:
         # Times are ranked: a year between two elements does not lead to a year of cells.
         filled, ids = np.unique(ranks * keys + codes, return_inverse=True)
-    return Cells(Groups(ids, len(filled)), filled % keys, distinct_places[filled // keys])
+    return Cells(Groups(ids, len(filled)), filled % keys, distinct_times[filled // keys])
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the increment of SplitMix64

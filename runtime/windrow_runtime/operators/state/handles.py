@@ -23,7 +23,7 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.state.model import GrowingList, StoredList
 from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_cells
 
-# Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
+# Any in this module: the user's descriptor gives the type, and the stored data is untyped.
 
 
 class StateStore:

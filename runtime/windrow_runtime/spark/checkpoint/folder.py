@@ -246,7 +246,7 @@ class Checkpoint:
         return self._end_line.exists()
 
     def end_stream(self) -> None:
-        """End the stream by a line for the query to read; no batch that is planned from now on takes more elements."""
+        """End the stream by a line that the query reads; batches planned from now on ignore the sources."""
         if not self.is_ending:
             self._write(self._end_line, END_LINE)
         if self.closed_sources.batch() < 0:

@@ -52,7 +52,7 @@ class CheckpointLock:
         self._lock.is_owner_live = is_live
 
     def is_live(self) -> bool:
-        """Returns whether the run that holds the lock may still use the checkpoint, and write to its sinks' folders."""
+        """Returns whether the run may still use the checkpoint, and write to its sinks' folders."""
         return self._lock.is_held
 
     def release(self) -> None:

@@ -107,9 +107,9 @@ def stream_changes(
 
 def check_accepted(topology: Topology, accepted: Collection[str]) -> None:
     """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
-    known = {text for step in topology.steps for text in (step.id, step.node.name) if text is not None}
+    existing = {text for step in topology.steps for text in (step.id, step.node.name) if text is not None}
     for name in accepted:
-        if name not in known:
+        if name not in existing:
             raise InvalidArgumentError(
                 "accept_changes names no step of the plan",
                 given=name,

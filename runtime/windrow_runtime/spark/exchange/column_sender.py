@@ -63,17 +63,17 @@ class ColumnSender:
         for target in targets:
             form, route = target.form, target.route
             with errors_at(form.step.where):
-                there, found, highest = route.run(columns, stamps)
-                form.check(found)
+                routed, routed_stamps, highest = route.run(columns, stamps)
+                form.check(routed_stamps)
             for step, stamp in highest.items():
                 observe(step, stamp)
-            count = len(found)
+            count = len(routed_stamps)
             if not count:
                 continue
-            named = dict(zip(there.schema.names, there.columns, strict=True))
+            named = dict(zip(routed.schema.names, routed.columns, strict=True))
             with errors_at(form.step.where):
-                key = pa.nulls(count) if route.keyed is None else route.keyed.evaluate(there)
-            arrays = [key, form.stamps_of(route, found), *form.columns_of(route, named)]
+                key = pa.nulls(count) if route.keyed is None else route.keyed.evaluate(routed)
+            arrays = [key, form.stamps_of(route, routed_stamps), *form.columns_of(route, named)]
             _, waiting = self._waiting.setdefault(target.step, (target, []))
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count

@@ -25,10 +25,10 @@ ROWS_READ: Final = 8
 """The rows that Spark gave the stage of a source, including those that name files and ranges; 0: nothing to read."""
 
 
-def facts_of(step: str, found: Counter[int]) -> list[Count]:
+def facts_of(step: str, counts: Counter[int]) -> list[Count]:
     """Returns the facts of a step that are not zero, and resets them."""
-    facts: list[Count] = [(step, name, number) for name, number in found.items() if number]
-    found.clear()
+    facts: list[Count] = [(step, name, number) for name, number in counts.items() if number]
+    counts.clear()
     return facts
 
 

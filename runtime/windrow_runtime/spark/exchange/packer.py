@@ -37,7 +37,7 @@ _ROUTES_KEPT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToStep:
-    """Sends elements to a keyed step of a level by their keys; errors name the step ``where`` the keys are selected."""
+    """The target of elements for a keyed step of a level, by their keys; errors say ``where`` keys are selected."""
 
     step: int
     level: int
@@ -47,7 +47,7 @@ class ToStep:
 
 @dataclass(frozen=True, slots=True)
 class ToAllKeys:
-    """Sends elements to a keyed step of a level in all key groups; errors say ``where`` it is in the user's program."""
+    """The target of elements for all keys of a keyed step of a level; errors say ``where`` the step is."""
 
     step: int
     level: int
@@ -56,7 +56,7 @@ class ToAllKeys:
 
 @dataclass(frozen=True, slots=True)
 class ToSink:
-    """Sends elements to a sink; errors say ``where`` it is in the user's program."""
+    """The target of elements for a sink; errors say ``where`` the sink is in the user's program."""
 
     sink: int
     where: str | None = None
@@ -236,10 +236,10 @@ class Packer:
         return self._next_row(self._groups.labels[number], RowKind.ELEMENTS, level, payload)
 
     def _pack_broadcast(
-        self, level: int, held: Mapping[int, tuple[list[Any], list[int | None]]]
+        self, level: int, by_step: Mapping[int, tuple[list[Any], list[int | None]]]
     ) -> Iterator[PackedRow]:
         """Packs elements once, and sends them to each group."""
-        filled = [(step, values, timestamps) for step, (values, timestamps) in held.items() if values]
+        filled = [(step, values, timestamps) for step, (values, timestamps) in by_step.items() if values]
         try:
             payload = pack_broadcast(filled)
         except Exception:

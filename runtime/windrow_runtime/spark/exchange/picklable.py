@@ -44,18 +44,18 @@ for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
     copyreg.pickle(type(getattr(dataclasses, _name)), partial(lambda name, _: name, _name))
 
 
-def _reduced_new_type(made: Any) -> Any:  # a tuple or a text, as pickle takes them
-    name, module = made.__qualname__, made.__module__
-    if module != _MAIN and getattr(sys.modules.get(module), name, None) is made:
+def _reduced_new_type(new_type: Any) -> Any:  # a tuple or a text, as pickle takes them
+    name, module = new_type.__qualname__, new_type.__module__
+    if module != _MAIN and getattr(sys.modules.get(module), name, None) is new_type:
         return name
-    return _new_type, (name, module, made.__supertype__)
+    return _new_type, (name, module, new_type.__supertype__)
 
 
 def _new_type(name: str, module: str, supertype: Any) -> Any:
     make: Any = NewType  # mypy accepts NewType only where its arguments are literals
-    made = make(name, supertype)
-    made.__module__ = module
-    return made
+    new_type = make(name, supertype)
+    new_type.__module__ = module
+    return new_type
 
 
 copyreg.pickle(NewType, _reduced_new_type)
@@ -148,7 +148,7 @@ class _StructBase:
         return cls(kind.__name__, kind.__module__, bases, fields, config, "__post_init__" in vars(kind))
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
-        space: dict[str, Any] = {name: msgspec.field(**given) for name, given in self.fields}
+        space: dict[str, Any] = {name: msgspec.field(**arguments) for name, arguments in self.fields}
         # The derived class gives the types of the fields, which may name the class itself.
         space["__annotations__"] = dict.fromkeys(space, Any)
         space["__module__"] = self.module
@@ -171,9 +171,9 @@ class _Slots:
         class Making(metaclass):  # type: ignore[valid-type,misc]  # it is known at run time alone
             """Replaces the metaclass while the class is made."""
 
-            def __new__(cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any) -> Any:
+            def __new__(cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **arguments: Any) -> Any:
                 others = tuple(base for base in bases if base is not helper)
-                return metaclass(name, others, {**space, "__slots__": slots}, **given)
+                return metaclass(name, others, {**space, "__slots__": slots}, **arguments)
 
         helper = type.__new__(Making, "_Helper", (), {"__slots__": ()})
         return (helper,)

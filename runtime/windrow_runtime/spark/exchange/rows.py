@@ -116,9 +116,9 @@ class KeyedElements(NamedTuple):
     values: Sequence[Any]
     timestamps: Sequence[int | None]
 
-    def pick(self, places: Sequence[int]) -> KeyedElements:
+    def pick(self, indices: Sequence[int]) -> KeyedElements:
         """Returns the elements at some indices."""
-        columns = [[column[index] for index in places] for column in self[1:]]
+        columns = [[column[index] for index in indices] for column in self[1:]]
         return KeyedElements(self.step, *columns)
 
 

@@ -123,7 +123,7 @@ def ctrl_c_kept() -> Iterator[None]:
 
 
 def in_background(work: Callable[[], T]) -> T:
-    """Returns the result of a call in the background, which goes on by itself if this thread is interrupted."""
+    """Returns the result of a call in the background, which continues if this thread is interrupted."""
     call = BackgroundCall(work)
     call.start()
     call.wait()

@@ -37,7 +37,7 @@ class _Counts:
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def with_batch(self, batch: int, counted: Counted) -> _Counts:
-        """Returns counters to which a batch's counts are added, instead of those it had; itself if nothing changes."""
+        """Returns the counters with a batch's counts, which replace earlier ones of the batch; itself if unchanged."""
         assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return self

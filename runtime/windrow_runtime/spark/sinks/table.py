@@ -47,8 +47,8 @@ class SinkWriter(Enum):
     RESULTS = "the driver keeps them for the result of the run"
     OUTPUT = "an output writes them, on the driver"
     WORKERS = "the last stage of the query writes them as they come"
-    SPARK_FILES = "Spark writes them to another file system, behind the query's batch"
-    KAFKA = "Spark writes them to a topic, behind the query's batch"
+    SPARK_FILES = "Spark writes them to another file system, after the query's batch"
+    KAFKA = "Spark writes them to a topic, after the query's batch"
     QUERY = "Spark's own query writes them"
 
 

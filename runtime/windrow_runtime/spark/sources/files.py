@@ -110,21 +110,21 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
     from pyspark.errors import AnalysisException
 
     try:
-        there = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
+        stored = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
     except AnalysisException:
         return spark_ddl(kind)  # no file yet
     with errors_at(f"{context.step.where}, {redact_address(path)}"):
-        check_spark_schema(there, kind)
-    unmatched = unmatched_columns("a file", kind.columns, spark_names(there), any_case=True)
+        check_spark_schema(stored, kind)
+    unmatched = unmatched_columns("a file", kind.columns, spark_names(stored), any_case=True)
     if unmatched is not None:
         warn_of_header(unmatched.reason, f"{context.step.where}, {redact_address(path)}", context.step.node.location)
-    return as_stored(there, context.spark.createDataFrame([], spark_ddl(kind)).schema)
+    return as_stored(stored, context.spark.createDataFrame([], spark_ddl(kind)).schema)
 
 
 # Mounted file systems
 
 
-def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFrame:
+def _names(context: ScanContext, stream: Any, path: str, spark_path: str) -> DataFrame:
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
