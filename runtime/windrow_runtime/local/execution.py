@@ -250,11 +250,11 @@ class Execution:
         return self._now
 
     def _take(self, step: Step, *, before: bool) -> None:
-        """Takes what has come for a step, rules first."""
-        for rules in self._rules.pop((step.id, before), ()):
+        """Takes what has come for a step, broadcast elements first."""
+        for elements in self._broadcasts.pop((step.id, before), ()):
             operator = self.operators[step.id]
-            assert isinstance(operator, BroadcastOperator), "rules are sent to steps that take them"
-            operator.process_broadcast(rules.values, rules.timestamps)
+            assert isinstance(operator, BroadcastOperator), "broadcast elements are sent to steps that take them"
+            operator.process_broadcast(elements.values, elements.timestamps)
         for batch in self._inboxes.pop((step.id, before), ()):
             self._process(step, batch)
 

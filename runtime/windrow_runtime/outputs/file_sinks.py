@@ -71,7 +71,7 @@ def claim_folders(
                 folder.mkdir(parents=True, exist_ok=True)
                 try:
                     if HAS_LOCKS:
-                        held.callback(ProcessLock(folder.resolve(), is_live).release)
+                        locks.callback(ProcessLock(folder.resolve(), is_live).release)
                 except LockedError:
                     raise SinkError(
                         "another run writes to the folder of a file sink",

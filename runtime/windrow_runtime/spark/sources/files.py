@@ -131,9 +131,9 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str) -> Dat
     ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
     large file when a run begins, large files are read in parts in parallel.
 
-    ``path`` is that of the source in the mounted file system, and ``given`` the same for Spark.
+    ``path`` is that of the source in the mounted file system, and ``spark_path`` the same for Spark.
     """
-    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(given)
+    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
     large = context.limits.large_file_bytes
     has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
     if not has_large:
