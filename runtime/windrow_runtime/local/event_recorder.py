@@ -23,7 +23,7 @@ class StepRecorder(Observer):
     """Records one keyed step, also where another execution goes on from a snapshot."""
 
     def __init__(self, step: Step) -> None:
-        self._step = step
+        self.step = step
         self._order = 0
         self._moment = Moment(order=0, clock=None)
         self.pushed: Any = NOTHING  # the element that a test pushes now
@@ -53,9 +53,9 @@ class EventRecorder(StepRecorder):
     @property
     def recording(self) -> ProcessRecording:
         """What was recorded so far."""
-        node = self._step.node
+        node = self.step.node
         return ProcessRecording(
-            step=self._step.id, name=node.describe(), lanes=lanes_of(node), events=tuple(self._events)
+            step=self.step.id, name=node.describe(), lanes=lanes_of(node), events=tuple(self._events)
         )
 
     def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:

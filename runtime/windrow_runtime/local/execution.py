@@ -97,7 +97,7 @@ class Execution:
     def __init__(
         self,
         topology: Topology,
-        observe: Callable[[Port, Elements], None] | None = None,
+        observe: Callable[[Port, list[Any], list[int | None]], None] | None = None,
         *,
         fast: bool = True,
         recorders: Recorders | None = None,
@@ -123,9 +123,8 @@ class Execution:
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         # The broadcast elements that wait for a keyed step, in the same way.
         self._broadcasts: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
-        show = None if observe is None else self._show
         self._fragments = {
-            port: Fragment(topology, port, self, self._tracker_of, self, observe=show)
+            port: Fragment(topology, port, self, self._tracker_of, self, observe=observe)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
@@ -138,10 +137,6 @@ class Execution:
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
-
-    def _show(self, port: Port, values: list[Any], timestamps: list[int | None]) -> None:
-        assert self._observe is not None, "fragments show what somebody observes"
-        self._observe(port, Elements(values, timestamps))
 
     def _buffer_of(self, step: Step) -> _Buffer:
         return _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
@@ -286,7 +281,7 @@ class Execution:
         for tag, elements in self._buffers[step.id].take():
             port = Port(step.id, tag)
             if self._observe is not None:
-                self._observe(port, Elements(own_all(elements.values), elements.timestamps))
+                self._observe(port, own_all(elements.values), elements.timestamps)
             self._pass_on(port, elements)
         self._phase_before = False
 

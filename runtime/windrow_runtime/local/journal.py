@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -229,10 +229,8 @@ class Journal(StepRecorder):
         # fixed order; the same order here finds the window of each withdrawal.
         self._shown: dict[tuple[Hashable, Any], tuple[_Shown, _Shown]] = {}
         self._placement: Placement | None = None  # that of the element in the window that was assigned last
-        self._words = ""  # the state of the trigger that is asked
-        self._fires: tuple[Hashable, Any, PaneInfo | None] | None = None  # the window that emits
-        self._is_withdrawn = False  # whether it only withdraws
-        self._emitted: list[tuple[ChangeKind, Any, PaneInfo | None, Any]] = []
+        self._pane: PaneInfo | None = None
+        self._emitted: list[tuple[ChangeKind, Any, PaneInfo | None, tuple[Any, ...]]] = []
 
     def watch(self, operator: KeyedOperator) -> None:
         assert isinstance(operator, WindowOperator)
@@ -247,8 +245,8 @@ class Journal(StepRecorder):
     def recording(self) -> StepRecording:
         """What was recorded so far."""
         return StepRecording(
-            step=self._step.id,
-            name=self._step.node.describe(),
+            step=self.step.id,
+            name=self.step.node.describe(),
             is_event_time=self._assigner.is_event_time,
             is_merging=isinstance(self._assigner, MergingWindowAssigner),
             elements=tuple(arrival.element for arrival in self.arrivals),
@@ -279,19 +277,21 @@ class Journal(StepRecorder):
         self._place()
         self._placement = Placement(window, window, Outcome.LATE)
 
-    def late(self, window: Any) -> None:
+    def became(self, window: Any) -> None:
         assert self._placement is not None
         self._placement = replace(self._placement, window=window)
 
-    def placed(self, key: Hashable, window: Any, *, refused: bool) -> None:
+    def placed(self, *, refused: bool) -> None:
         assert self._placement is not None
-        outcome = Outcome.FINISHED if refused else Outcome.JOINED
-        self._placement = replace(self._placement, window=window, outcome=outcome)
-        if not refused:
-            life = self.life(key, window)
-            life.taken += 1
-            life.elements += -1 if self.arrivals[-1].element.kind.is_withdrawal else 1
-            life.fresh += 1
+        if refused:
+            self._placement = replace(self._placement, outcome=Outcome.FINISHED)
+            return
+        self._placement = replace(self._placement, outcome=Outcome.JOINED)
+        element = self.arrivals[-1].element
+        life = self.life(element.key, self._placement.window)
+        life.taken += 1
+        life.elements += -1 if element.kind.is_withdrawal else 1
+        life.fresh += 1
 
     def _place(self) -> None:
         """Notes what became of the element in the window that was assigned last."""
@@ -358,62 +358,49 @@ class Journal(StepRecorder):
 
     # Firing
 
-    def asked(self, words: str) -> None:
-        self._words, self._fires, self._emitted = words, None, []
+    def asked(self, key: Hashable, window: Any, words: str) -> None:
+        self._window, self._words = (key, window), words
+        self._pane, self._is_fired, self._emitted = None, False, []
 
-    def fired(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
-        self._fires, self._is_withdrawn = (key, window, pane), False
-
-    def withdrawn(self, key: Hashable, window: Any) -> None:
-        self._fires, self._is_withdrawn = (key, window, None), True
+    def fired(self, pane: PaneInfo | None) -> None:
+        self._pane, self._is_fired = pane, True
 
     def emitted(self, value: Any) -> None:
-        assert self._fires is not None, "windows emit what they fire"
-        kind, (key, window, pane) = kind_of(value), self._fires
+        kind, (_, window), pane = kind_of(value), self._window, self._pane
         if kind.is_withdrawal:
-            mine, absorbed = self._shown.get((key, window), ([], []))
+            mine, absorbed = self._shown.get(self._window, ([], []))
             # What merged windows had shown comes first, and never as a part of an update.
             shown = absorbed if kind is ChangeKind.DELETE and absorbed else mine
             window, pane = shown.pop(0) if shown else (window, None)
-        self._emitted.append((kind, window, pane, own(value_of(value))))
+        self._emitted.append((kind, window, pane, (own(value_of(value)),)))
 
-    def answered(
-        self,
-        key: Hashable,
-        window: Any,
-        answer: TriggerResult | None,
-        pane: PaneInfo | None,
-        *,
-        fired: bool,
-        held: bool,
-        purged: bool,
-        finished: bool = False,
-    ) -> None:
-        life = self.life(key, window)
+    def answered(self, answer: TriggerResult | None, *, held: bool, purged: bool, finished: bool = False) -> None:
+        at, life = self._at, self.life(*self._window)
         results = [(window, pane) for kind, window, pane, _ in self._emitted if not kind.is_withdrawal]
         withdrawn = len(self._emitted) - len(results)
-        if fired or self._emitted:
-            life.events.append(Firing(self._at, answer, self._words, pane, len(results), withdrawn, purged, finished))
+        if self._is_fired or withdrawn:
+            life.events.append(Firing(at, answer, self._words, self._pane, len(results), withdrawn, purged, finished))
             life.fresh = 0
+            if self._emitted:
+                self._shown[self._window] = results, []
+            self._record(is_empty=self._is_fired and not results)
         elif answer is not None and answer.is_fire:
-            life.events.append(Silence(self._at, is_empty=not held))
+            life.events.append(Silence(at, is_empty=not held))
         elif purged:
-            life.events.append(Purge(self._at))
+            life.events.append(Purge(at))
         if purged:
             life.elements = life.fresh = 0
-        if self._fires is not None:
-            self._shown[key, window] = results, []
-            for (kind, shown_by, of_pane), run in groupby(self._emitted, itemgetter(0, 1, 2)):
-                self._record(key, shown_by, tuple(value for *_, value in run), of_pane, kind)
-            if not (results or self._is_withdrawn):
-                self._record(key, window, (), self._fires[2], ChangeKind.INSERT)
 
-    def _record(
-        self, key: Hashable, window: Any, values: tuple[Any, ...], pane: PaneInfo | None, kind: ChangeKind
-    ) -> None:
-        self._panes.append(
-            RecordedPane(key=key, window=window, moment=self._moment, values=values, pane=pane, kind=kind)
-        )
+    def _record(self, *, is_empty: bool) -> None:
+        """Records what was emitted; results of one pane that follow each other are recorded together."""
+        key, window = self._window
+        if is_empty:
+            self._emitted.append((ChangeKind.INSERT, window, self._pane, ()))
+        for (kind, shown, pane), run in groupby(self._emitted, itemgetter(0, 1, 2)):
+            values = tuple(chain.from_iterable(map(itemgetter(3), run)))
+            self._panes.append(
+                RecordedPane(key=key, window=shown, moment=self._moment, values=values, pane=pane, kind=kind)
+            )
 
     def cleaned(self, key: Hashable, window: Any) -> None:
         if window in self.lives[key]:

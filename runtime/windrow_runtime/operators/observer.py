@@ -42,11 +42,11 @@ class Observer:
     def assigned(self, window: Any) -> None:
         """The assigner has given the element that came a window."""
 
-    def placed(self, key: Hashable, window: Any, *, refused: bool) -> None:
-        """The element that came goes into a window, or is refused, as the trigger of the window has finished."""
+    def became(self, window: Any) -> None:
+        """That window has become this live one, where windows merge."""
 
-    def late(self, window: Any) -> None:
-        """The element that came is too late for a window."""
+    def placed(self, *, refused: bool) -> None:
+        """The element goes into that window, unless the trigger of the window has finished; else it is too late."""
 
     def dropped(self, tag: str | None) -> None:
         """The element that came is late for all of its windows: it goes to the side output ``tag``, or is dropped."""
@@ -54,36 +54,18 @@ class Observer:
     def merged(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
         """Windows have become one."""
 
-    def asked(self, words: str) -> None:
-        """The trigger of a window is asked next, whose state in words is ``words``."""
+    def asked(self, key: Hashable, window: Any, words: str) -> None:
+        """The trigger of a window is asked next; ``words`` tell its state."""
 
-    def fired(self, key: Hashable, window: Any, pane: PaneInfo | None) -> None:
-        """A window fires; its results are emitted next, behind the withdrawals of those that they replace."""
+    def fired(self, pane: PaneInfo | None) -> None:
+        """That window is evaluated; the results come next, behind the withdrawals of those that they replace."""
 
-    def withdrawn(self, key: Hashable, window: Any) -> None:
-        """A window has no result any more; what it had emitted is withdrawn next."""
-
-    def answered(
-        self,
-        key: Hashable,
-        window: Any,
-        answer: TriggerResult | None,
-        pane: PaneInfo | None,
-        *,
-        fired: bool,
-        held: bool,
-        purged: bool,
-        finished: bool = False,
-    ) -> None:
-        """The operator has done what the trigger of a window has answered; all that it led to is emitted.
+    def answered(self, answer: TriggerResult | None, *, held: bool, purged: bool, finished: bool = False) -> None:
+        """The operator has done what the trigger answered. None: the window is cleaned up, and fires unasked.
 
         Args:
-            key: The key.
-            window: The window.
-            answer: The answer; None where the window is cleaned up, and outputs what is new in it unasked.
-            pane: The pane that was fired, where panes are counted.
-            fired: Whether the window was evaluated.
-            held: Whether it had contents.
+            answer: The answer.
+            held: Whether the window had contents.
             purged: Whether it has lost them.
             finished: Whether the trigger has finished with that.
         """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.panes import ChangeKind, PaneInfo
 
+S = TypeVar("S")
 # Any in this module: windows, elements and results of every type.
 
 
@@ -189,16 +190,7 @@ class Recording:
         Raises:
             InvalidArgumentError: If there is no such step, or which one is meant is not clear.
         """
-        known = ", ".join(self.steps) or "no window step"
-        if step is None:
-            if len(self.steps) == 1:
-                return next(iter(self.steps.values()))
-            raise InvalidArgumentError(
-                "the window step must be named", given=f"a recording of {known}", expected="step='...'"
-            )
-        if step not in self.steps:
-            raise InvalidArgumentError("the recording has no such window step", given=step, expected=known)
-        return self.steps[step]
+        return _chosen(self.steps, step, "window step")
 
     def of_process(self, step: str | None = None) -> ProcessRecording:
         """The recording of one keyed step without windows.
@@ -209,16 +201,18 @@ class Recording:
         Raises:
             InvalidArgumentError: If there is no such step, or which one is meant is not clear.
         """
-        known = ", ".join(self.processes) or "no keyed step without windows"
-        if step is None and len(self.processes) == 1:
-            return next(iter(self.processes.values()))
-        if step is None or step not in self.processes:
-            raise InvalidArgumentError(
-                "the keyed step without windows must be named",
-                given=f"a recording of {known}" if step is None else step,
-                expected="step='...'" if step is None else known,
-            )
-        return self.processes[step]
+        return _chosen(self.processes, step, "keyed step without windows")
+
+
+def _chosen(steps: Mapping[str, S], step: str | None, what: str) -> S:
+    known = ", ".join(steps) or f"no {what}"
+    if step is None and len(steps) == 1:
+        return next(iter(steps.values()))
+    if step is None:
+        raise InvalidArgumentError(f"the {what} must be named", given=f"a recording of {known}", expected="step='...'")
+    if step not in steps:
+        raise InvalidArgumentError(f"the recording has no such {what}", given=step, expected=known)
+    return steps[step]
 
 
 def recorded(recording: Recording | None, hint: str, where: object = None) -> Recording:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -136,8 +136,8 @@ class ElementExplanation:
 class Explainer:
     """Explains one step of windows by its journal."""
 
-    def __init__(self, step: Step, journal: Journal) -> None:
-        self.step = step
+    def __init__(self, journal: Journal) -> None:
+        self.step = journal.step
         self._operator = journal.operator
         self._journal = journal
 
@@ -157,92 +157,64 @@ class Explainer:
                 where=line_of_test(),
             )
         (key,) = with_one_nan([key])
-        lives = self._lives(key)
-        life = lives.get(window, Life())
-        operator = self._operator
-        entry = self._entry(key, window)
-        standing = self._standing(key, window, life)
-        event_timers = _times(operator.pending_event_timers(), key, window)
-        processing_timers = _times(operator.state.processing_timers, key, window)
-        merged_into = None
-        words = ""
-        if standing is Standing.MERGED:
-            merged_into = _merged_into(window, life)
-        elif entry is not None and standing in {Standing.OPEN, Standing.EMPTY, Standing.FINISHED}:
-            words = operator.trigger_in_words(key, window, entry)
-        sentences = [
-            self._headline(key, window, standing, life),
-            *_cut([list(self._told(event, key, window)) for event in life.events]),
-        ]
-        if standing is Standing.NEVER:
-            sentences += _known_windows(key, lives)
-        elif standing is not Standing.MERGED:
-            sentences += self._ahead(window, standing, life, words, event_timers, processing_timers)
-            sentences += self._state(entry.trigger_state if entry is not None else None)
-        return WindowExplanation(
-            tuple(sentences),
-            self.step.id,
-            key,
-            window,
-            standing,
-            life.elements,
-            tuple(event for event in life.events if isinstance(event, Firing)),
-            operator.current_watermark,
-            operator.current_processing_time,
-            tuple(event_timers),
-            tuple(processing_timers),
-            words,
-            merged_into,
+        self._check_key(key)
+        operator, life, entry = self._operator, self._life(key, window), self._entry(key, window)
+        standing = self._standing(key, window)
+        is_open = entry is not None and standing in {Standing.OPEN, Standing.EMPTY, Standing.FINISHED}
+        found = WindowExplanation(
+            sentences=(),
+            step=self.step.id,
+            key=key,
+            window=window,
+            standing=standing,
+            elements=life.elements,
+            firings=tuple(event for event in life.events if isinstance(event, Firing)),
+            watermark=operator.current_watermark,
+            clock=operator.current_processing_time,
+            event_timers=_times(operator.pending_event_timers(), key, window),
+            processing_timers=_times(operator.state.processing_timers, key, window),
+            trigger=operator.trigger_in_words(key, window, entry) if is_open and entry is not None else "",
+            merged_into=_merged_into(window, life) if standing is Standing.MERGED else None,
         )
+        sentences = [_headline(found, life)]
+        sentences += _cut([list(self._told(event, key, window)) for event in life.events])
+        if standing is Standing.NEVER:
+            sentences += _known_windows(key, self._journal.lives[key])
+        elif standing is not Standing.MERGED:
+            sentences += [*self._ahead(found), *self._state(entry)]
+        return replace(found, sentences=tuple(sentences))
 
-    def _lives(self, key: Hashable) -> dict[Any, Life]:
-        lives = self._journal.lives.get(key)
-        if lives is None:
-            known = list(self._journal.lives)
+    def _check_key(self, key: Hashable) -> None:
+        known = list(self._journal.lives)
+        if key not in self._journal.lives:
             raise InvalidArgumentError(
                 "no element of this key has come to the step",
                 given=shortened(key),
                 expected=f"one of {_listed(known, shortened)}" if known else "a key of an element that was pushed",
                 where=self.step.where,
             )
-        return lives
+
+    def _life(self, key: Hashable, window: Any) -> Life:
+        """What happened to a window; a life without events for one that no element has been in."""
+        return self._journal.lives[key].get(window) or Life()
 
     def _entry(self, key: Hashable, window: Any) -> WindowEntry | None:
         """What the step keeps of a window; None for nothing."""
         key_state = self._operator.state.keys.get(key)
         return None if key_state is None else key_state.windows.get(window)
 
-    def _standing(self, key: Hashable, window: Any, life: Life) -> Standing:
-        entry = self._entry(key, window)
+    def _standing(self, key: Hashable, window: Any) -> Standing:
+        entry, life = self._entry(key, window), self._life(key, window)
         if entry is not None and self._operator.has_finished(key, window, entry):
             return Standing.FINISHED
         if entry is not None and entry.contents is not NOTHING:
             return Standing.OPEN
-        for event in reversed(life.events):
-            if isinstance(event, Cleanup):
-                return Standing.CLEANED_UP
-            if isinstance(event, Merger):
-                if event.into == window:
-                    break
-                return Standing.MERGED
+        last = next((event for event in reversed(life.events) if isinstance(event, (Cleanup, Merger))), None)
+        if isinstance(last, Cleanup):
+            return Standing.CLEANED_UP
+        if last is not None and last.into != window:
+            return Standing.MERGED
         return Standing.EMPTY if life.taken else Standing.NEVER
-
-    def _headline(self, key: Hashable, window: Any, standing: Standing, life: Life) -> str:
-        firings = sum(isinstance(event, Firing) for event in life.events)
-        fired = f"fired {_counted(firings, 'time')}" if firings else "never fired"
-        holds = f"holds {_counted(life.elements, 'element')}"
-        if life.fresh != life.elements:
-            holds += f", {life.fresh:,} of them new"
-        so_far = f"has {fired}" if firings else "has not fired yet"
-        text = {
-            Standing.OPEN: f"is open: it {holds}, and {so_far}",
-            Standing.EMPTY: f"is empty, as its elements were dropped; it {so_far}",
-            Standing.FINISHED: f"takes no more elements, as its trigger has finished; it {so_far}",
-            Standing.CLEANED_UP: f"was cleaned up; it {fired}",
-            Standing.MERGED: "merged into another window",
-            Standing.NEVER: "does not exist: no element has been in it",
-        }[standing]
-        return f"{_begun(window_in_words(window))} of key {shortened(key)} {text}."
 
     def _told(self, event: Event, key: Hashable, window: Any) -> Iterator[str]:
         """The sentences about an event of a window."""
@@ -306,10 +278,9 @@ class Explainer:
 
     def _onward(self, key: Hashable, window: Any) -> str:
         """What became of a window that others merged into, if it merged again."""
-        life = self._journal.life(key, window)
-        if self._standing(key, window, life) is not Standing.MERGED:
+        if self._standing(key, window) is not Standing.MERGED:
             return ""
-        into = _merged_into(window, life)
+        into = _merged_into(window, self._life(key, window))
         return f" That became a part of {window_in_words(into)}.{self._onward(key, into)}"
 
     def _late(self, window: Any, at: Moment) -> str:
@@ -322,45 +293,37 @@ class Explainer:
         given = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
         return f"{given} {sign} watermark {moment(at.watermark)} when it came"
 
-    def _ahead(
-        self,
-        window: Any,
-        standing: Standing,
-        life: Life,
-        words: str,
-        event_timers: Sequence[int],
-        processing_timers: Sequence[int],
-    ) -> Iterator[str]:
+    def _ahead(self, found: WindowExplanation) -> Iterator[str]:
         """What the window waits for."""
-        operator = self._operator
-        if standing is Standing.CLEANED_UP and not (event_timers or processing_timers):
+        if found.standing is Standing.CLEANED_UP and not (found.event_timers or found.processing_timers):
             return
-        watermark, clock = operator.current_watermark, operator.current_processing_time
+        watermark, clock = found.watermark, found.clock
         shown = "There is no watermark yet" if watermark == MIN_TIMESTAMP else f"The watermark is {moment(watermark)}"
         yield f"{shown}." if clock == MIN_TIMESTAMP else f"{shown}; the clock is {moment(clock)}."
-        if words and standing is not Standing.FINISHED:
-            first, *others = words.splitlines()
+        if found.trigger and found.standing is not Standing.FINISHED:
+            first, *others = found.trigger.splitlines()
             yield f"Its trigger now: {first}"
             yield from others
         timers = [
-            *(self._timer(window, "watermark", time, watermark, in_event_time=True) for time in event_timers),
-            *(self._timer(window, "clock", time, clock, in_event_time=False) for time in processing_timers),
+            *(self._timer(found.window, "watermark", time, watermark) for time in found.event_timers),
+            *(self._timer(found.window, "clock", time, clock) for time in found.processing_timers),
         ]
         yield f"Its timers: {', '.join(timers)}." if timers else "No timer is set for it: only an element can fire it."
 
-    def _timer(self, window: Any, kind: str, time: int, now: int, *, in_event_time: bool) -> str:
-        notes = ["end"] if time == window.max_timestamp() and time != MAX_TIMESTAMP else []
-        notes += ["cleanup"] if (in_event_time, time) == self._operator.closing_timer(window) else []
-        notes = [f"its {' and '.join(notes)}"] if notes else []
+    def _timer(self, window: Any, kind: str, time: int, now: int) -> str:
+        closes = (kind == "watermark", time) == self._operator.closing_timer(window)
+        ends = ["end"] if time == window.max_timestamp() and time != MAX_TIMESTAMP else []
+        ends += ["cleanup"] if closes else []
+        notes = [f"its {' and '.join(ends)}"] if ends else []
         notes += [f"due at the next advance of the {kind}"] if time <= now else []
         return f"{kind} {moment(time)}" + (f" ({', '.join(notes)})" if notes else "")
 
-    def _state(self, cells: dict[str, Any] | None) -> list[str]:
+    def _state(self, entry: WindowEntry | None) -> Iterator[str]:
         """The state of a trigger of Flink's kind by name; those that compose say theirs in words."""
-        if self._composes or not cells:
-            return []
-        shown = [f"{name} = {shortened(value)}" for name, value in cells.items() if not name.startswith("\0")]
-        return [f"The state of its trigger: {', '.join(shown)}."] if shown else []
+        cells = entry.trigger_state if entry is not None and not self._composes else None
+        shown = [f"{name} = {shortened(value)}" for name, value in (cells or {}).items() if not name.startswith("\0")]
+        if shown:
+            yield f"The state of its trigger: {', '.join(shown)}."
 
     # Elements
 
@@ -372,30 +335,28 @@ class Explainer:
             for arrival in self._journal.arrivals
             if timestamp in {None, arrival.element.timestamp} and (key is NOTHING or arrival.element.key == key)
         ]
-        found = [a for a in fitting if equal(a.element.value, value)] or [a for a in fitting if equal(a.pushed, value)]
-        if not found:
+        arrivals = [each for each in fitting if equal(each.element.value, value)]
+        arrivals = arrivals or [each for each in fitting if equal(each.pushed, value)]
+        if not arrivals:
             return None
-        if not -len(found) <= which < len(found):
+        if not -len(arrivals) <= which < len(arrivals):
             raise InvalidArgumentError(
                 "fewer elements that equal it have come",
                 given=f"which={which}",
-                expected=f"less than {len(found)}",
+                expected=f"less than {len(arrivals)}",
                 where=line_of_test(),
             )
-        return self._explained(found, range(len(found))[which])
-
-    def _explained(self, found: Sequence[Arrival], place: int) -> ElementExplanation:
-        arrival = found[place]
+        arrival = arrivals[which]
         at, element = arrival.at, arrival.element
         kind = "The withdrawal of " if element.kind.is_withdrawal else ""
         came = f"{kind}{_element(element)} came to {self.step.id} as element {at.element}"
         sentences = [f"{came}, with key {shortened(element.key)}, {_times_in_words(at)}."]
-        if len(found) > 1:
-            sentences.append(f"{len(found)} elements equal to it came; this is number {place + 1} of them.")
+        if len(arrivals) > 1:
+            number = range(len(arrivals))[which] + 1
+            sentences.append(f"{len(arrivals)} elements equal to it came; this is number {number} of them.")
         sentences += [text for placement in arrival.placements for text in self._placed(arrival, placement)]
-        sentences += self._ending(arrival)
         return ElementExplanation(
-            tuple(sentences),
+            (*sentences, *self._ending(arrival)),
             self.step.id,
             element.key,
             element.value,
@@ -411,7 +372,7 @@ class Explainer:
         if placement.assigned != window:
             yield f"Its own {window_in_words(placement.assigned)} merged into {name}."
         if placement.outcome is Outcome.FINISHED:
-            fired = [e for e in self._events(arrival.element.key, window) if isinstance(e, Firing) and e.finished]
+            fired = [e for e in self._life(arrival.element.key, window).events if isinstance(e, Firing) and e.finished]
             when = f", {self._when(fired[-1].at)}" if fired else ""
             yield f"{_begun(name)} did not take it: its trigger had finished{when}."
             return
@@ -429,7 +390,7 @@ class Explainer:
     def _first_result(self, arrival: Arrival, window: Any, merger: Merger | None = None) -> Iterator[str]:
         """When a window output a result with an element first, also after it has merged; ``merger`` made it."""
         number = arrival.at.element
-        events = self._events(arrival.element.key, window)
+        events = self._life(arrival.element.key, window).events
         begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1
         for event in events[begin:]:
             if event.at.element < number:
@@ -449,10 +410,6 @@ class Explainer:
                 yield f"  No result holds it: its window was {what} {self._when(event.at)}."
                 return
         yield "  Its window has not fired since."
-
-    def _events(self, key: Hashable, window: Any) -> Sequence[Event]:
-        life = self._journal.lives[key].get(window)
-        return () if life is None else life.events
 
     def _ending(self, arrival: Arrival) -> Iterator[str]:
         lateness = self._operator.lateness
@@ -475,6 +432,24 @@ class Explainer:
                 )
 
 
+def _headline(found: WindowExplanation, life: Life) -> str:
+    firings = len(found.firings)
+    fired = f"fired {_counted(firings, 'time')}" if firings else "never fired"
+    so_far = f"has {fired}" if firings else "has not fired yet"
+    holds = f"holds {_counted(life.elements, 'element')}"
+    if life.fresh != life.elements:
+        holds += f", {life.fresh:,} of them new"
+    text = {
+        Standing.OPEN: f"is open: it {holds}, and {so_far}",
+        Standing.EMPTY: f"is empty, as its elements were dropped; it {so_far}",
+        Standing.FINISHED: f"takes no more elements, as its trigger has finished; it {so_far}",
+        Standing.CLEANED_UP: f"was cleaned up; it {fired}",
+        Standing.MERGED: "merged into another window",
+        Standing.NEVER: "does not exist: no element has been in it",
+    }[found.standing]
+    return f"{_begun(window_in_words(found.window))} of key {shortened(found.key)} {text}."
+
+
 def window_in_words(window: Any) -> str:
     """A window in a few words, with both ends of a window of time."""
     if isinstance(window, TimeWindow):
@@ -491,8 +466,8 @@ def never_came(step: Step, value: Any, timestamp: int | None) -> ElementExplanat
     return ElementExplanation((text,), step.id, None, value, timestamp, None, (), None)
 
 
-def _times(timers: Any, key: Hashable, window: Any) -> list[int]:
-    return sorted(time for timer_key, namespace, time in timers if timer_key == key and namespace == window)
+def _times(timers: Any, key: Hashable, window: Any) -> tuple[int, ...]:
+    return tuple(sorted(time for timer_key, namespace, time in timers if timer_key == key and namespace == window))
 
 
 def _merged_into(window: Any, life: Life) -> Any:

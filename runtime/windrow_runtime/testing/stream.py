@@ -192,10 +192,10 @@ class StreamHarness(Generic[In, Out]):
         execution.open()
         return execution
 
-    def _observe(self, port: Port, elements: Elements) -> None:
+    def _observe(self, port: Port, values: list[Any], timestamps: list[int | None]) -> None:
         seen = self._observed[port]
-        seen.values.extend(elements.values)
-        seen.timestamps.extend(elements.timestamps)
+        seen.values.extend(values)
+        seen.timestamps.extend(timestamps)
 
     def _port_of(self, source: Source[Any] | None) -> Port:
         sources = self._topology.sources
@@ -477,7 +477,7 @@ class StreamHarness(Generic[In, Out]):
             )
         journal = self._recorders[fitting[0].id]
         assert isinstance(journal, Journal)
-        return Explainer(fitting[0], journal)
+        return Explainer(journal)
 
     # The life of the harness
 

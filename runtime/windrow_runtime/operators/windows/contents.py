@@ -6,6 +6,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 from windrow.errors import InvalidArgumentError
@@ -22,7 +23,7 @@ from windrow.windows import (
     SlidingProcessingTimeWindows,
 )
 from windrow_runtime.operators.class_facts import is_constant_type, is_of_windrow
-from windrow_runtime.operators.copies import accumulator_maker
+from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
 
@@ -128,6 +129,18 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
     if isinstance(function, AggregateSpec):
         return AggregatedContents(function.aggregate)
     return ArrivalContents() if merging else ListContents()
+
+
+def computed(spec: FunctionSpec, elements: Sequence[Any]) -> Sequence[Any] | None:
+    """Folds buffered elements by a reduce or an aggregate; returns None where a reduce has no element."""
+    if isinstance(spec, ReduceSpec):
+        return (reduce(spec.reduce, elements),) if elements else None
+    if isinstance(spec, AggregateSpec):
+        accumulator = own(spec.aggregate.create_accumulator())
+        for element in elements:
+            accumulator = spec.aggregate.add(element, accumulator)
+        return (spec.aggregate.get_result(accumulator),)
+    return elements
 
 
 def evicted_positions(chosen: Any, size: int, evictor: Evictor[Any, Any], method: str, window: object) -> set[int]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from windrow.errors import InvalidArgumentError, MissingTimestampError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, TriggerResult
@@ -30,7 +30,7 @@ from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContex
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import PartContextImpl, TriggerContextImpl
-from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
+from windrow_runtime.operators.windows.contents import Exposure, computed, contents_for, evicted_positions
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
@@ -148,10 +148,8 @@ class WindowOperator(KeyedOperator):
         self._process((key,), (value,), (timestamp,))
 
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        is_observed = self.observer is not None
         key_states, time, merging, is_event_time = self.state.keys, self._time, self.merging, self.is_event_time
-        add = self._add_observed if is_observed else self._add
-        assign = self._assign_observed if is_observed else self.assigner.assign_windows
+        assign, add_to_live, add, late = self._calls()
         watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
         key: Hashable = None
         value: Any = None
@@ -166,9 +164,10 @@ class WindowOperator(KeyedOperator):
                 for assigned in assign(own(value) if shows_copy else value, stamp, time):
                     window = assigned
                     if merging is not None:
-                        window = self._add_to_live(key, key_state, assigned, value)
+                        window = add_to_live(key, key_state, assigned, value)
                     if is_event_time and window.max_timestamp() + lateness <= watermark:
-                        self._pass_over(key_state, window)
+                        if merging is not None:
+                            key_state.live.remove(window)
                         continue
                     skipped = False
                     try:
@@ -181,7 +180,7 @@ class WindowOperator(KeyedOperator):
                 elif not key_state.windows and key_state.is_empty:
                     del key_states[key]
                 if skipped and is_event_time and stamp + lateness <= watermark:
-                    self._late(value, timestamp)
+                    late(value, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
 
@@ -221,41 +220,18 @@ class WindowOperator(KeyedOperator):
         if self.counts_unfired:
             entry.unfired = 0
         held = entry.contents is not NOTHING
-        fires, purges = answer.is_fire and held, answer.is_purge
-        if fires:
+        if answer.is_fire and held:
+            if self.observer is not None:
+                self.observer.fired(self._window_context.pane_info)
             self._fire(key, key_state, window, entry)
-        if purges:
+        if answer.is_purge:
             entry.contents = NOTHING
         if self.observer is not None:
-            pane = self._window_context.pane_info
-            self.observer.answered(key, window, answer, pane, fired=fires, held=held, purged=purges)
+            self.observer.answered(answer, held=held, purged=answer.is_purge)
 
     def _count(self, entry: WindowEntry) -> None:
         """Counts an element that was added to a window, or withdrawn from it, and that no firing has output."""
         entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
-
-    def merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        """Adds a session of elements on time, with what was folded of them; the trigger waits for its end alone."""
-        key_state = self.state.keys.setdefault(key, KeyState())
-        into = self._add_to_live(key, key_state, window, NOTHING)
-        entry = key_state.windows.setdefault(into, WindowEntry())
-        if entry.contents is NOTHING:
-            entry.contents, entry.born = contents, key_state.arrivals
-        else:
-            try:
-                entry.contents = self.contents.merge(entry.contents, contents)
-            except USER_ERRORS as error:
-                raise_call_error(self.step, error, call_description(key, window=into))
-        key_state.arrivals += 1
-        self.state.event_timers.register(key, into, into.max_timestamp())
-        self._register_cleanup(key, into)
-
-    def _pass_over(self, key_state: KeyState, window: Any) -> None:
-        """Leaves out a window that an element is too late for."""
-        if self.merging is not None:
-            key_state.live.remove(window)
-        if self.observer is not None:
-            self.observer.late(window)
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1
@@ -264,8 +240,6 @@ class WindowOperator(KeyedOperator):
             self.output.side_output(tag.name, element, timestamp)
         else:
             self.metrics.count("late_records_dropped")
-        if self.observer is not None:
-            self.observer.dropped(None if tag is None else tag.name)
 
     # Merging
 
@@ -402,7 +376,7 @@ class WindowOperator(KeyedOperator):
         if entry is None:
             entry = WindowEntry()
         if self.observer is not None:
-            self.observer.asked(self.trigger_in_words(key, window, entry))
+            self.observer.asked(key, window, self.trigger_in_words(key, window, entry))
         context = self._trigger_context.at(key, window, entry)
         if event_time:
             result = self.trigger.on_event_time(time, window, context)
@@ -454,9 +428,9 @@ class WindowOperator(KeyedOperator):
             self._evaluate(key, key_state, window, entry, elements)
             return
         kept = self._without_evicted(entry.contents, window, evictor.evict_before, "evict_before")
-        computed = self._compute(own_all([value for _, _, value in kept]))
-        if computed is not None:
-            self._evaluate(key, key_state, window, entry, computed)
+        results = computed(self.node.function, own_all([value for _, _, value in kept]))
+        if results is not None:
+            self._evaluate(key, key_state, window, entry, results)
         entry.contents = self._without_evicted(kept, window, evictor.evict_after, "evict_after") or NOTHING
 
     def _without_evicted(
@@ -470,23 +444,9 @@ class WindowOperator(KeyedOperator):
         evicted = evicted_positions(chosen, len(elements), self.node.evictor, method, window)
         return GrowingList(entry for position, entry in enumerate(entries) if position not in evicted)
 
-    def _compute(self, elements: Sequence[Any]) -> Sequence[Any] | None:
-        """Folds buffered elements by a reduce or an aggregate; returns None where a reduce has no element."""
-        spec = self.node.function
-        if isinstance(spec, ReduceSpec):
-            return (reduce(spec.reduce, elements),) if elements else None
-        if isinstance(spec, AggregateSpec):
-            accumulator = own(spec.aggregate.create_accumulator())
-            for element in elements:
-                accumulator = spec.aggregate.add(element, accumulator)
-            return (spec.aggregate.get_result(accumulator),)
-        return elements
-
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
-        if self.observer is not None:
-            self.observer.fired(key, window, self._window_context.pane_info)
         collect = self.output.collect
         timestamp = window.max_timestamp()
         if self.process is None:
@@ -514,20 +474,38 @@ class WindowOperator(KeyedOperator):
 
     # What observers see
 
+    def _calls(self) -> tuple[Callable[..., Any], ...]:
+        """The calls for an element: those that assign windows, merge them, add the element, or find it late."""
+        if self.observer is None:
+            return self.assigner.assign_windows, self._add_to_live, self._add, self._late
+        return self._assign_observed, self._add_to_live_observed, self._add_observed, self._late_observed
+
     def _assign_observed(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
         assert self.observer is not None
         for window in self.assigner.assign_windows(element, timestamp, context):
             self.observer.assigned(window)
             yield window
 
+    def _add_to_live_observed(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
+        assert self.observer is not None
+        into = self._add_to_live(key, key_state, window, value)
+        self.observer.became(into)
+        return into
+
     def _add_observed(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
         assert self.observer is not None
         entry = key_state.windows.get(window, WindowEntry())
-        self.observer.placed(key, window, refused=self.has_finished(key, window, entry))
-        self.observer.asked(self.trigger_in_words(key, window, entry))
+        self.observer.placed(refused=self.has_finished(key, window, entry))
+        self.observer.asked(key, window, self.trigger_in_words(key, window, entry))
         self._add(key, key_state, window, value, timestamp, stamp)
+
+    def _late_observed(self, value: Any, timestamp: int | None) -> None:
+        assert self.observer is not None
+        tag, _ = self.node.late_output(value)
+        self.observer.dropped(None if tag is None else tag.name)
+        self._late(value, timestamp)
 
     def has_finished(self, key: Hashable, window: Any, entry: WindowEntry) -> bool:
         """Returns whether the trigger of a window takes no more elements."""

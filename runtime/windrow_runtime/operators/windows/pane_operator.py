@@ -17,6 +17,7 @@ from windrow_runtime.operators.changes import Changed
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
+from windrow_runtime.operators.windows.contents import computed
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.merging import Merged
 from windrow_runtime.operators.windows.pane_state import PANES, PaneState
@@ -160,7 +161,7 @@ class PaneOperator(WindowOperator):
         """Asks the trigger, and fires a pane if it is ready, or if the window closes."""
         held, observer = entry.contents is not NOTHING, self.observer
         if observer is not None:
-            observer.asked(self.trigger_in_words(key, window, entry))
+            observer.asked(key, window, self.trigger_in_words(key, window, entry))
         context, whole = self._trigger_context.at(key, window, entry), self._whole
         finished = whole.is_finished(context)
         answer = None
@@ -168,51 +169,48 @@ class PaneOperator(WindowOperator):
             answer = TriggerResult.FIRE
             finished = whole.fire(window, context)
             purges, context.purges = context.purges, False
-            fired = self._fire_pane(key, key_state, window, entry, is_last=finished or closes)
+            self._fire_pane(key, key_state, window, entry, is_last=finished or closes)
             if self._discards or purges or (finished and self.merging is None):
                 # A session may grow, and its trigger begin anew: it needs what it holds.
                 entry.contents = NOTHING
         else:
             if context.purges:
                 entry.contents, entry.unfired, context.purges = NOTHING, 0, False
-            fired = closes and not finished and self._fire_pane(key, key_state, window, entry, is_last=True)
+            if closes and not finished:
+                self._fire_pane(key, key_state, window, entry, is_last=True)
         if observer is not None:
-            pane = self._window_context.pane_info if fired else None
             purged, finished = held and entry.contents is NOTHING, finished and answer is not None
-            observer.answered(key, window, answer, pane, fired=fired, held=held, purged=purged, finished=finished)
+            observer.answered(answer, held=held, purged=purged, finished=finished)
 
-    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> bool:
-        """Fires a pane, unless nothing is new and nobody waits for an empty one; returns whether it did."""
+    def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
+        """Fires a pane, unless nothing is new and nobody waits for an empty one."""
         if self.counts_unfired:
             entry.unfired = 0
         panes = PaneState.of(entry)
         timing = panes.timing(is_over=self._is_over(window), at_end=self._at_end)
         awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)
         if not (panes.fresh or awaited):
-            return False
+            return
         if entry.contents is NOTHING and not self._discards:
             # Elements were purged, or withdrawn upstream: there is no result any more.
-            if self.observer is not None:
-                self.observer.withdrawn(key, window)
             self._emit(panes, (), window.max_timestamp())
             panes.settle()
-            return False
-        self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
+            return
+        pane = self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
+        if self.observer is not None:
+            self.observer.fired(pane)
         if entry.contents is not NOTHING:
             self._fire(key, key_state, window, entry)
         else:
-            elements = self._compute(())
+            elements = computed(self.node.function, ())
             if elements is not None:
                 self._evaluate(key, key_state, window, entry, elements)
         panes.settle()
         panes.stamp = None
-        return True
 
     def _evaluate(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
-        if self.observer is not None:
-            self.observer.fired(key, window, self._window_context.pane_info)
         panes = PaneState.of(entry)
         timestamp = window.max_timestamp() if panes.stamp is None else panes.stamp
         results: Any = elements

@@ -22,7 +22,7 @@ from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
-from windrow_runtime.operators.state.model import NOTHING, KeyState
+from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.operators.windows.shape import GapWindows
@@ -133,7 +133,7 @@ class SessionLoopOperator(PartialsOperator):
             has_many = held is not None and len(held) >= _MOST_ITEMS
             if has_many or (keyed and self._is_general(key, start, end)):
                 self.open_sessions(key)
-                self.merge_session(key, TimeWindow(start, end), more)
+                self._merge_session(key, TimeWindow(start, end), more)
                 continue
             if held is None:
                 self.state.sessions[key] = [start, end, more]
@@ -148,6 +148,22 @@ class SessionLoopOperator(PartialsOperator):
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, call_description(key, window=window))
             held[place : place + _ITEMS] = *window, contents
+
+    def _merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        """Adds a session of elements on time, with what was folded of them; the trigger waits for its end alone."""
+        key_state = self.state.keys.setdefault(key, KeyState())
+        into = self._add_to_live(key, key_state, window, NOTHING)
+        entry = key_state.windows.setdefault(into, WindowEntry())
+        if entry.contents is NOTHING:
+            entry.contents, entry.born = contents, key_state.arrivals
+        else:
+            try:
+                entry.contents = self.contents.merge(entry.contents, contents)
+            except USER_ERRORS as error:
+                raise_call_error(self.step, error, call_description(key, window=into))
+        key_state.arrivals += 1
+        self.state.event_timers.register(key, into, into.max_timestamp())
+        self._register_cleanup(key, into)
 
     def _next_arrival(self, key: Hashable) -> int:
         """Numbers an element that is kept itself."""
