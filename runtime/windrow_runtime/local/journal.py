@@ -258,18 +258,18 @@ class Journal(StepRecorder):
 
     def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:
         self._begin()
-        number, watermark = len(self.arrivals) + 1, self.operator.current_watermark
+        number = len(self.arrivals) + 1
         element = RecordedElement(
             number=number,
             key=key,
             value=own(without_mark(value_of(value))),  # a function of the user's may change it
             timestamp=timestamp,
             moment=self._moment,
-            is_late=timestamp is not None and timestamp <= watermark,
+            is_late=timestamp is not None and timestamp <= self.operator.current_watermark,
             is_dropped=False,
             kind=kind_of(value),
         )
-        self._at = Moment(Cause.ELEMENT, None, number, watermark, self.operator.current_processing_time)
+        self._at = self._moment_of(Cause.ELEMENT, None, number)
         self.arrivals.append(Arrival(self._at, element, self.pushed))
         self._placement = None
 
@@ -346,15 +346,13 @@ class Journal(StepRecorder):
         self._watermarks.append(RecordedWatermark(watermark=until, moment=self._moment))
 
     def timer_due(self, time: int, key: Hashable, namespace: Any, *, event_time: bool) -> None:
+        cause = Cause.EVENT_TIMER if event_time else Cause.PROCESSING_TIMER
+        closes = self.operator.closing_timer(namespace) == (event_time, time)
+        self._at = self._moment_of(cause, time, len(self.arrivals), closes=closes)
+
+    def _moment_of(self, cause: Cause, timer: int | None, element: int, *, closes: bool = False) -> Moment:
         operator = self.operator
-        self._at = Moment(
-            Cause.EVENT_TIMER if event_time else Cause.PROCESSING_TIMER,
-            time,
-            len(self.arrivals),
-            operator.current_watermark,
-            operator.current_processing_time,
-            closes=operator.closing_timer(namespace) == (event_time, time),
-        )
+        return Moment(cause, timer, element, operator.current_watermark, operator.current_processing_time, closes)
 
     # Firing
 

@@ -10,7 +10,14 @@ from traceback import walk_tb
 from typing import Final, NoReturn
 
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
-from windrow.errors import CheckpointError, InvalidArgumentError, SinkError, UserFunctionError, WindrowError
+from windrow.errors import (
+    CheckpointError,
+    InvalidArgumentError,
+    MissingTimestampError,
+    SinkError,
+    UserFunctionError,
+    WindrowError,
+)
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
@@ -91,6 +98,17 @@ def call_description(
     """Describes what a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
     given = (("key", key), ("window", window), ("element", element), ("left", left), ("right", right))
     return ", ".join(f"{name} {shortened(value)}" for name, value in given if value is not NOTHING)
+
+
+def no_timestamp(value: object, reached: str, where: str | None = None) -> MissingTimestampError:
+    """The error for an element without a timestamp that reached a step in event time."""
+    return MissingTimestampError(
+        f"an element without a timestamp reached {reached}",
+        given=shortened(value),
+        expected="a timestamp on every element",
+        where=where,
+        hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+    )
 
 
 def check_hashable(keys: Sequence[object], where: str | None) -> None:

@@ -11,13 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
-from windrow.errors import MissingTimestampError
 from windrow.functions.marked import LEFT
 from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, TimedJoinNode
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
 
@@ -44,7 +43,7 @@ class TimedJoinOperator(KeyedOperator):
         states, watermark = self.state.keys, self.current_watermark
         for key, (side, left, right), timestamp in zip(keys, values, timestamps, strict=True):
             if timestamp is None:
-                raise self._no_timestamp(left if side == LEFT else right)
+                raise no_timestamp(left if side == LEFT else right, "a join by time", self.step.where)
             if timestamp < watermark:
                 self._late(side == LEFT, left if side == LEFT else right, timestamp)
                 continue
@@ -102,15 +101,6 @@ class TimedJoinOperator(KeyedOperator):
             self.metrics.count("late_records_dropped")
         else:
             self.output.side_output(tag.name, value, timestamp)
-
-    def _no_timestamp(self, value: Any) -> MissingTimestampError:
-        return MissingTimestampError(
-            "an element without a timestamp reached a join by time",
-            given=shortened(value),
-            expected="a timestamp on every element",
-            where=self.step.where,
-            hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
-        )
 
 
 def _hold(cells: dict[str, Any], name: str, value: Any, timestamp: int) -> None:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any, ClassVar, Final
 
-from windrow.errors import InvalidArgumentError, MissingTimestampError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
 from windrow.plan import ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
@@ -25,7 +25,7 @@ from windrow.windows import (
 )
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
@@ -156,7 +156,7 @@ class WindowOperator(KeyedOperator):
         try:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 if timestamp is None and is_event_time:
-                    raise _no_timestamp(value)
+                    raise no_timestamp(value, "an event-time window")
                 stamp = MIN_TIMESTAMP if timestamp is None else timestamp
                 held = key_states.get(key)
                 key_state = KeyState() if held is None else held
@@ -534,13 +534,4 @@ def _no_answer(answer: object) -> InvalidArgumentError:
         given=repr(answer),
         expected="CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
         hint="return TriggerResult.CONTINUE where nothing is to happen",
-    )
-
-
-def _no_timestamp(value: Any) -> MissingTimestampError:
-    return MissingTimestampError(
-        "an element without a timestamp reached an event-time window",
-        given=shortened(value),
-        expected="a timestamp on every element",
-        hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
     )
