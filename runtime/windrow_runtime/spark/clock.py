@@ -84,7 +84,7 @@ NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """The times of the previous batch, under which elements before the watermark are processed, and of this one.
+    """The times of this batch and of the previous one, under which results of timers are processed downstream.
 
     If windrow keeps the watermarks, ``watermarks`` has those of each keyed step, in the previous batch and in this one.
     """

@@ -109,7 +109,7 @@ class PipelineProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedStep:
-    """A step that reports describe, by its id."""
+    """A source, keyed step or sink, by its id, whose work is part of the progress reports."""
 
     step: str
     stored: str | None = None  # the name of its state in the checkpoint; None: it has no keys, and so no state

@@ -266,7 +266,7 @@ def _magnitudes(groups: Groups, values: Floats) -> Floats:
 def _add_one_by_one(
     groups: Groups, values: Floats, lost: Floats | None, chosen: Mask, totals: Floats, rests: Floats
 ) -> None:
-    """Adds the rows of chosen groups one by one, since near the largest float their order decides about overflows."""
+    """Adds the rows of chosen groups one by one: near the largest float, their order decides if a total overflows."""
     totals[chosen] = rests[chosen] = 0.0
     for row in np.flatnonzero(chosen[groups.ids]).tolist():
         group = int(groups.ids[row])
