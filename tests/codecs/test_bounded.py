@@ -10,8 +10,9 @@ import sys
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ from windrow import Pipeline, from_source
 from windrow.errors import MalformedRecordError, SourceError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
-from windrow_runtime.codecs import text_files
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
+from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
+from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
+from windrow_runtime.codecs.text_files import text_records
+from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
+from windrow_runtime.inputs.files import TextReader
+from windrow_runtime.inputs.text_blocks import TextBlockReader
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: sources of every type.
@@ -45,6 +50,14 @@ def collected(source: FileSource[Any]) -> list[Any]:
     return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
 
 
+def read_with(sizes: TextSizes, source: FileSource[Any], file: Path) -> list[Any]:
+    """Reads a file row by row, with limits that are not the usual ones."""
+    records = text_records(source)
+    assert records is not None
+    batches = TextReader(replace(records, sizes=sizes)).read(str(file))
+    return [value for batch in batches for value in (*batch.values, *batch.malformed)]
+
+
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
@@ -57,16 +70,12 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("ending", COMPRESS)
 @pytest.mark.parametrize("kind", [TextFileSource, JsonFileSource, CsvFileSource])
 @pytest.mark.parametrize("options", [{}, {"encoding": "latin-1"}], ids=str)
-def test_a_line_without_an_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, kind: Any, options: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 20)
+def test_a_line_without_an_end(tmp_path: Path, ending: str, kind: Any, options: dict[str, Any]) -> None:
     file = tmp_path / f"x{ending}"
     file.write_bytes(COMPRESS[ending](b"name,n\na,1\n" + bytes(3 << 20)))
     types = () if kind is TextFileSource else (Row,)
-    with pytest.raises(SourceError, match="a line of a file is too long") as caught:
-        collected(kind(file, *types, on_malformed="drop", **options))
-    assert str(file) in str(caught.value.where)
+    with pytest.raises(SourceError, match="a line of a file is too long"):
+        read_with(TextSizes(longest_line=1 << 20), kind(file, *types, on_malformed="drop", **options), file)
 
 
 BOMB = """
@@ -76,7 +85,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     collected({kind}({file!r}, Row, on_malformed="drop"))
 except SourceError as error:
-    print(error.message)
+    print(error.message, error.where, sep="; ")
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
@@ -92,31 +101,34 @@ def test_a_bomb_takes_some_times_the_longest_line(tmp_path: Path, kind: str) -> 
     program = BOMB.format(kind=kind, file=str(file))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     message, megabytes = done.stdout.splitlines()
-    assert message == "a line of a file is too long"
-    assert int(megabytes) < 6 * text_files.LONGEST_LINE >> 20
+    assert message.startswith("a line of a file is too long; ")
+    assert str(file) in message
+    assert int(megabytes) < 6 * MEASURED_SIZES.longest_line >> 20
 
 
-def test_a_line_of_just_the_length_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 100_000)
-    (tmp_path / "x").write_bytes((b"a" * 100_000 + b"\n") * 3 + b"\r" * 100 + b"b" * 100_000)
-    assert list(map(len, collected(TextFileSource(tmp_path / "x")))) == [100_000] * 3 + [0] * 100 + [100_000]
+def test_a_line_of_just_the_length_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes((b"a" * 100_000 + b"\n") * 3 + b"\r" * 100 + b"b" * 100_000)
+    lines = read_with(TextSizes(longest_line=100_000), TextFileSource(file), file)
+    assert list(map(len, lines)) == [100_000] * 3 + [0] * 100 + [100_000]
 
 
-@pytest.mark.parametrize("kind", [JsonFileSource, CsvFileSource])
-def test_columns_have_the_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 20 << 20)
+@pytest.mark.parametrize(("kind", "blocks"), [(JsonFileSource, JsonBlocks), (CsvFileSource, CsvBlocks)])
+def test_columns_have_the_limit_too(tmp_path: Path, kind: Any, blocks: Any) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"name,n\n" + b"a" * (24 << 20), 1))
-    reader = text_block_reader(kind(tmp_path, Row))
-    assert isinstance(reader, TextBlockReader)
+    given = text_records(kind(tmp_path, Row))
+    assert given is not None
+    records = replace(given, sizes=TextSizes(longest_line=20 << 20))
+    reader = TextBlockReader(records, partial(blocks, records))
     with pytest.raises(SourceError, match="a line of a file is too long"):
         list(reader.read(str(tmp_path / "x.gz")))
 
 
-def test_a_record_on_many_lines_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 20)
-    (tmp_path / "x.json.gz").write_bytes(gzip.compress(b'[{"name": "' + b"\n" * (3 << 20)))
+def test_a_record_on_many_lines_has_a_limit(tmp_path: Path) -> None:
+    file = tmp_path / "x.json.gz"
+    file.write_bytes(gzip.compress(b'[{"name": "' + b"\n" * (3 << 20)))
     with pytest.raises(SourceError, match="a record of a file is too long"):
-        collected(JsonFileSource(tmp_path, Row, lines=False))
+        read_with(TextSizes(longest_line=1 << 20), JsonFileSource(file, Row, lines=False), file)
 
 
 @pytest.mark.parametrize("text", ["1e99999999999999999999", "[" * 100_000, "9" * 5_000, "-" + "9" * 5_000 + ".5e"])
@@ -186,12 +198,11 @@ DOCUMENTS = [
 @pytest.mark.parametrize("piece", [1, 2, 7, 1 << 16])
 @pytest.mark.parametrize(("text", "expected"), DOCUMENTS)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_records_without_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: list[Row], piece: int, encoding: str
-) -> None:
-    monkeypatch.setattr(text_files, "_PIECE", piece)
-    (tmp_path / "x.json").write_bytes(text.encode(encoding))
-    assert collected(JsonFileSource(tmp_path, Row, lines=False, encoding=encoding)) == expected
+def test_records_without_lines(tmp_path: Path, text: str, expected: list[Row], piece: int, encoding: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(text.encode(encoding))
+    source = JsonFileSource(file, Row, lines=False, encoding=encoding)
+    assert read_with(TextSizes(piece=piece), source, file) == collected(source) == expected
 
 
 def test_scalars_without_lines(tmp_path: Path) -> None:

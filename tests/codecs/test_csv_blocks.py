@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import typing
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,11 +16,12 @@ from hypothesis import strategies as st
 from tests.codecs.samples import Place, Positive, Reading
 from windrow.errors import SourceError
 from windrow.sources import CsvFileSource
-from windrow_runtime.codecs.arrow import csv_blocks, text_blocks
+from windrow_runtime.codecs.arrow import csv_blocks
 from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords, text_records
+from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.files import TextReader
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
@@ -40,15 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("csv")
 
 
-@contextmanager
-def small_blocks() -> Iterator[None]:
-    """Makes blocks so small that texts of a few rows have several."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_blocks, "_BLOCK", 96)
-        patch.setattr(text_blocks, "_LONGEST_ROW", 400)
-        patch.setattr(csv_blocks, "_NEAR", 16)
-        patch.setattr(csv_blocks, "_LEAST", 12)
-        yield
+SMALL = TextSizes(block=96, longest_row=400, near=16, least=12, alone=0)
+"""Texts of a few rows have several blocks, and these are read as columns however few rows are good."""
 
 
 def found_by(reader: TextReader | TextBlockReader, file: Path) -> object:
@@ -73,9 +65,9 @@ def agree(
     records = CsvRecords(record_type(annotation), "utf-8", delimiter, header)
     assert csv_blocks.row_by_row(records) is None
     plain = found_by(TextReader(records), file)
-    assert found_by(TextBlockReader(records, partial(CsvBlocks, records)), file) == plain
-    with small_blocks():
-        assert found_by(TextBlockReader(records, partial(CsvBlocks, records)), file) == plain
+    for sizes in (TextSizes(), replace(SMALL, block=1 << 20, longest_row=1 << 20), SMALL):
+        sized = replace(records, sizes=sizes)
+        assert found_by(TextBlockReader(sized, partial(CsvBlocks, sized)), file) == plain
 
 
 GOOD = ["a,1,2.5", "b,-7,1e3", '"c",3,4', '"d,""e""",5,"6"', '"f\ng",7,8', "ä,9,0.1", "h,10,-0.0"]

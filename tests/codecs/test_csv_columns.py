@@ -7,6 +7,7 @@ import typing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import count
+from typing import NotRequired
 
 import pytest
 from hypothesis import example, given
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from tests.codecs.samples import Event, Reading
+from windrow_runtime.codecs.arrow.csv_blocks import end_of_regular_rows, row_by_row
 from windrow_runtime.codecs.arrow.csv_columns import CsvColumns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import CsvRecords
 
 
@@ -49,6 +51,14 @@ class Pair(TypedDict):
     x: float | None
 
 
+class Optional(TypedDict):
+    n: NotRequired[int]
+
+
+def columns_of(kind: RecordType, header: list[str], delimiter: str = ",") -> CsvColumns:
+    return CsvColumns(CsvRecords(kind, "utf-8", delimiter, header=True), header)
+
+
 def read_plainly(annotation: object, block: bytes, delimiter: str, zone: typing.Any = None) -> list[object]:
     kind = record_type(annotation).in_timezone(zone)
     return [value for _, value in CsvRecords(kind, "utf-8", delimiter, header=False).read("x", io.BytesIO(block))]
@@ -58,13 +68,11 @@ def read_by_columns(
     annotation: object, block: bytes, delimiter: str = ",", zone: typing.Any = None
 ) -> list[object] | None:
     kind = record_type(annotation).in_timezone(zone)
-    columns = CsvColumns(kind, [column.column for column in kind.columns], delimiter)
+    columns = columns_of(kind, [column.column for column in kind.columns], delimiter)
     assert columns.is_able
-    read = columns.read(block)
-    if read is None:
-        return None
-    assert read.columns.num_rows + len(read.left_out) == read.total
-    return decode_batch(read.columns, kind) if not read.left_out else None
+    is_regular = end_of_regular_rows(block, delimiter, whole=True) == len(block)
+    read = columns.read(block) if is_regular else None
+    return decode_batch(read.columns, kind) if read is not None and not read.plain else None
 
 
 def agree(annotation: object, block: bytes, delimiter: str = ",", zone: typing.Any = None) -> bool:
@@ -327,12 +335,11 @@ def test_a_block_is_declined(annotation: object, block: bytes) -> None:
 
 
 def test_columns_that_no_field_takes_are_checked_and_not_read() -> None:
-    columns = CsvColumns(record_type(Reading), ["?", "celsius", "at", "?", "sensor"], ",")
+    columns = columns_of(record_type(Reading), ["?", "celsius", "at", "?", "sensor"])
     read = columns.read(b'"x"" ",2.5,1,\xc3\xa4,a\n,3,2,"\n",b\n')
     assert read is not None
     assert decode_batch(read.columns, record_type(Reading)) == [Reading("a", 1, 2.5), Reading("b", 2, 3.0)]
     assert columns.read(b"x,2.5,1,\xff,a\n") is None
-    assert columns.read(b'x,2.5,1,y",a\n') is None
 
 
 @dataclass
@@ -349,25 +356,24 @@ class Lists:
 
 
 def test_fields_without_a_column_are_none_or_the_file_is_not_read_as_columns() -> None:
-    columns = CsvColumns(record_type(Defaults), ["tag", "name"], ",")
+    columns = columns_of(record_type(Defaults), ["tag", "name"])
     read = columns.read(b"t,a\n")
     assert read is not None
     assert decode_batch(read.columns, record_type(Defaults)) == [Defaults("a", tag="t")]
-    assert not CsvColumns(record_type(Defaults), ["name"], ",").is_able
+    assert not columns_of(record_type(Defaults), ["name"]).is_able
+    assert not columns_of(record_type(int | None), ["other"]).is_able
 
 
 @pytest.mark.parametrize(
-    ("annotation", "header", "delimiter"),
+    ("annotation", "delimiter", "reason"),
     [
-        (Lists, ["tags"], ","),
-        (Event, ["eventId", "tagList"], ","),
-        (Reading, ["sensor", "at", "celsius"], "§"),
-        (Reading, ["sensor", "at", "celsius"], "\0"),
-        (int | None, ["other"], ","),
+        (Lists, ",", "Lists.tags is a list[str]"),
+        (Event, ",", "Event.tag_list is a list[str]"),
+        (Optional, ",", "Optional.n may be absent"),
+        (Reading, "§", "the delimiter '§' is more than a byte"),
+        (Reading, "\0", "the delimiter '\\x00' is more than a byte"),
     ],
     ids=count(),
 )
-def test_types_and_delimiters_that_are_not_read_as_columns(
-    annotation: object, header: list[str], delimiter: str
-) -> None:
-    assert not CsvColumns(record_type(annotation), header, delimiter).is_able
+def test_types_and_delimiters_that_are_not_read_as_columns(annotation: object, delimiter: str, reason: str) -> None:
+    assert row_by_row(CsvRecords(record_type(annotation), "utf-8", delimiter, header=True)) == reason

@@ -7,8 +7,9 @@ import json
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
@@ -21,9 +22,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow.sources import JsonFileSource
-from windrow_runtime.codecs.arrow import text_blocks
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.text_files import LineRecords
+from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.files import elements_of, file_reader
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader, without_elements
@@ -74,24 +76,23 @@ class Named(msgspec.Struct, rename="camel"):
 TYPES = [Reading, Everything, Maybe, Defaults, Named]
 
 
-@pytest.fixture(autouse=True)
-def few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a few lines are read as columns, and files have several blocks."""
-    monkeypatch.setattr(text_blocks, "_FEWEST_LINES", 2)
-    monkeypatch.setattr(text_blocks, "_LINES_AT_ONCE", 7)
-    monkeypatch.setattr(text_blocks, "_ATTEMPT", 1)
-    monkeypatch.setattr(text_blocks, "_BLOCK", 2_000)
+SMALL = TextSizes(block=2_000, alone=0)
+"""Files have several blocks, and blocks are read as columns however few lines are good."""
 
 
-def reader_of(kind: type, zone: ZoneInfo | None = None) -> TextBlockReader:
+def reader_of(kind: type, zone: ZoneInfo | None = None, sizes: TextSizes = SMALL) -> TextBlockReader:
     found = text_block_reader(JsonFileSource("never read", kind, timezone=zone))
     assert isinstance(found, TextBlockReader), found
-    return found
+    assert isinstance(found.records, LineRecords)
+    records = replace(found.records, sizes=sizes)
+    return TextBlockReader(records, partial(JsonBlocks, records))
 
 
-def assert_read_alike(data: bytes, kind: type, zone: ZoneInfo | None = None, parts: int = 1, name: str = "x") -> int:
+def assert_read_alike(
+    data: bytes, kind: type, zone: ZoneInfo | None = None, parts: int = 1, name: str = "x", sizes: TextSizes = SMALL
+) -> int:
     """Columns and elements are those of the other reader; returns how many elements came as columns."""
-    reader, plain = reader_of(kind, zone), file_reader(JsonFileSource("never read", kind, timezone=zone))
+    reader, plain = reader_of(kind, zone, sizes), file_reader(JsonFileSource("never read", kind, timezone=zone))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, name)
         file.write_bytes(data)
@@ -263,11 +264,7 @@ def test_numbers_of_lines_written_alike(values: list[str]) -> None:
     assert_read_alike("\n".join(lines).encode("utf-8", "surrogatepass"), Reading)
 
 
-def test_lines_that_programs_write_need_no_reader_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("the lines are not alike")
-
-    monkeypatch.setattr("pyarrow.json.read_json", refuse)
+def test_lines_that_programs_write_are_all_read_as_columns() -> None:
     rows = [
         Everything(
             flag=n % 3 == 0,
@@ -360,17 +357,10 @@ def test_malformed_lines_cost_only_themselves() -> None:
     for place in (40, 41, 170):
         lines[place] = "{oops}"
     lines[100] = '{"sensor":null,"at":1,"celsius":1}'
-    columns = assert_read_alike("\n".join(lines).encode(), Reading)
-    # A few lines between two malformed ones are read one by one, which takes less time than another attempt.
-    assert 200 < columns < 300 - 8
+    assert assert_read_alike("\n".join(lines).encode(), Reading) == 300 - 8
 
 
-def test_lines_that_differ_cost_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("few lines differ")
-
-    monkeypatch.setattr("pyarrow.json.read_json", refuse)
-    monkeypatch.setattr(text_blocks, "_BLOCK", 100_000)
+def test_lines_that_differ_cost_only_themselves() -> None:
     others = [
         *(
             "{oops}",
@@ -391,7 +381,14 @@ def test_lines_that_differ_cost_only_themselves(monkeypatch: pytest.MonkeyPatch)
         *(GOOD.replace("1", "99999999999999999999"), GOOD.replace("2.5", "NaN"), GOOD.replace("2.5", "1e999")),
     ]
     lines = list(chain.from_iterable([GOOD] * 40 + [other] for other in others)) + [GOOD] * 40
-    assert assert_read_alike("\n".join(lines).encode(), Reading) == 40 * len(others) + 42
+    # Five are written otherwise, and hold the same.
+    assert assert_read_alike("\n".join(lines).encode(), Reading, sizes=TextSizes()) == 40 * (len(others) + 1) + 5
+
+
+def test_rows_are_read_one_by_one_where_most_are_malformed() -> None:
+    data = f"{GOOD}\n{{oops}}\n".encode() * 100
+    assert assert_read_alike(data, Reading) == 100
+    assert assert_read_alike(data, Reading, sizes=TextSizes()) == 0
 
 
 def test_every_line_malformed() -> None:
@@ -399,12 +396,11 @@ def test_every_line_malformed() -> None:
     assert assert_read_alike(b"{}\n" * 300, Reading) == 0
 
 
-def test_a_file_without_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_blocks, "_LONGEST_ROW", 10_000)
-    assert assert_read_alike(f"{GOOD}\r".encode() * 1_000, Reading) == 0
-    assert (
-        assert_read_alike(f"{GOOD}\n".encode() * 99 + b'{"' + b"a" * 20_000 + f'"\n{GOOD}'.encode() * 3, Reading) == 99
-    )
+def test_a_file_without_line_ends() -> None:
+    sizes = replace(SMALL, longest_row=10_000)
+    assert assert_read_alike(f"{GOOD}\r".encode() * 1_000, Reading, sizes=sizes) == 0
+    data = f"{GOOD}\n".encode() * 99 + b'{"' + b"a" * 20_000 + f'"\n{GOOD}'.encode() * 3
+    assert assert_read_alike(data, Reading, sizes=sizes) == 99
 
 
 @pytest.mark.parametrize("ends", [True, False])

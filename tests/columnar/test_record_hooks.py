@@ -18,7 +18,7 @@ from windrow.aggregates import Opaque, recognise
 from windrow.plan.records import hook_of
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
-from windrow_runtime.codecs.arrow.json_lines import line_by_line
+from windrow_runtime.codecs.arrow.json_columns import line_by_line
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import record_fields

@@ -30,13 +30,11 @@ from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.json.lines import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, raw_text, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
 
 UTF_8: Final = "utf-8"
 
-LONGEST_LINE: Final = 1 << 26
-"""A file with a line of more bytes is refused; in encodings other than UTF-8, of more characters."""
-
-_PIECE: Final = 1 << 16
+_INFLATED: Final = 1 << 16
 
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
@@ -109,7 +107,7 @@ class _Inflated(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
         while not self._zlib.eof:
-            given = self._zlib.unconsumed_tail or self._file.read(_PIECE)
+            given = self._zlib.unconsumed_tail or self._file.read(_INFLATED)
             data = self._zlib.decompress(given, len(buffer))
             if data:
                 buffer[: len(data)] = data
@@ -122,7 +120,7 @@ class _Inflated(io.RawIOBase):
 _OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
     ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
-    ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_Inflated(file), _PIECE)),
+    ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_Inflated(file), _INFLATED)),
     ".zst": _zstd,
 }
 # Hadoop has formats of its own for the first three, and Spark reads them as nothing where they are no such files. It
@@ -156,10 +154,11 @@ def open_bytes(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _LimitedLines(io.BufferedIOBase):
-    """The bytes of a text in UTF-8; it raises a ``SourceError`` where a line is longer than ``LONGEST_LINE``."""
+    """The bytes of a text in UTF-8; it raises a ``SourceError`` where a line is longer than allowed."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, longest: int) -> None:
         self._file = file
+        self._longest = longest
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self._length = 0  # of the line that was not ended yet
 
@@ -173,8 +172,8 @@ class _LimitedLines(io.BufferedIOBase):
             self._length = len(data) - end - 1
         else:
             self._length += len(data)
-            if self._length > LONGEST_LINE:
-                raise _too_long("line", "bytes")
+            if self._length > self._longest:
+                raise _too_long("line", "bytes", self._longest)
         return data
 
     def read(self, size: int | None = -1) -> bytes:
@@ -185,22 +184,22 @@ class _LimitedLines(io.BufferedIOBase):
         super().close()
 
 
-def limited_lines(file: BinaryIO) -> BinaryIO:
+def _limited_lines(file: BinaryIO, longest: int) -> BinaryIO:
     """The bytes of a text in UTF-8, with a ``SourceError`` where a line is too long."""
-    return cast(BinaryIO, _LimitedLines(file))
+    return cast(BinaryIO, _LimitedLines(file, longest))
 
 
-def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
-    while line := text.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise _too_long("line", "characters")
+def _bounded_lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:
+    while line := text.readline(longest + 1):
+        if len(line) > longest:
+            raise _too_long("line", "characters", longest)
         yield line
 
 
-def _too_long(what: str, unit: str) -> SourceError:
+def _too_long(what: str, unit: str, longest: int) -> SourceError:
     return SourceError(
         f"a {what} of a file is too long",
-        given=f"more than {LONGEST_LINE:,} {unit}",
+        given=f"more than {longest:,} {unit}",
         expected=f"a {what} of at most that many {unit}",
         hint="end each record with a line end; one array of JSON, or records of many lines: JsonFileSource(lines=False)"
         if what == "line"
@@ -210,15 +209,15 @@ def _too_long(what: str, unit: str) -> SourceError:
 
 @contextmanager
 def open_text(
-    name: str, file: BinaryIO, encoding: str, *, newline: str | None, is_limited: bool = False
+    name: str, file: BinaryIO, encoding: str, *, newline: str | None, longest: int | None = None
 ) -> Iterator[io.TextIOWrapper]:
     """The text of a file; its name says how it is compressed.
 
     Bytes that are no characters are found by :func:`wrong_bytes`. A file that is damaged is a ``SourceError``, here or
-    where the text is read. If it ``is_limited``, so is a line of UTF-8 that is too long.
+    where the text is read. So is a line of UTF-8 of more bytes than ``longest``.
     """
     with open_bytes(name, file) as content:
-        plain = limited_lines(content) if is_limited and encoding == UTF_8 else content
+        plain = content if longest is None or encoding != UTF_8 else _limited_lines(content, longest)
         if encoding in _MARKED_ENCODINGS:
             buffered = io.BufferedReader(cast(io.RawIOBase, content))
             plain = cast(BinaryIO, buffered)
@@ -230,15 +229,15 @@ def open_text(
 
 @contextmanager
 def open_lines(
-    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
+    name: str, file: BinaryIO, encoding: str, longest: int, *, newline: str | None, begins: bool = True
 ) -> Iterator[Iterator[str]]:
     """The lines of a file with their ends, without a byte order mark, as :func:`open_text` reads it.
 
-    Only a part that begins the file, as ``begins`` says, may have a byte order mark. A line of more than
-    ``LONGEST_LINE`` bytes is a ``SourceError``.
+    Only a part that begins the file, as ``begins`` says, may have a byte order mark. A line longer than ``longest`` is
+    a ``SourceError``.
     """
-    with open_text(name, file, encoding, newline=newline, is_limited=True) as text:
-        lines = iter(text) if encoding == UTF_8 else _bounded_lines(text)
+    with open_text(name, file, encoding, newline=newline, longest=longest) as text:
+        lines = iter(text) if encoding == UTF_8 else _bounded_lines(text, longest)
         first = next(lines, "")
         if begins:
             first = first.removeprefix(_BYTE_ORDER_MARK)
@@ -272,6 +271,7 @@ class LineRecords:
     kind: RecordType
     encoding: str
     json: bool
+    sizes: TextSizes = MEASURED_SIZES
 
     @property
     def has_lines(self) -> bool:
@@ -284,12 +284,13 @@ class LineRecords:
         What is no element is a ``MalformedRecord``, and a header of which the user is to be warned an
         ``UnmatchedHeader``. A file that is damaged, or whose header does not fit, is a ``SourceError``.
         """
-        with open_lines(name, file, self.encoding, newline=None, begins=begins) as lines:
+        with open_lines(name, file, self.encoding, self.sizes.longest_line, newline=None, begins=begins) as lines:
             yield from self._read(lines, self.decoder())
 
     def read_lines(self, file: BinaryIO, decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
         """The records of lines that are not compressed, without a byte order mark, by a function of :meth:`decoder`."""
-        with io.TextIOWrapper(limited_lines(file), encoding=self.encoding, errors=_MARK, newline=None) as lines:
+        limited = _limited_lines(file, self.sizes.longest_line)
+        with io.TextIOWrapper(limited, encoding=self.encoding, errors=_MARK, newline=None) as lines:
             yield from self._read(lines, decode)
 
     def _read(self, lines: Iterator[str], decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
@@ -329,21 +330,23 @@ class DocumentRecords:
 
     kind: RecordType
     encoding: str
+    sizes: TextSizes = MEASURED_SIZES
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The same as for lines; behind a fault of the array itself nothing is read."""
         decode = JsonDecoder(self.kind).decode
+        piece, longest = self.sizes.piece, self.sizes.longest_line
         with open_text(name, file, self.encoding, newline=None) as text:
-            first = text.read(_PIECE).removeprefix(_BYTE_ORDER_MARK)
+            first = text.read(piece).removeprefix(_BYTE_ORDER_MARK)
             try:
-                for found in split_values(chain([first], iter(lambda: text.read(_PIECE), "")), LONGEST_LINE):
+                for found in split_values(chain([first], iter(lambda: text.read(piece), "")), longest):
                     wrong = wrong_bytes(found.text, self.encoding)
                     if wrong is None and found.fault is not None:
                         wrong = MalformedRecord(found.text, f"not JSON: {found.fault}", None)
                     yield found.line, decode(found.text) if wrong is None else wrong
             except LongValueError:
-                raise _too_long("record", "characters") from None
+                raise _too_long("record", "characters", longest) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +358,12 @@ class CsvRecords:
     delimiter: str
     header: bool
     forms: CsvForms = STRICT
+    sizes: TextSizes = MEASURED_SIZES
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The same as for lines."""
-        with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
+        with open_lines(name, file, self.encoding, self.sizes.longest_line, newline="", begins=begins) as lines:
             rows = csv_rows(lines, self.delimiter, self.forms.nulls)
             decoder, found = self.begin(rows)
             yield from found
@@ -368,7 +372,8 @@ class CsvRecords:
 
     def rows_of(self, file: BinaryIO) -> Iterator[CsvRow]:
         """The rows of a text that is not compressed and has no byte order mark."""
-        return csv_rows(io.TextIOWrapper(limited_lines(file), self.encoding, _MARK, newline=""), self.delimiter)
+        limited = _limited_lines(file, self.sizes.longest_line)
+        return csv_rows(io.TextIOWrapper(limited, self.encoding, _MARK, newline=""), self.delimiter)
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
         """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from windrow.sources import FileSource
 from windrow_runtime.codecs.text_files import (
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows
 
 # Any in this module: elements of every type, and pyarrow has no types.
-
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def without_elements(batch: Any) -> SourceBatch:
@@ -69,7 +67,7 @@ class TextBlockReader:
     def read_lines(self, lines: Sequence[bytes], origin: Callable[[int], str]) -> TextRows:
         """Reads lines without line ends, each a row; ``origin`` describes where a line, numbered from 0, comes from."""
         blocks = self.format()
-        read = blocks.read(b"\n".join(lines))
+        (read,) = blocks.read(b"\n".join(lines))
         return TextRows(
             read.columns,
             self.kind,
@@ -92,16 +90,14 @@ class TextBlockReader:
             return lambda line: f"{file}:{before() + above + line}"
 
         above = 0  # lines of the part before the block
-        for number, (block, is_whole) in enumerate(blocks_of(content, blocks.end_of_rows)):
-            text = block.removeprefix(_BYTE_ORDER_MARK) if begins and not number else block
-            if is_whole:
-                read = blocks.read(text)
+        for block, is_whole in blocks_of(content, blocks, self.records.sizes, begins=begins):
+            for read in blocks.read(block) if is_whole else ():
                 yield TextRows(read.columns, self.kind, [(plain.row, batch_of(plain, above)) for plain in read.plain])
                 above += read.lines
-                continue
-            rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(text, content))))
-            for batch in in_batches(rest, origin(above), file):
-                yield TextRows(no_rows(self.kind), self.kind, [(0, batch)])
+            if not is_whole:
+                rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(block, content))))
+                for batch in in_batches(rest, origin(above), file):
+                    yield TextRows(no_rows(self.kind), self.kind, [(0, batch)])
 
 
 def _numbered(origin: Callable[[int], str], above: int) -> Callable[[int], str]:
@@ -133,7 +129,7 @@ def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
     if isinstance(records, LineRecords) and records.json:
         if not records.has_lines:
             return f"the encoding is {records.encoding}"
-        from windrow_runtime.codecs.arrow.json_lines import JsonBlocks, line_by_line
+        from windrow_runtime.codecs.arrow.json_columns import JsonBlocks, line_by_line
 
         return line_by_line(records.kind) or TextBlockReader(records, partial(JsonBlocks, records))
     if isinstance(records, DocumentRecords):

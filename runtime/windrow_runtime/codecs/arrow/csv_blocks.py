@@ -1,44 +1,30 @@
-"""CSV files as columns, block by block; rows that are not read exactly so are left to the plain reader."""
+"""CSV files as columns, block by block; blocks are cut such that quotes are in order in all of a block or in none."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from windrow.plan.records import hook_of
-from windrow_runtime.codecs.arrow.csv_columns import CsvColumns, CsvRead, end_of_regular_rows
-from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, concatenated
+from windrow_runtime.codecs.arrow.csv_columns import CsvColumns
+from windrow_runtime.codecs.arrow.text_blocks import BlockRead, lines_in, no_rows, plain_block
 from windrow_runtime.codecs.arrow.text_scalars import TEXT_KINDS
-from windrow_runtime.codecs.csv import CsvDecoder, end_of_rows
+from windrow_runtime.codecs.csv import CsvDecoder, CsvRow, end_of_rows
 from windrow_runtime.codecs.csv_forms import STRICT
 from windrow_runtime.codecs.text_files import UTF_8, CsvRecords
 from windrow_runtime.codecs.value_type import RecordType
 
-_LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_NEAR: Final = 1 << 16
-"""After a broken quote, rows with quotes in order are looked for in this many bytes, and then in ever more."""
+# Any in this module: a mask of NumPy's.
+
+_QUOTE: Final = ord('"')
 
 _CLOSE: Final = 1 << 13
 """Broken quotes that are closer to each other than this are read together with the rows between them."""
 
 _MOST_PLAIN: Final = 4096
-_LEAST: Final = 1024
-"""The bytes of the rows that are read one by one in the time that an attempt to read columns takes."""
-
-
-class _Rows(NamedTuple):
-    """Consecutive whole rows of a block, whose quotes are in order or not."""
-
-    begin: int
-    end: int
-    are_regular: bool
 
 
 def row_by_row(records: CsvRecords) -> str | None:
@@ -53,203 +39,122 @@ def row_by_row(records: CsvRecords) -> str | None:
     made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         return f"{kind.name} has a {made_by}"
-    for field in kind.columns:
-        if field.type.kind not in TEXT_KINDS or field.absent_allowed:
-            return f"{kind.prefix}{field.name} {'may be absent' if field.absent_allowed else f'is a {field.type}'}"
-        if field.type.time_format is not None:
-            return f"{kind.prefix}{field.name} is {field.type.time_format}"
+    for column in kind.columns:
+        name = f"{kind.prefix}{column.name}"
+        if column.absent_allowed:
+            return f"{name} may be absent"
+        if column.type.kind not in TEXT_KINDS:
+            return f"{name} is a {column.type}"
+        if column.type.time_format is not None:
+            return f"{name} is {column.type.time_format}"
     return None
-
-
-def _rows_in(block: bytes, delimiter: str, *, whole: bool) -> Iterator[_Rows]:
-    """The rows of a block, as far as the plain reader would find their ends without what is below it.
-
-    If the block is ``whole``, there is nothing below it.
-    """
-    at, near, plain = 0, len(block), 1
-    while at < len(block):
-        some = block[at : at + near]
-        end = end_of_regular_rows(some, delimiter, whole=whole and at + near >= len(block))
-        is_regular = bool(end)
-        if is_regular:
-            near, plain = 2 * near, plain if end < _CLOSE else 1
-        else:
-            end = _end_of_plain_rows(block, at, delimiter, plain, whole=whole)
-            if not end:
-                return
-            near, plain = _NEAR, min(2 * plain, _MOST_PLAIN)
-        yield _Rows(at, at + end, is_regular)
-        at += end
-
-
-def _end_of_plain_rows(block: bytes, at: int, delimiter: str, count: int, *, whole: bool) -> int:
-    """How many bytes some rows have that begin at a place, where only the plain reader finds their ends."""
-    size = _NEAR
-    while True:
-        some = block[at : at + size]
-        to_end = at + size >= len(block)
-        if not (whole and to_end):
-            some = some[: some.rfind(b"\n") + 1]
-        # Each byte becomes a character; delimiters, quotes and line ends are the same in UTF-8.
-        end = end_of_rows(some.decode("latin-1"), delimiter, count, whole=whole and to_end)
-        if end or to_end:
-            return end
-        size *= 4
 
 
 @dataclass
 class CsvBlocks:
-    """Reads the rows of one file; :func:`row_by_row` has no reason against it."""
+    """Reads the rows of one file; :func:`row_by_row` has no reason against it. The header is a block of its own."""
 
     records: CsvRecords
-    _decoder: CsvDecoder | None = None  # None: there are no rows, or the header was not read
-    _columns: CsvColumns | None = None  # None: no block is exact
-    _has_begun: bool = False
-    _header: Sequence[tuple[int, object]] = ()  # what is still to be reported of the header
-    _rows: Sequence[_Rows] = ()  # those of the next block, where they are known
+    _has_begun: bool = field(default=False, init=False)  # whether the header was read, or there is none
+    _decoder: CsvDecoder | None = field(default=None, init=False)  # None: there are no rows, or the header is broken
+    _columns: CsvColumns | None = field(default=None, init=False)  # None: no block is read as columns
+    _is_regular: bool = field(default=False, init=False)  # whether the quotes of the next block are in order
+    _plain: int = field(default=1, init=False)  # how many rows from the next broken quote on are read one by one
+
+    def __post_init__(self) -> None:
+        if not self.records.header:
+            self._begin(iter(()))
 
     @property
     def kind(self) -> RecordType:
         return self.records.kind
 
-    def end_of_rows(self, data: bytes) -> int:
-        # The mark of the byte order is no part of the first cell.
-        mark = 0 if self._has_begun or not data.startswith(_BYTE_ORDER_MARK) else len(_BYTE_ORDER_MARK)
-        rows = list(_rows_in(data[mark:], self.records.delimiter, whole=False))
-        self._rows = rows if self._has_begun else ()
-        return mark + rows[-1].end if rows else 0
-
-    def read(self, block: bytes) -> BlockRead:
-        found = _Found(self.kind)
-        if not self._has_begun:
-            end = self._begin(block)
-            if self._header:
-                found.leave(block[:end])
-                found.skip(b"")  # what is reported of the header is no row
-            else:
-                found.skip(block[:end])
-            block = block[end:]
-        known, self._rows = self._rows, ()
-        if not known:
-            known = list(_rows_in(block, self.records.delimiter, whole=True))
-        for rows in known if self._decoder is not None else ():
-            text = block[rows.begin : rows.end]
-            if rows.are_regular and self._columns is not None:
-                _read_regular(self._columns, text, found)
-            else:
-                found.leave(text)
-        return found.result()
-
-    def _begin(self, block: bytes) -> int:
-        """Reads the header; returns where it ends."""
-        self._has_begun = True
+    def end_of_rows(self, data: bytes, *, whole: bool) -> int:
         delimiter = self.records.delimiter
-        end = _end_of_plain_rows(block, 0, delimiter, 1, whole=True) if self.records.header else 0
-        self._decoder, self._header = self.records.begin(self.records.rows_of(io.BytesIO(block[:end])))
-        if self._decoder is not None:
-            columns = CsvColumns(self.kind, self._decoder.header, delimiter)
-            self._columns = columns if columns.is_able else None
+        end = end_of_regular_rows(data, delimiter, whole=whole) if self._has_begun else 0
+        self._is_regular = end > 0
+        if not self._is_regular:
+            end = self._end_of_plain_rows(data, whole=whole)
+            self._plain = min(2 * self._plain, _MOST_PLAIN) if end else self._plain
+        elif end > _CLOSE:
+            self._plain = 1
         return end
 
+    def _end_of_plain_rows(self, data: bytes, *, whole: bool) -> int:
+        """The place behind some rows of which only the plain reader finds the ends."""
+        size = self.records.sizes.near
+        while True:
+            near = data[:size]
+            has_all = size >= len(data)
+            if not (whole and has_all):
+                near = near[: near.rfind(b"\n") + 1]
+            # Each byte becomes a character; delimiters, quotes and line ends are the same in UTF-8.
+            text = near.decode("latin-1")
+            end = end_of_rows(text, self.records.delimiter, self._plain, whole=whole and has_all)
+            if end or has_all:
+                return end
+            size *= 4
+
+    def read(self, block: bytes) -> Iterator[BlockRead]:
+        if self._has_begun and self._decoder is None:
+            yield BlockRead(no_rows(self.kind), (), lines_in(block))
+        elif self._is_regular and self._columns is not None:
+            yield from self._read_regular(self._columns, block)
+        else:
+            yield plain_block(block, self.kind)
+
+    def _read_regular(self, columns: CsvColumns, block: bytes) -> Iterator[BlockRead]:
+        """Reads the columns of a block; halves it where that fails, until it does not pay any more."""
+        read = columns.read(block)
+        middle = 0
+        if read is None and len(block) > self.records.sizes.least:
+            middle = end_of_regular_rows(block[: len(block) // 2], self.records.delimiter, whole=False)
+        if middle:
+            yield from self._read_regular(columns, block[:middle])
+            yield from self._read_regular(columns, block[middle:])
+        else:
+            yield read or plain_block(block, self.kind)
+
+    def _begin(self, rows: Iterator[CsvRow]) -> list[tuple[int, object]]:
+        """Reads the header; returns what is to be reported of it."""
+        self._has_begun = True
+        self._decoder, reports = self.records.begin(rows)
+        if self._decoder is not None:
+            columns = CsvColumns(self.records, self._decoder.header)
+            self._columns = columns if columns.is_able else None
+        return reports
+
     def read_plain(self, file: BinaryIO) -> Iterable[tuple[int, object]]:
-        if self._header:
-            yield from self._header
-            self._header = ()
-            return
         rows = self.records.rows_of(file)
         if not self._has_begun:
-            self._has_begun = True
-            self._decoder, found = self.records.begin(rows)
-            yield from found
+            yield from self._begin(rows)
         if self._decoder is not None:
             yield from self.records.decoded(rows, self._decoder)
 
 
-def _read_regular(columns: CsvColumns, text: bytes, found: _Found) -> None:
-    """Reads rows whose quotes are in order as columns: halves those that are not exact, as long as that pays."""
-    patience = len(text) // 2
-    waiting = [text]
-    while waiting:
-        some = waiting.pop()
-        is_tried = len(some) > _LEAST and patience > 0
-        read = columns.read(some, is_regular=True) if is_tried else None
-        if read is not None and len(read.left_out) > read.total // 4:
-            found.leave(some)
-            continue
-        if read is not None and found.add(read, some):
-            continue
-        middle = end_of_regular_rows(some[: len(some) // 2], columns.delimiter, whole=False) if is_tried else 0
-        if middle:
-            patience -= _LEAST + len(some) // 32
-            waiting += (some[middle:], some[:middle])
-        else:
-            found.leave(some)
+def end_of_regular_rows(block: bytes, delimiter: str, *, whole: bool) -> int:
+    """Returns the place behind the last row such that it and all rows above it have only quotes that pair up.
+
+    Such quotes begin or end a cell, or are two that stand for one within. The block begins with a row; if it is not
+    whole, its last row goes on behind it, unless a line ends there.
+    """
+    end = len(block) if whole else block.rfind(b"\n") + 1
+    if b'"' not in block:
+        return end
+    # A cell may begin behind a line end and end in front of one; there is one around the block.
+    data = np.frombuffer(b"\n%b\n" % block, np.uint8)
+    quotes = np.flatnonzero(data == _QUOTE)
+    bounds = np.zeros(256, bool)
+    bounds[[ord(delimiter), _QUOTE, *b"\r\n"]] = True
+    beside = quotes + np.tile([-1, 1], len(quotes) // 2 + 1)[: len(quotes)]
+    regular = _first(~bounds[data[beside]]) // 2 * 2
+    if regular < len(quotes):
+        end = block.rfind(b"\n", 0, quotes[regular] - 1) + 1
+    while end and (before := int(np.searchsorted(quotes, end, side="right"))) % 2:
+        end = block.rfind(b"\n", 0, quotes[before - 1] - 1) + 1
+    return end
 
 
-def _bounds_of_rows(text: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Where rows begin and end whose quotes are in order, if line feeds end all lines; empty lines are none."""
-    data = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(data == _LINE_FEED) + 1
-    if b'"' in text:
-        ends = ends[np.searchsorted(np.flatnonzero(data == _QUOTE), ends) % 2 == 0]
-    if not text.endswith(b"\n"):
-        ends = np.append(ends, len(text))
-    begins = np.concatenate([[0], ends[:-1]])
-    first = data[begins]
-    is_row = (first != _LINE_FEED) & (first != _RETURN)
-    return begins[is_row], ends[is_row]
-
-
-class _Found:
-    """What a block holds, in the order of its rows."""
-
-    def __init__(self, kind: RecordType) -> None:
-        self._kind = kind
-        self._batches: list[pa.RecordBatch] = []
-        self._plain: list[PlainRows] = []
-        self._row = self._line = 0
-        self._is_plain = False  # whether the last rows are to be read one by one
-
-    def add(self, read: CsvRead, text: bytes) -> bool:
-        """Adds the next rows, unless it is not clear where those are that are left out."""
-        begins = ends = np.zeros(0, np.intp)
-        if read.left_out:
-            if text.count(b"\r") != text.count(b"\r\n"):
-                return False
-            begins, ends = _bounds_of_rows(text)
-            if len(begins) != read.total:
-                return False
-        self._batches.append(read.columns)
-        row, at = self._row, 0
-        for before, number in enumerate(read.left_out):
-            begin, end = int(begins[number]), int(ends[number])
-            self._row = row + number - before
-            if begin > at:
-                self.skip(text[at:begin])
-            self.leave(text[begin:end])
-            at = end
-        self._row = row + read.columns.num_rows
-        if at < len(text):
-            self.skip(text[at:])
-        return True
-
-    def leave(self, text: bytes) -> None:
-        """Leaves the next rows to the plain reader."""
-        if self._is_plain:
-            last = self._plain.pop()
-            self._plain.append(last._replace(text=last.text + text))
-        else:
-            self._plain.append(PlainRows(self._row, self._line, text))
-        self.skip(text)
-        self._is_plain = True
-
-    def skip(self, text: bytes) -> None:
-        """Leaves out lines; those left before are not read together with others."""
-        self._is_plain = False
-        self._line += text.count(b"\n")
-        if b"\r" in text:
-            self._line += text.count(b"\r") - text.count(b"\r\n")
-
-    def result(self) -> BlockRead:
-        """The columns, and the rows to be read one by one."""
-        return BlockRead(concatenated(self._batches, self._kind), self._plain, self._line)
+def _first(mask: Any) -> int:
+    """The first place that is true, or the length if there is none."""
+    return int(mask.argmax()) if mask.any() else len(mask)

@@ -6,29 +6,20 @@ leaves the others as text, to be read one by one, so that each malformed record 
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.arrow.text_scalars import Mask
+from windrow_runtime.codecs.text_files import CsvRecords, LineRecords
+from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.codecs.value_type import RecordType
 
-_BLOCK: Final = 1 << 20  # more leaves the processor's cache
-
-_LONGEST_ROW: Final = 16 << 20
-"""Where no row ends within this many bytes, the rest of the file is read row by row."""
-
-_FEWEST_LINES: Final = 32
-"""This many lines are read one by one in the time that a failed attempt takes."""
-
-_LINES_AT_ONCE: Final = 4_096
-"""Lines behind a fault are looked at again, so there should not be too many of them."""
-
-_ATTEMPT: Final = 256
-"""A failed attempt to read columns costs as much as reading some of this many lines one by one."""
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class PlainRows(NamedTuple):
@@ -44,7 +35,7 @@ class BlockRead(NamedTuple):
 
     columns: pa.RecordBatch
     plain: Sequence[PlainRows]
-    lines: int  # of the block, as universal newlines count them
+    lines: int  # of the block
 
 
 class BlockFormat(Protocol):
@@ -54,98 +45,84 @@ class BlockFormat(Protocol):
     def kind(self) -> RecordType:
         """The type of the elements."""
 
-    def end_of_rows(self, data: bytes) -> int:
-        """The place behind the last row that ends within some bytes, which begin with a row; 0 if none does."""
+    def end_of_rows(self, data: bytes, *, whole: bool) -> int:
+        """The place behind rows that make a block, in bytes that begin with a row; 0 if more bytes are needed.
 
-    def read(self, block: bytes) -> BlockRead:
-        """Reads a block of whole rows."""
+        If they are the ``whole`` rest of the file, a row ends at their end.
+        """
+
+    def read(self, block: bytes) -> Iterable[BlockRead]:
+        """Reads a block of whole rows, as one or as several behind each other."""
 
     def read_plain(self, file: BinaryIO) -> Iterable[tuple[int, object]]:
         """Reads rows one by one, as ``TextRecords.read`` gives them; the file begins with their first line."""
 
 
-def blocks_of(file: BinaryIO, end_of_rows: Callable[[bytes], int]) -> Iterator[tuple[bytes, bool]]:
+def blocks_of(file: BinaryIO, blocks: BlockFormat, sizes: TextSizes, *, begins: bool) -> Iterator[tuple[bytes, bool]]:
     """The bytes of a file in blocks, and whether each has whole rows: the last one may have none that ends in it.
 
-    Then the rest of its row, and all rows behind it, are still to be read from the file.
+    Then the rest of its row, and all rows behind it, are still to be read from the file. Only bytes that begin a file,
+    as ``begins`` says, may have a byte order mark.
     """
     rest = b""
-    # Twice as much each time: where no row ends, all of it is looked at again.
-    while data := file.read(max(_BLOCK, min(len(rest), _LONGEST_ROW - len(rest) + 1))):
-        rest += data
-        end = end_of_rows(rest)
-        if end:
+    while True:
+        # Twice as much each time: where no row ends, all of it is looked at again.
+        data = file.read(max(sizes.block, min(len(rest), sizes.longest_row - len(rest) + 1)))
+        rest = data.removeprefix(_BYTE_ORDER_MARK) if begins else rest + data
+        begins = False
+        while rest and (end := blocks.end_of_rows(rest, whole=not data)):
             yield rest[:end], True
             rest = rest[end:]
-        elif len(rest) > _LONGEST_ROW:
+        if len(rest) > sizes.longest_row:
             yield rest, False
             return
-    if rest:
-        yield rest, True
+        if not data:
+            return
 
 
-class DoubtfulRows(Exception):  # noqa: N818  a text that has to be read in another way is no error
-    """Some rows of a text cannot be read as columns: those at these places, or any of them if none is given."""
-
-    def __init__(self, places: Sequence[int] = ()) -> None:
-        super().__init__(places)
-        self.places = places
+def lines_in(block: bytes) -> int:
+    """The number of line ends in a block, as universal newlines count them."""
+    return block.count(b"\n") + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
 
 
-def read_lines(
-    lines: Sequence[tuple[int, bytes]],
-    doubtful: Sequence[tuple[int, bytes]],
-    read: Callable[[bytes, int], pa.RecordBatch],
-    kind: RecordType,
-) -> tuple[pa.RecordBatch, list[PlainRows]]:
-    """Reads as many lines as columns as pays, each a row and given with its number in the block.
-
-    The function reads a text of a number of such lines, or raises :class:`DoubtfulRows`. It gets none of the lines that
-    are doubtful beforehand.
-    """
-    found: list[pa.RecordBatch] = []
-    good: list[int] = []  # the numbers of the lines in the columns
-    plain = list(doubtful)
-    patience = max(len(lines) // 2, 8 * _ATTEMPT)
-    waiting = [lines[at : at + _LINES_AT_ONCE] for at in range(0, len(lines), _LINES_AT_ONCE)][::-1]
-    while waiting:
-        some = waiting.pop()
-        if len(some) < _FEWEST_LINES or patience <= 0:
-            plain += some
-            continue
-        try:
-            found.append(read(b"".join([text for _, text in some]), len(some)))
-            good += [number for number, _ in some]
-        except DoubtfulRows as doubt:
-            patience -= _ATTEMPT
-            places = doubt.places
-            if len(places) > 1:
-                left_out = set(places)
-                plain += [some[place] for place in places]
-                waiting.append([line for place, line in enumerate(some) if place not in left_out])
-            else:
-                middle = places[0] if places else len(some) // 2
-                after = middle + len(places)
-                plain += some[middle:after]
-                waiting += (some[after:], some[:middle])
-    return concatenated(found, kind), plain_rows(sorted(plain), good)
+def plain_block(block: bytes, kind: RecordType) -> BlockRead:
+    """Leaves all rows of a block to be read one by one."""
+    return BlockRead(no_rows(kind), [PlainRows(0, 0, block)], lines_in(block))
 
 
-def plain_rows(plain: Sequence[tuple[int, bytes]], good: Sequence[int]) -> list[PlainRows]:
-    """Lines by their numbers, in order, to be read one by one among good ones; those behind each other are together."""
-    found: list[tuple[int, int, list[bytes]]] = []
+def split_block(
+    block: bytes, columns: pa.RecordBatch, plain: Iterable[PlainRows], records: LineRecords | CsvRecords
+) -> BlockRead:
+    """Returns the columns of a block and its plain rows, consecutive ones together; all are plain if that is faster."""
+    groups: list[tuple[PlainRows, list[bytes]]] = []
     expected = -1
-    for number, text in plain:
-        if number != expected:
-            found.append((bisect(good, number), number, []))
-        found[-1][-1].append(text)
-        expected = number + 1
-    return [PlainRows(row, line, b"".join(texts)) for row, line, texts in found]
+    for rows in plain:
+        if rows.line != expected:
+            groups.append((rows, []))
+        groups[-1][1].append(rows.text)
+        expected = rows.line + rows.text.count(b"\n")
+    if len(groups) * records.sizes.alone > columns.num_rows + len(groups):
+        return plain_block(block, records.kind)
+    return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines_in(block))
 
 
-def concatenated(columns: Sequence[pa.RecordBatch], kind: RecordType) -> pa.RecordBatch:
-    """The columns of rows that stand behind each other."""
-    return pa.concat_batches(columns) if columns else no_rows(kind)
+def left_out(refused: Sequence[int], good: Mask) -> list[int]:
+    """The numbers of the rows that were refused at first, and of those among the others that are not good."""
+    if good.all():
+        return list(refused)
+    others = np.delete(np.arange(len(good) + len(refused)), refused)
+    return sorted([*refused, *others[~good].tolist()])
+
+
+def is_utf_8(block: bytes) -> bool:
+    """Returns whether bytes are a text in UTF-8."""
+    if block.isascii():
+        return True
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def no_rows(kind: RecordType) -> pa.RecordBatch:

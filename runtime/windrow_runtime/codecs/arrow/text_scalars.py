@@ -1,34 +1,43 @@
-"""Values of columns of texts: numbers, truth values, dates and times, where Arrow reads each as the plain parsers do.
+"""Columns of values from columns of texts: numbers, truth values and times that Arrow reads as the plain parsers do.
 
-Each function takes an array of texts, in which nulls stay null. It gives ``None`` where a text is not the value that
-the parsers of :mod:`windrow_runtime.codecs.text_forms` and of CSV make of it, or where only Python can tell.
+The plain parsers are those of :mod:`windrow_runtime.codecs.text_forms` and of CSV.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow_runtime.codecs.value_type import Kind, ValueType
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.value_type import Constant, Field, Kind, RecordType, ValueType
 
 # Any in this module: pyarrow has no types.
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
 _LONGEST_INT: Final = 20
 _FULL_TIME: Final = len("2026-01-31T12:00:00")
-_TIME: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?"
-_OFFSET_TIME: Final = rf"{_TIME}(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)$"
-# Most texts that are read as values of their kinds, and few others.
+# No offset leads out of the years 1 to 9999. A leap day may be none.
+_DAY: Final = (
+    r"^(?:000[2-9]|00[1-9]\d|0[1-9]\d\d|[1-8]\d{3}|9[0-8]\d\d|99[0-8]\d|999[0-8])"
+    r"-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
+)
+_CLOCK_TIME: Final = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?"
+_OFFSET: Final = r"(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)$"
+_LEAP_DAY: Final = "-02-29"
+# Texts that Arrow reads as the plain parsers do: nearly all that they take.
 _FORMS: Final = {
-    Kind.BOOL: "(?i)^(true|false)$",
+    Kind.BOOL: "^(?:[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$",
     Kind.INT: r"^-?\d{1,18}$",
-    Kind.FLOAT: r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,2})?$",
-    Kind.DATETIME: _OFFSET_TIME,
-    Kind.DATE: r"^\d{4}-\d\d-\d\d$",
+    Kind.FLOAT: r"^[+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?$",
+    Kind.DATETIME: _CLOCK_TIME + _OFFSET,
+    Kind.DATE: f"{_DAY}$",
 }
 # An offset may move a moment by a day over the bounds of Python's years.
 _MOMENTS: Final = (-62_135_596_800_000_000 + 86_400_000_000, 253_402_300_799_999_999 - 86_400_000_000)
@@ -44,18 +53,51 @@ _DECIMAL: Final = _byte_set(b"0123456789+-.eE")
 _INTEGER: Final = _byte_set(b"0123456789-")
 
 
-def text_values(texts: pa.Array, value: ValueType) -> pa.Array | None:
-    """Returns the values of texts as a column of their type; the kind is one of ``TEXT_KINDS``."""
-    if value.kind is Kind.DATETIME:
-        return _moments(texts, value.timezone)
-    read = _READERS.get(value.kind)
-    return texts if read is None else read(texts)
+def absent_is_none(field: Field) -> bool:
+    """Returns whether a field that a record lacks is ``None``."""
+    default = field.default
+    return field.type.nullable and (default is None or (isinstance(default, Constant) and default.value is None))
 
 
-def doubtful_texts(texts: pa.Array, value: ValueType) -> Any:
-    """Returns which texts may have to be read in another way, where :func:`text_values` cannot read them all."""
-    form = f"{_TIME}$" if value.kind is Kind.DATETIME and value.timezone is datetime.UTC else _FORMS[value.kind]
-    return ~pc.match_substring_regex(texts, form).fill_null(True).to_numpy(zero_copy_only=False)
+def read_columns(cells: Sequence[pa.Array], kind: RecordType) -> tuple[pa.RecordBatch, Mask]:
+    """Reads the columns of a type, each from its texts or its values; returns those of the good rows, and which are.
+
+    The other rows are for the plain reader: they lack a value, or have a text that Arrow may read in another way.
+    """
+    good: Mask = np.ones(len(cells[0]), bool)
+    columns: list[pa.Array] = []
+    for texts, field, wanted in zip(cells, kind.columns, arrow_schema(kind).types, strict=True):
+        if texts.null_count and not absent_is_none(field):
+            good &= texts.is_valid().to_numpy(zero_copy_only=False)
+        values = texts if texts.type == wanted else _converted(texts, field.type)
+        if values is None:
+            clear, is_clear = _clear_texts(texts, field.type)
+            good &= is_clear
+            values = _converted(clear, field.type)
+            assert values is not None, "all texts have the form of their kind"
+        columns.append(values)
+    batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(kind))
+    return batch if good.all() else batch.filter(pa.array(good)), good
+
+
+def _clear_texts(texts: pa.Array, value: ValueType) -> tuple[pa.Array, Mask]:
+    """The texts that Arrow is known to read as the plain parsers do, with null for the others, and which they are."""
+    if value.kind is Kind.DATETIME and value.timezone is datetime.UTC:
+        is_local = pc.match_substring_regex(texts, f"{_CLOCK_TIME}$")
+        texts = pc.if_else(is_local, pc.binary_join_element_wise(texts, "Z", ""), texts)
+    clear: Mask = pc.match_substring_regex(texts, _FORMS[value.kind]).fill_null(True).to_numpy(zero_copy_only=False)
+    if value.kind in (Kind.DATETIME, Kind.DATE):
+        is_leap_day = pc.match_substring(texts, _LEAP_DAY).fill_null(False).to_numpy(zero_copy_only=False)
+        leap_days = np.flatnonzero(is_leap_day & clear)
+        years = pc.utf8_slice_codeunits(texts.take(pa.array(leap_days)), 0, 4).cast(pa.int64()).to_numpy()
+        clear[leap_days] = (years % 4 == 0) & ((years % 100 != 0) | (years % 400 == 0))
+    # Unlike if_else(), it leaves no bytes of the others behind.
+    return texts.take(pa.array(np.arange(len(texts)), mask=~clear)), clear
+
+
+def _converted(texts: pa.Array, value: ValueType) -> pa.Array | None:
+    """The values of texts, nulls as nulls; ``None`` if Arrow may read one of them in another way."""
+    return _moments(texts, value.timezone) if value.kind is Kind.DATETIME else _READERS[value.kind](texts)
 
 
 def _ints(texts: pa.Array) -> pa.Array | None:
@@ -80,7 +122,7 @@ def _moments(texts: pa.Array, zone: datetime.tzinfo | None) -> pa.Array | None:
     # A text of this length that Arrow takes has seconds; an offset may lack minutes.
     if _shortest(texts) < _FULL_TIME + with_zone:
         return None
-    if not with_zone and pc.all(pc.match_substring_regex(texts, _OFFSET_TIME)).as_py() is False:
+    if not with_zone and pc.all(pc.match_substring_regex(texts, _CLOCK_TIME + _OFFSET)).as_py() is False:
         if zone is not datetime.UTC:
             return None  # Python knows where the clock is
         shown = _cast(texts, pa.timestamp("us"))

@@ -1,0 +1,23 @@
+"""Sizes by which text files are read: limits, and measured defaults, which tests make small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class TextSizes:
+    """How much of a text file is read at a time, and what is too long."""
+
+    longest_line: int = 1 << 26  # a file with a longer line is refused: bytes of UTF-8, characters of other encodings
+    piece: int = 1 << 16  # characters of a JSON document that are read at a time
+    block: int = 1 << 20  # bytes that are read as columns at a time: more leave the processor's cache
+    longest_row: int = 16 << 20  # where no row ends within this many bytes, the rest of the file is read row by row
+    alone: int = 4  # to read a row by itself among columns takes as long as to read this many behind each other
+    # Bytes of CSV: fewer are read row by row where they cannot be read as columns, which costs as much as an attempt.
+    least: int = 1 << 10
+    near: int = 1 << 16  # bytes of CSV in which the ends of rows behind a broken quote are looked for first
+
+
+MEASURED_SIZES: Final = TextSizes()
