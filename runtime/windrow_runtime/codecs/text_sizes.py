@@ -17,7 +17,7 @@ class TextSizes:
     alone: int = 4  # to read a row by itself among columns takes as long as to read this many behind each other
     # Bytes of CSV: fewer are read row by row where they cannot be read as columns, which costs as much as an attempt.
     least: int = 1 << 10
-    near: int = 1 << 16  # bytes of CSV in which the ends of rows behind a broken quote are looked for first
+    near: int = 1 << 16  # bytes of CSV in which the ends of rows at and below a broken quote are looked for first
 
 
 MEASURED_SIZES: Final = TextSizes()

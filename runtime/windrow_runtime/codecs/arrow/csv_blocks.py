@@ -60,6 +60,7 @@ class CsvBlocks:
     _columns: CsvColumns | None = field(default=None, init=False)  # None: no block is read as columns
     _is_regular: bool = field(default=False, init=False)  # whether the quotes of the next block are in order
     _plain: int = field(default=1, init=False)  # how many rows from the next broken quote on are read one by one
+    _near: int = field(default=1 << 30, init=False)  # in how many bytes rows with quotes in order are looked for
 
     def __post_init__(self) -> None:
         if not self.records.header:
@@ -70,14 +71,18 @@ class CsvBlocks:
         return self.records.kind
 
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
-        delimiter = self.records.delimiter
-        end = end_of_regular_rows(data, delimiter, whole=whole) if self._has_begun else 0
+        if not whole and b"\n" not in data:
+            return 0
+        near, is_whole = data[: self._near], whole and len(data) <= self._near
+        end = end_of_regular_rows(near, self.records.delimiter, whole=is_whole) if self._has_begun else 0
         self._is_regular = end > 0
-        if not self._is_regular:
-            end = self._end_of_plain_rows(data, whole=whole)
-            self._plain = min(2 * self._plain, _MOST_PLAIN) if end else self._plain
-        elif end > _CLOSE:
-            self._plain = 1
+        if self._is_regular:
+            self._near *= 2
+            self._plain = 1 if end > _CLOSE else self._plain
+            return end
+        end = self._end_of_plain_rows(data, whole=whole)
+        if end and self._has_begun:
+            self._near, self._plain = self.records.sizes.near, min(2 * self._plain, _MOST_PLAIN)
         return end
 
     def _end_of_plain_rows(self, data: bytes, *, whole: bool) -> int:

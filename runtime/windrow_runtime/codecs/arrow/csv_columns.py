@@ -98,7 +98,7 @@ def _whole(column: Any) -> pa.Array:
 
 def _rows_at(numbers: Sequence[int], block: bytes, count: int) -> list[PlainRows] | None:
     """Finds rows by their numbers in a block that has so many rows; ``None`` if it is not clear where they are."""
-    if block.count(b"\r") != block.count(b"\r\n"):
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         return None
     data = np.frombuffer(block, np.uint8)
     line_ends = np.flatnonzero(data == _LINE_FEED) + 1

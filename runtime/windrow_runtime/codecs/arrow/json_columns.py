@@ -38,8 +38,8 @@ _TIMES: Final = (Kind.DATETIME, Kind.DATE)
 _LONG_INT: Final = re.compile(rb"[0-9]{4300}")
 """Python makes no int of so many digits, and its reader takes a line with one for no JSON, in any member."""
 
-_IN_LONG_INT: Final = 2048
-"""An int of 4,300 digits fills one of the pieces of this many bytes into which a text is cut."""
+_IN_LONG_INT: Final = 1 << 12
+"""An int of 4,300 digits has digits at, and behind, one of the places of a text that are this far apart."""
 
 
 def line_by_line(kind: RecordType) -> str | None:
@@ -122,7 +122,7 @@ def _struct_field(name: str, field: Field) -> tuple[str, Any, Any]:
 
 
 def _may_have_long_ints(text: bytes) -> bool:
-    return any(text[at : at + _IN_LONG_INT].isdigit() for at in range(0, len(text), _IN_LONG_INT))
+    return any(text[at : at + 64].isdigit() for at in range(0, len(text), _IN_LONG_INT))
 
 
 def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any]) -> tuple[list[Any], list[int]]:

@@ -20,6 +20,7 @@ from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.codecs.value_type import RecordType
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_FEED: Final = ord("\n")
 
 
 class PlainRows(NamedTuple):
@@ -67,22 +68,23 @@ def blocks_of(file: BinaryIO, blocks: BlockFormat, sizes: TextSizes, *, begins: 
     rest = b""
     while True:
         # Twice as much each time: where no row ends, all of it is looked at again.
-        data = file.read(max(sizes.block, min(len(rest), sizes.longest_row - len(rest) + 1)))
-        rest = data.removeprefix(_BYTE_ORDER_MARK) if begins else rest + data
-        begins = False
-        while rest and (end := blocks.end_of_rows(rest, whole=not data)):
-            yield rest[:end], True
-            rest = rest[end:]
+        more = file.read(max(sizes.block, min(len(rest), sizes.longest_row - len(rest) + 1)))
+        rest, is_last = more.removeprefix(_BYTE_ORDER_MARK) if begins else rest + more, not more
+        begins, more = False, b""
+        while rest and (end := blocks.end_of_rows(rest, whole=is_last)):
+            block, rest = rest[:end], rest[end:]
+            yield block, True
         if len(rest) > sizes.longest_row:
             yield rest, False
             return
-        if not data:
+        if is_last:
             return
 
 
 def lines_in(block: bytes) -> int:
     """The number of line ends in a block, as universal newlines count them."""
-    return block.count(b"\n") + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
+    line_feeds = np.count_nonzero(np.frombuffer(block, np.uint8) == _LINE_FEED)
+    return int(line_feeds) + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
 
 
 def plain_block(block: bytes, kind: RecordType) -> BlockRead:

@@ -19,7 +19,8 @@ _DEEPEST: Final = 200
 _MOST_BITS: Final = 13_287
 """The bits of 4,000 digits: Python makes no text of an int that is much longer."""
 
-_SPACES: Final = re.compile(r"[ \t\r\n]*")
+_SPACES: Final = " \t\r\n"
+_GAP: Final = re.compile(f"[{_SPACES},:]*")  # between the values of a text that is JSON
 _LINE_ENDS: Final = str.maketrans("\r\n", "  ")
 _SCALARS: Final = (ValueType(Kind.BOOL, bool), ValueType(Kind.INT, int))
 _FLOAT: Final = ValueType(Kind.FLOAT, float)
@@ -42,6 +43,10 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
+# Numbers stay texts: a text has as many digits as it likes.
+_TEXTS: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)
+
+
 def json_reader(value: ValueType, parse_float: Callable[[str], object]) -> Callable[[str], object]:
     """Makes the reader of a JSON text for a parser of a type: the places of raw JSON have a :class:`JsonText`.
 
@@ -51,33 +56,23 @@ def json_reader(value: ValueType, parse_float: Callable[[str], object]) -> Calla
     decoder = json.JSONDecoder(parse_float=parse_float, parse_constant=_refuse_constant)
     if not value.contains(Kind.RAW_JSON):
         return decoder.decode
-    return _whole(_scanner(value, decoder.raw_decode))
-
-
-def _whole(scan: _Scan) -> Callable[[str], object]:
-    """Makes a reader of texts that hold one value and nothing else."""
+    scan = _scanner(value, decoder.raw_decode)
 
     def read(text: str) -> object:
-        value, end = scan(text, _behind_spaces(text, 0))
-        end = _behind_spaces(text, end)
-        if end != len(text):
-            raise json.JSONDecodeError("Extra data", text, end)
-        return value
+        _TEXTS.decode(text)  # knows what is wrong with it, so that scanners need not
+        return scan(text, _behind_gap(text, 0))[0]
 
     return read
 
 
-def _behind_spaces(text: str, at: int) -> int:
-    match = _SPACES.match(text, at)
+def _behind_gap(text: str, at: int) -> int:
+    """The place of the next value or bracket of a JSON text."""
+    match = _GAP.match(text, at)
     return at if match is None else match.end()
 
 
-# Numbers stay texts: a text has as many digits as it likes.
-_SCAN_TEXT: Final[_Scan] = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant).raw_decode
-
-
 def _text_at(text: str, at: int) -> tuple[object, int]:
-    _, end = _SCAN_TEXT(text, at)
+    _, end = _TEXTS.raw_decode(text, at)
     return JsonText(text[at:end]), end
 
 
@@ -99,55 +94,33 @@ def _scanner(value: ValueType, plain: _Scan) -> _Scan:
 
 def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -> _Scan:
     def scan(text: str, at: int) -> tuple[object, int]:
-        if not text.startswith("{", at):
+        if text[at] != "{":
             return plain(text, at)
         values: dict[str, object] = {}
-
-        def read_member(at: int) -> int:
-            if not text.startswith('"', at):
-                raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+        at = _behind_gap(text, at + 1)
+        while text[at] != "}":
             name, at = plain(text, at)
-            assert isinstance(name, str), "a quote stands there"
-            at = _behind_spaces(text, at)
-            if not text.startswith(":", at):
-                raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
-            values[name], at = members.get(name, others)(text, _behind_spaces(text, at + 1))
-            return at
-
-        return values, _read_parts(text, at, "}", read_member)
+            assert isinstance(name, str), "the text is JSON"
+            values[name], at = members.get(name, others)(text, _behind_gap(text, at))
+            at = _behind_gap(text, at)
+        return values, at + 1
 
     return scan
 
 
 def _array_scanner(first: Sequence[_Scan], others: _Scan, plain: _Scan) -> _Scan:
     def scan(text: str, at: int) -> tuple[object, int]:
-        if not text.startswith("[", at):
+        if text[at] != "[":
             return plain(text, at)
         elements: list[object] = []
-
-        def read_element(at: int) -> int:
-            scan_element = first[len(elements)] if len(elements) < len(first) else others
-            element, at = scan_element(text, at)
+        at = _behind_gap(text, at + 1)
+        while text[at] != "]":
+            element, at = (first[len(elements)] if len(elements) < len(first) else others)(text, at)
             elements.append(element)
-            return at
-
-        return elements, _read_parts(text, at, "]", read_element)
+            at = _behind_gap(text, at)
+        return elements, at + 1
 
     return scan
-
-
-def _read_parts(text: str, at: int, closing: str, read_part: Callable[[int], int]) -> int:
-    """Reads the parts of an object or an array from its bracket on; returns the position behind its closing bracket."""
-    at = _behind_spaces(text, at + 1)
-    if text.startswith(closing, at):
-        return at + 1
-    while True:
-        at = _behind_spaces(text, read_part(at))
-        if text.startswith(closing, at):
-            return at + 1
-        if not text.startswith(",", at):
-            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-        at = _behind_spaces(text, at + 1)
 
 
 def any_value(parsed: object, path: str) -> object:
@@ -198,7 +171,6 @@ def _too_deep(path: str) -> UnfitError:
 
 
 _READ: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
-_READ_TEXT: Final = _whole(_text_at)
 
 
 def value_of_text(text: str, path: str) -> object:
@@ -213,11 +185,10 @@ def value_of_text(text: str, path: str) -> object:
 def checked_text(text: str, path: str) -> str:
     """The text without spaces around it; an ``UnfitError`` if it is not that of one JSON value."""
     try:
-        checked = _READ_TEXT(text)
+        _TEXTS.decode(text)
     except (ValueError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(text)} is not JSON: {error}", "the text of a JSON value") from None
-    assert isinstance(checked, JsonText), "the reader makes nothing else"
-    return checked.text
+    return text.strip(_SPACES)
 
 
 # Writing

@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter, methodcaller
+from typing import Any
 
 from windrow.plan.records import making_hook
 from windrow_runtime.codecs.formatted_times import format_parser
@@ -270,8 +271,9 @@ _MAKERS: dict[Kind, Callable[[ValueType, str], Parser]] = {
 }
 
 
-# Returns whether msgspec read a value as plain Python would have read it.
-_Check = Callable[[object], bool]
+# Returns whether msgspec read a value as plain Python would have read it. Any: it is one of the type.
+_Check = Callable[[Any], bool]
+_Getter = Callable[[Any], object]
 # msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
 _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())
@@ -392,40 +394,27 @@ def _check_for(value: ValueType) -> _Check | None:
     """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes not in UTC; ``None`` passes the check."""
     kind = value.kind
     if kind is Kind.INT:
-        return lambda given: not isinstance(given, int) or INT_MIN <= given <= INT_MAX
+        return lambda given: given is None or INT_MIN <= given <= INT_MAX
     if kind is Kind.DATETIME:
-        return lambda given: not isinstance(given, datetime.datetime) or given.tzinfo is datetime.UTC
-    if kind is Kind.TUPLE:
-        return _check_of_parts((_item_getter(i), part) for i, part in enumerate(value.arguments))
-    if kind is Kind.RECORD:
-        if value.shape is RecordShape.TYPED_DICT:
-            return _check_of_keys(value)
-        return _check_of_parts((attrgetter(field.name), field.type) for field in value.fields)
+        return lambda given: given is None or given.tzinfo is datetime.UTC
+    if kind is Kind.RECORD or kind is Kind.TUPLE:
+        is_dict = value.shape is RecordShape.TYPED_DICT
+        parts: list[tuple[_Getter, ValueType]] = [
+            (methodcaller("get", field.name) if is_dict else attrgetter(field.name), field.type)
+            for field in value.fields
+        ]
+        parts += [(itemgetter(place), part) for place, part in enumerate(value.arguments)]
+        return _check_of_parts([(get, check) for get, part in parts if (check := _check_for(part)) is not None])
     check = _check_for(value.arguments[-1]) if kind is Kind.DICT or kind in COLLECTIONS else None
     if check is None:
         return None
     if kind is Kind.DICT:
-        return lambda given: not isinstance(given, dict) or all(map(check, given.values()))
-    return lambda given: not isinstance(given, Iterable) or all(map(check, given))
+        return lambda given: given is None or all(map(check, given.values()))
+    return lambda given: given is None or all(map(check, given))
 
 
-def _item_getter(place: int) -> Callable[[object], object]:
-    return lambda given: given[place] if isinstance(given, tuple) else None
-
-
-def _check_of_parts(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
-    checks = [(get, check) for get, part in parts if (check := _check_for(part)) is not None]
+def _check_of_parts(checks: Sequence[tuple[_Getter, _Check]]) -> _Check | None:
     if len(checks) == 1:
         ((get_only, check_only),) = checks
         return lambda given: given is None or check_only(get_only(given))
     return (lambda given: given is None or all(check(get(given)) for get, check in checks)) if checks else None
-
-
-def _check_of_keys(value: ValueType) -> _Check | None:
-    checks = [(field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None]
-    if not checks:
-        return None
-    return lambda given: (
-        given is None
-        or (isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given))
-    )
