@@ -1,4 +1,4 @@
-"""Runs one keyed step as workers do, without Spark, beside the general operator."""
+"""Runs the operator of one keyed step on columns beside the general operator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from tests.spark.fake_steps import Forward, Store
+import numpy as np
+import pyarrow as pa
+
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
@@ -18,22 +19,25 @@ from windrow.sources import ParquetFileSource, Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.forms.row_form import RowForm
-from windrow_runtime.columnar.forms.step_form import OnColumns
+from windrow_runtime.columnar.forms.join_form import JoinForm
+from windrow_runtime.columnar.forms.route import ExchangeRows, Route
+from windrow_runtime.columnar.results import values_of
+from windrow_runtime.columnar.state import concatenated, no_rows
+from windrow_runtime.columnar.step_operator import (
+    BatchPart,
+    ColumnsArrived,
+    Increment,
+    LateRows,
+    PythonResults,
+    StepBatch,
+    Times,
+)
 from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
-from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.column_sender import ColumnTarget
-from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
@@ -46,6 +50,8 @@ __all__ = [
     "FormOf",
     "Keyed",
     "Ran",
+    "Store",
+    "Times",
     "at",
     "batches",
     "bound_in",
@@ -58,8 +64,24 @@ __all__ = [
 # Any in this module: results of every type, and pyarrow has no types.
 
 FINGERPRINT = bytes(16)
-RESULTS, LATE_SINK = range(2)
-GROUPS = KeyGroups.balanced(1, 2)
+GROUPS = 2
+Rows = tuple[bool, Any]
+"""Rows of the exchange, and whether they are partial aggregates."""
+
+Outputs = tuple[list[Any], list[Any], Mapping[str, int]]
+
+
+class Store(dict[int, bytes]):
+    """Pages or chunks of a group in memory."""
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return list(map(self.get, numbers))
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]  # what is not there is not removed
 
 
 class Element(NamedTuple):
@@ -73,6 +95,10 @@ class Element(NamedTuple):
 LATE = OutputTag[Any]("late")
 Keyed = KeyedStream[Element, "str | None"]
 FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], None]], object]"
+BoundOf: TypeAlias = Callable[[int, int, str], int | None]
+"""Tells what a task, by its number, knows of the watermark that a step has when elements arrive."""
+
+EngineOf: TypeAlias = Callable[[Topology, Any, type[Any], StateTuning, BoundOf], Any]
 
 
 def millis(number: int) -> timedelta:
@@ -85,108 +111,136 @@ def bound_in(task: int, watermark: int, step: str) -> int | None:
 
 
 class Engine:
-    """Scans records as columns, and calls the groups of one step as Spark does."""
+    """Runs the operator of one step on columns, group by group, as workers do."""
 
-    def __init__(self, topology: Topology, form: OnColumns | RowForm, record: type[Any], tuning: StateTuning) -> None:
-        (step,) = topology.keyed
-        side = {"late": Forward((ToSink(LATE_SINK),))} if len(topology.sinks) > 1 else {}
-        keyed = KeyedStep(
-            0,
-            step.id,
-            step.id,
-            partial(operator_for, step),
-            Forward((ToSink(RESULTS),)),
-            side,
-            form=form if isinstance(form, OnColumns) else None,
-            arrival=form if isinstance(form, RowForm) else None,
-        )
+    def __init__(
+        self, topology: Topology, form: Any, record: type[Any], tuning: StateTuning, bound_of: BoundOf
+    ) -> None:
         self.form = form
         self.record = record_type(record)
-        classes = known_classes(topology.steps)
+        self.bound_of = bound_of
+        self.tuning = tuning
+        (step,) = topology.keyed
         self.by_clock = isinstance(step.node, WindowNode) and in_processing_time(step.node)
-        self.level = Level(
-            1, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
-        )
-        self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
-        self.stores = {label: Store() for label in GROUPS.labels}
-        self.timers = dict.fromkeys(GROUPS.labels, 0)
+        self.records: dict[int, bytes | None] = dict.fromkeys(range(GROUPS))
+        self.stores = {group: Store() for group in range(GROUPS)}
         self.results: list[Any] = []
         self.late: list[Any] = []
         self.counted: Counter[str] = Counter()
         self.wanted_counts: Mapping[str, int] = {}  # those of the general operator
         self.folded = False
 
-    def batch(self, elements: Sequence[Any], times: BatchTimes, pieces: int, *, crash: bool) -> None:
-        rows = self._scan(elements, pieces, times.current.watermark)
-        for label in GROUPS.labels:
-            timer = self.timers[label]
-            mine = rows[label]
-            time = times.current.now if self.by_clock else encode_timer(times.current.watermark)
-            # By the clock, groups are told that the stream ends, and ask for the batch behind.
-            is_told = self.by_clock and times.current.watermark == MAX_TIMESTAMP and self.records[label] is not None
-            if not mine and not is_told and not (timer and timer <= time):
+    def batch(self, elements: Sequence[Any], previous: Times, current: Times, pieces: int, *, crash: bool) -> None:
+        arrived = self.scan(elements, pieces, current.watermark)
+        for group in range(GROUPS):
+            group_state = self._loaded(group)
+            due = any(record.due(*current) for record in group_state.steps.values())
+            if not arrived[group] and not due:
                 continue
-            before = self.records[label], Store(self.stores[label])
-            first = self._run(label, times, mine)
+            stored = self.records[group], Store(self.stores[group])
+            outputs = self._run(group, current, arrived[group])
             if crash:
                 # Nothing of it was committed: it runs again, in another process.
-                after = self.records[label], self.stores[label]
-                self.records[label], self.stores[label] = before
-                again = self._run(label, times, mine)
-                assert [(*row[:-1], repr(load_values(row.payload))) for row in again] == [
-                    (*row[:-1], repr(load_values(row.payload))) for row in first
-                ]
-                assert (self.records[label], self.stores[label]) == after
-            for row in first:
-                values = load_values(row.payload)
-                if row.kind == RowKind.COUNTERS:
-                    for _, name, count in values:
-                        if isinstance(name, str):
-                            self.counted[name] += count
-                else:
-                    (self.results if row.target == RESULTS else self.late).extend(values)
-            self._check(label)
+                after = self.records[group], self.stores[group]
+                self.records[group], self.stores[group] = stored
+                assert repr(self._run(group, current, arrived[group])) == repr(outputs)
+                assert (self.records[group], self.stores[group]) == after
+            for results, late, counts in outputs:
+                self.results += results
+                self.late += late
+                self.counted += Counter(counts)
+            self._check(group)
 
-    def _scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[PackedRow]]:
-        """Several tasks, each with some Arrow batches."""
-        found: dict[int, list[PackedRow]] = {label: [] for label in GROUPS.labels}
+    def scan(self, elements: Any, pieces: int, watermark: int) -> dict[int, list[Rows]]:
+        """Prepares elements for the exchange as several tasks do, each with some Arrow batches."""
+        arrived: dict[int, list[Rows]] = {group: [] for group in range(GROUPS)}
+        for task, (route, part) in enumerate(self.parts(elements, pieces)):
+            batches = [self._columns_of(route, part[start : start + 40]) for start in range(0, len(part), 40)]
+            if batches:
+                self._exchange(concatenated(batches), self.bound_of(task, watermark, ""), arrived)
+        return arrived
+
+    def parts(self, elements: Any, pieces: int) -> Iterator[tuple[Route, Sequence[Any]]]:
+        """Yields what each task reads, and how it gets to the step."""
         for task in range(pieces):
-            targets = [ColumnTarget(0, self.form, self.form.routes[0])]
-            bound_of = partial(bound_in, task, watermark)
-            scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None, bound_of)
-            rows: list[PackedRow] = []
-            mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
-            for start in range(0, len(mine), 40):
-                rows += scan.add(encode_batch(mine[start : start + 40], self.record))
-            rows += scan.flush()
-            for row in rows:
-                found[row.group].append(row)
-                self.folded |= row.kind in {RowKind.PARTIALS, RowKind.AGGREGATED}
-        return found
+            yield self.form.routes[0], elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
 
-    def _run(self, label: int, times: BatchTimes, arrived: list[PackedRow]) -> list[PackedRow]:
-        task = GroupTask(self.level)
-        data, store = self.records[label], self.stores[label]
-        outputs = list(task.run_group(label, data, store, times, times.current.now, [], arrived))
-        update = outputs.pop()
-        assert isinstance(update, GroupUpdate)
-        self.records[label] = update.data
-        if update.old_timer or update.new_timer:
-            self.timers[label] = update.new_timer
-        rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
-        return sorted(rows, key=lambda row: row.number)
+    def record_of(self, route: Route) -> RecordType:
+        """Returns the type of what a source has."""
+        return self.record
 
-    def _check(self, label: int) -> None:
-        """Nothing is stored that nobody refers to, and nothing is missing."""
-        if isinstance(self.form, RowForm):
+    def _columns_of(self, route: Route, elements: Sequence[Any]) -> Any:
+        form = self.form
+        with errors_at(form.step.where):
+            columns, stamps, _ = route.run(encode_batch(elements, self.record_of(route)), None)
+            form.check(stamps)
+            key = pa.nulls(len(stamps)) if route.keyed is None else route.keyed.evaluate(columns)
+            named = dict(zip(columns.schema.names, columns.columns, strict=True))
+            arrays = [key, form.stamps_of(route, stamps), *form.columns_of(route, named)]
+        return pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema)
+
+    def _exchange(self, rows: Any, bound: int | None, arrived: dict[int, list[Rows]]) -> None:
+        if not rows.num_rows:
             return
-        data = self.records[label]
-        sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
+        with errors_at(self.form.step.where):
+            parts = list(self.form.exchange_rows(rows, bound))
+        for contents, part in parts:
+            is_partial = contents is ExchangeRows.AGGREGATED
+            self.folded |= is_partial
+            groups = self.form.hash_keys(part.column(0)) % np.uint64(GROUPS)
+            for group in range(GROUPS):
+                of_group = part.filter(pa.array(groups == group))
+                if of_group.num_rows:
+                    arrived[group].append((is_partial, of_group))
+
+    def _loaded(self, group: int) -> GroupState:
+        data = self.records[group]
+        return GroupState() if data is None else GroupState.load(data, FINGERPRINT)
+
+    def _run(self, group: int, times: Times, arrived: Sequence[Rows]) -> list[Outputs]:
+        """Runs one batch of a group: the results, the late elements and the counts of each output."""
+        state = self._loaded(group)
+        record = state.record_of("step")
+        part = BatchPart(max(times.watermark, record.watermark), self._arrived(arrived), 0)
+        batch: StepBatch[Any, Any] = StepBatch(
+            self.form.operator, record, self.stores[group], [part], max(times.now, record.now), self.tuning
+        )
+        with errors_at(self.form.step.where):
+            outputs = [self._taken(output) for _, emitted in batch.run() for output in emitted]
+        self.records[group] = state.dump(FINGERPRINT) if record.stored_bytes else None
+        return outputs
+
+    def _arrived(self, arrived: Sequence[Rows]) -> ColumnsArrived:
+        numbers = np.arange(sum(rows.num_rows for _, rows in arrived))
+        are_partial = np.repeat([is_partial for is_partial, _ in arrived], [rows.num_rows for _, rows in arrived])
+        partial_rows = [no_rows(self.form.partial_schema), *(rows for is_partial, rows in arrived if is_partial)]
+        elements = [no_rows(self.form.exchange_schema), *(rows for is_partial, rows in arrived if not is_partial)]
+        arrival = np.concatenate([numbers[are_partial > 0], numbers[are_partial == 0]])
+        return ColumnsArrived(concatenated(partial_rows), concatenated(elements), arrival)
+
+    def _taken(self, output: Any) -> Outputs:
+        if isinstance(output, Increment):
+            return [], [], {output.counter: output.by}
+        if isinstance(output, PythonResults):
+            return [result for result, _ in output.stamped], [], {}
+        if not isinstance(output, LateRows):
+            return self.values_of(output), [], {}
+        if isinstance(self.form, JoinForm) or self.form.late_tag is None:
+            return [], [], {"late_records_dropped": output.elements}
+        return [], self.form.elements_of(self.form.late_elements(output.rows)), {}
+
+    def values_of(self, results: Any) -> list[Any]:
+        """Returns results as Python values."""
+        return values_of(self.form, results)
+
+    def _check(self, group: int) -> None:
+        """Nothing is stored that nobody refers to, and nothing is missing."""
+        sizes = [size for record in self._loaded(group).steps.values() for size in record.sizes]
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
         in_chunks = isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Slices)
         first = 0 if not in_chunks and len(sizes) > 1 else 1
         stored = [number for number, size in enumerate(sizes) if size and number >= first]
-        assert sorted(self.stores[label]) == stored
+        assert sorted(self.stores[group]) == stored
 
 
 KEYS: list[str | None] = [*(f"key {n}" for n in range(25)), "", None]
@@ -259,6 +313,8 @@ def run(
     alone: bool = False,
     stamped: bool = True,
     tuning: StateTuning = MEASURED,
+    bound_of: BoundOf = bound_in,
+    engine_of: EngineOf = Engine,
 ) -> Ran:
     """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice.
 
@@ -279,19 +335,19 @@ def run(
     topology = Topology(Pipeline("one step", *sinks).steps)
     (step,) = topology.keyed
     form = form_of(topology, step, lambda source: None)
-    assert isinstance(form, (ColumnarForm, RowForm)), form
+    assert not isinstance(form, DeclinedError), form
     reference = Execution(topology, fast=False)
     reference.open()
-    engine = Engine(topology, form, record, tuning)
-    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
+    engine = engine_of(topology, form, record, tuning, bound_of)
+    time, highest = Times(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
     for number, elements in enumerate([*inputs, None]):
         batch = elements or []
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
-        following = BatchTime(watermark, number * 10)
+        following = Times(watermark, number * 10)
         chunk = Elements(list(batch), [None] * len(batch))
         if not alone:
             reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now)
-        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
+        engine.batch(batch, time, following, 1 + number % 3, crash=number % 5 == crash_at)
         time = following
         highest = max([highest, *(e.at for e in batch if e.text != "ff")])
     expected: dict[str, list[Any]] = defaultdict(list)

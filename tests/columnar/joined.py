@@ -1,28 +1,25 @@
-"""Runs one join of two streams as workers do, without Spark, beside the operator on Python objects."""
+"""Runs the operator of one join of two streams on columns beside the operator on Python objects."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tests.columnar.engine import GROUPS, Engine, bound_in, millis
+from tests.columnar.engine import Engine, Times, bound_in, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.functions.marked import LEFT
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.join_form import JoinForm
+from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.step_form import step_form
+from windrow_runtime.columnar.joins.pair_results import values_of_pairs
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.clock import BatchTime, BatchTimes
-from windrow_runtime.spark.exchange.column_sender import ColumnTarget
-from windrow_runtime.spark.exchange.rows import PackedRow
-from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 __all__ = ["Ran", "TwoBatches", "run", "streams"]
@@ -34,35 +31,22 @@ TwoBatches = tuple[Sequence[Any], Sequence[Any]]
 
 
 class _JoinEngine(Engine):
-    """Scans the records of both streams."""
+    """Takes the records of both streams."""
 
     sides: tuple[type[Any], type[Any]]
 
-    def _scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[PackedRow]]:
-        found: dict[int, list[PackedRow]] = {label: [] for label in GROUPS.labels}
-        for task in range(2 * pieces):
+    def parts(self, elements: TwoBatches, pieces: int) -> Iterator[tuple[Route, Sequence[Any]]]:
+        for number in range(pieces):
             # The tasks of both sources in turn.
-            for route in self.form.routes:
-                place = int(route.side != LEFT)
-                if task % 2 != place:
-                    continue
-                kind = record_type(self.sides[place])
-                scan = ColumnScan(
-                    kind,
-                    [ColumnTarget(0, self.form, route)],
-                    GROUPS,
-                    task,
-                    lambda step, highest: None,
-                    partial(bound_in, task, watermark),
-                )
-                some, number = elements[place], task // 2
-                mine = some[number * len(some) // pieces : (number + 1) * len(some) // pieces]
-                rows: list[PackedRow] = []
-                for start in range(0, len(mine), 40):
-                    rows += scan.add(encode_batch(mine[start : start + 40], kind))
-                for row in [*rows, *scan.flush()]:
-                    found[row.group].append(row)
-        return found
+            for place, of_side in enumerate(elements):
+                part = of_side[number * len(of_side) // pieces : (number + 1) * len(of_side) // pieces]
+                yield from ((route, part) for route in self.form.routes if (route.side != LEFT) == place)
+
+    def record_of(self, route: Route) -> RecordType:
+        return record_type(self.sides[route.side != LEFT])
+
+    def values_of(self, results: Any) -> list[Any]:
+        return values_of_pairs(self.form, results)
 
 
 class Ran(NamedTuple):
@@ -104,19 +88,19 @@ def run(
     assert isinstance(form, JoinForm), form
     reference = Execution(topology, fast=False)
     reference.open()
-    engine = _JoinEngine(topology, form, sides[0], tuning)
+    engine = _JoinEngine(topology, form, sides[0], tuning, bound_in)
     engine.sides = sides
-    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
+    time, highest = Times(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
     for number, elements in enumerate([*inputs, None]):
         batch = elements or ((), ())
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - late)
-        following = BatchTime(watermark, number * 10)
+        following = Times(watermark, number * 10)
         chunks = {
             Port(source.id): Elements(list(some), [None] * len(some))
             for source, some in zip(topology.sources, batch, strict=True)
         }
         reference.round(chunks, watermark=watermark, processing_time=following.now)
-        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
+        engine.batch(batch, time, following, 1 + number % 3, crash=number % 5 == crash_at)
         time = following
         highest = max([highest, *(e.at for some in batch for e in some)])
     expected: dict[str, list[Any]] = defaultdict(list)

@@ -23,6 +23,8 @@ from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEven
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
+from windrow_runtime.columnar.windows.counted import CountOperator
+from windrow_runtime.storage.tuning import PortionTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -122,12 +124,9 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 
 
 @pytest.mark.parametrize("name", ["seven", "sliding", "all so far", "sliding in time"])
-def test_elements_are_taken_some_at_a_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from windrow_runtime.columnar.windows import counted as module
-
-    monkeypatch.setattr(module, "_LEAST_AT_ONCE", 3)
-    monkeypatch.setattr(module, "_MERGED_AT_ONCE", 5)
-    engine, wanted, _ = run(PLANS[name], [*batches(random.Random(3))], columnar_form, late=True)
+def test_elements_are_taken_some_at_a_time(name: str) -> None:
+    tuning = StateTuning(portions=PortionTuning(elements=3, runs=5))
+    engine, wanted, _ = run(PLANS[name], [*batches(random.Random(3))], columnar_form, late=True, tuning=tuning)
     assert by_key(engine.results) == by_key(wanted[0])
 
 
@@ -171,6 +170,7 @@ def test_damaged_numbers_of_elements_are_refused(until: int | None) -> None:
     engine, _, _ = run(counted(4), [[at(1)]], columnar_form)
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
+    assert isinstance(operator, CountOperator)
     rows = pa.RecordBatch.from_pylist([{"key": "k", "start": 0, "until": until}], operator.schema)
     contents = RowContents(operator.schema, lambda rows: (0, None), operator.check)
     with pytest.raises(CheckpointError, match="stored state is damaged"):

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.columnar.engine import Store
 from tests.columnar.rows import kernel_of_numbers
-from tests.spark.fake_steps import Store
 from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.rows.groups import parts_of
 from windrow_runtime.columnar.state import Chunks
+from windrow_runtime.columnar.step_operator import Times
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.storage.group_record import StepRecord
-from windrow_runtime.storage.tuning import ChunkTuning
+from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 # Any in this module: pyarrow has no types.
 
@@ -41,13 +42,20 @@ def step(windows: Slices) -> SliceOperator:
 def state_of(operator: SliceOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
     """The state behind batches of keys and timestamps; each element counts one."""
     store = Counted()
-    measure = partial(operator.measure, MIN_TIMESTAMP)
-    chunks = Chunks(StepRecord(0), operator.schema, store, measure, operator.merged)
+    chunks = operator.chunks(StepRecord(0), store, ROW_CHUNKS)
     for keys, stamps in batches:
         rows, _ = operator.aggregate(pa.array(keys), stamps, [pa.array(np.ones(len(stamps), np.int64))])
-        operator.add(chunks, [rows])
+        operator.append(chunks, [rows])
     store.reads = 0
     return chunks, store
+
+
+def fired_by(operator: SliceOperator, chunks: Chunks, before: int, watermark: int) -> Iterator[Fired]:
+    """What fires as the watermark advances, which holds nothing back."""
+    for output in operator.advance(chunks, before, Times(watermark, 0)):
+        assert isinstance(output, Fired)
+        yield output
+        del output
 
 
 def many_keys() -> Iterator[tuple[Any, Any]]:
@@ -70,7 +78,7 @@ def test_many_keys_are_fired_in_parts(held: int) -> None:
     found: dict[tuple[str, int], int] = {}
     before = pa.total_allocated_bytes()
     largest = 0
-    for fired in operator.advance(chunks, MIN_TIMESTAMP, 500):
+    for fired in fired_by(operator, chunks, MIN_TIMESTAMP, 500):
         pairs = list(zip(fired.keys.to_pylist(), fired.starts.tolist(), strict=True))
         assert len(pairs) < 2 * KEYS // 5
         assert not found.keys() & set(pairs)
@@ -89,17 +97,17 @@ def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
     operator = step(Slices(100, 100, 0, 50))
     chunks, store = state_of(operator, many_keys())
     chunks.tuning = ChunkTuning(fired_bytes=100_000)
-    first = sum(len(fired) for fired in operator.advance(chunks, MIN_TIMESTAMP, 120))
+    first = sum(len(fired) for fired in fired_by(operator, chunks, MIN_TIMESTAMP, 120))
     kept = sum(rows.num_rows for _, rows in chunks.read(lambda entry: True))
     stored = len(chunks.entries)
     store.reads = 0
-    again = sum(len(fired) for fired in operator.advance(chunks, 120, 150))
+    again = sum(len(fired) for fired in fired_by(operator, chunks, 120, 150))
     # Nothing fires, so each chunk is read once.
     assert store.reads <= stored
     assert (first, again) == (KEYS, 0)
     left = sum(rows.num_rows for _, rows in chunks.read(lambda entry: True)) + chunks.read_tail().num_rows
     assert KEYS <= left < kept
-    assert sum(len(fired) for fired in operator.advance(chunks, 150, MAX_TIMESTAMP)) == KEYS
+    assert sum(len(fired) for fired in fired_by(operator, chunks, 150, MAX_TIMESTAMP)) == KEYS
     assert not store
 
 
@@ -111,12 +119,12 @@ def test_a_day_of_windows_that_slide_by_ten_seconds() -> None:
     keys = ["a", "b"] * (len(slices) // 2)
     # Both keys are in each slice but the last one.
     chunks, _ = state_of(operator, iter([(keys, slices), (keys[1:], slices[:-1])]))
-    (fired,) = operator.advance(chunks, MIN_TIMESTAMP, 2 * slide)
+    (fired,) = fired_by(operator, chunks, MIN_TIMESTAMP, 2 * slide)
     first = slide - day
     assert fired.starts.tolist() == [first, first, first + slide, first + slide]
     assert fired.results.to_pylist() == [1, 1, 2, 2]
     totals: dict[tuple[str, int], int] = {}
-    for fired in operator.advance(chunks, 2 * slide, MAX_TIMESTAMP):
+    for fired in fired_by(operator, chunks, 2 * slide, MAX_TIMESTAMP):
         assert len(fired) < 1_000
         pairs = zip(fired.keys.to_pylist(), fired.starts.tolist(), strict=True)
         totals.update(zip(pairs, fired.results.to_pylist(), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +20,10 @@ from windrow.functions import JoinFunction
 from windrow.sinks import CollectSink
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.step_form import step_form
-from windrow_runtime.columnar.joins import side_rows
 from windrow_runtime.columnar.joins.ranges import Ranges, Side, near_in_time
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.storage.tuning import PortionTuning
 
 # Any in this module: keys, elements and results of every type.
 
@@ -145,11 +146,11 @@ def batches(chance: random.Random, keys: list[Any], sides: tuple[type[Any], type
 
 @pytest.mark.parametrize("keys", ["texts", "numbers"])
 @pytest.mark.parametrize("name", PLANS)
-def test_columns_give_what_the_operator_on_objects_gives(name: str, keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_rows, "PAIRS_AT_ONCE", 17)
+def test_columns_give_what_the_operator_on_objects_gives(name: str, keys: str) -> None:
+    tuning = replace(TINY, portions=PortionTuning(pairs=17))
     sides: tuple[type[Any], type[Any]] = (Left, Right) if keys == "texts" else (NumberedLeft, NumberedRight)
     inputs = batches(random.Random(len(name)), TEXTS if keys == "texts" else NUMBERS, sides)
-    engine, expected, dropped = run(PLANS[name], sides, inputs, crash_at=2, tuning=TINY)
+    engine, expected, dropped = run(PLANS[name], sides, inputs, crash_at=2, tuning=tuning)
     assert len(expected) >= {"nothing": 0, "at once": 5}.get(name, 30)
     assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped > 10

@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.budget import examples
-from tests.columnar import test_arrivals, test_steps
+from tests.columnar import test_steps
 from tests.columnar.engine import Element, by_key, run, told
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
-from windrow_runtime.columnar.forms.row_form import row_form
 
 # Any in this module: keys and results of every type.
 
@@ -70,7 +68,6 @@ KEYS: dict[type[Any], st.SearchStrategy[Any]] = {
 LEVELS = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -1.5, 1e120]
 
 PLANS = ["tumbling", "lateness_and_late_output", "sliding", "sliding_unevenly", "sessions_with_lateness"]
-PYTHON_PLANS = ["tumbling", "hourly", "sliding", "sessions_late", "all_elements", "process"]
 
 
 def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
@@ -98,20 +95,6 @@ def test_columns_give_what_the_general_operator_gives(record: type[Any], name: s
     assert engine.counted["late_records_dropped"] == dropped
 
 
-@pytest.mark.parametrize("record", KEYS)
-@examples(4)
-@given(data=st.data(), name=st.sampled_from(PYTHON_PLANS))
-def test_elements_in_columns_give_what_the_general_operator_gives(
-    record: type[Any], name: str, data: st.DataObject
-) -> None:
-    late = name == "sessions_late"
-    inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record)
-    assert told(engine.results) == told(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
-
-
 def by_pair(records: DataStream[ByGivenNumber]) -> Any:
     """The records by two of their fields."""
     return records.key_by(lambda r: (r.key, r.text))
@@ -127,20 +110,6 @@ def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> 
         test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
     )
     assert by_key(engine.results) == by_key(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
-
-
-@pytest.mark.parametrize("name", PYTHON_PLANS)
-@examples(4)
-@given(data=st.data())
-def test_elements_with_keys_that_are_tuples_cross_in_columns(name: str, data: st.DataObject) -> None:
-    late = name == "sessions_late"
-    inputs = data.draw(elements(ByGivenNumber))
-    engine, wanted, dropped = run(
-        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
-    )
-    assert told(engine.results) == told(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
     assert engine.counted["late_records_dropped"] == dropped
 

@@ -14,8 +14,8 @@ from windrow.aggregates import DeclaredAggregate
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.windows import slices
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.spark.keyed import window_step
 
 # Any in this module: aggregates and results of every type.
 
@@ -139,7 +139,7 @@ def test_late_elements_copy_no_large_state(monkeypatch: pytest.MonkeyPatch) -> N
         return windowed.aggregate(agg.count_distinct(lambda e: e.number))
 
     # It would copy all values of the window for each late element: gigabytes for some thousands.
-    monkeypatch.delattr(window_step, "fire_late")
+    monkeypatch.delattr(slices, "fire_late")
     inputs = [[at(5, number=n) for n in range(1_500)], [at(500, "o")], [at(600, "o")]]
     engine, (wanted,), _ = run(build, [*inputs, [at(6, number=n) for n in range(1_000, 2_500)]], columnar_form)
     assert engine.results == wanted

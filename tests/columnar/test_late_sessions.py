@@ -23,7 +23,8 @@ from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.windows.kinds import Sessions
-from windrow_runtime.columnar.windows.sessions import SessionOperator, TimeLine
+from windrow_runtime.columnar.windows.session_places import TimeLine
+from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
 
 # Any in this module: results of every type.
@@ -194,7 +195,7 @@ def test_a_time_line_takes_what_a_window_touches() -> None:
     assert line.take(26, 30) == (26, 30, [])
     assert line.take(5, 9) == (0, 9, ["a"])
     assert line.take(12, 20) == (10, 25, ["b", "c"])
-    assert line.held == []
+    assert line.contents == []
 
 
 def in_order(gap: int, lateness: int = 0) -> Callable[[Keyed], DataStream[Any]]:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.engine import Element, batches, by_key, millis, run, told
+from tests.columnar.engine import Element, batches, by_key, millis, run
 from windrow import DataStream
 from windrow import aggregates as agg
-from windrow.functions import AggregateFunction
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
-from windrow_runtime.columnar.forms.row_form import row_form
 
 # Any in this module: windows of streams with and without keys, and results of every type.
 
@@ -97,34 +95,4 @@ def test_columns_give_what_the_general_operator_gives(name: str, windows: str, l
     engine, (expected,), dropped = run(build, inputs, columnar_form, crash_at=1, way=way.of)
     assert len(expected) > 10
     assert by_key(engine.results) == by_key(expected)
-    assert engine.counted["late_records_dropped"] == dropped
-
-
-class Values(AggregateFunction[Any, tuple[Any, ...], tuple[Any, ...]]):
-    """All values, in order of arrival."""
-
-    def create_accumulator(self) -> tuple[Any, ...]:
-        return ()
-
-    def add(self, value: Any, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (*accumulator, value)
-
-    def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
-        return accumulator
-
-    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-        return a + b
-
-
-@pytest.mark.parametrize("lateness", [0, 90])
-@pytest.mark.parametrize("name", WAYS)
-def test_values_that_cross_the_exchange_as_columns_are_the_same(name: str, lateness: int) -> None:
-    def build(stream: Any) -> DataStream[Any]:
-        found: DataStream[Any] = windowed(stream, WINDOWS["tumbling"], lateness).aggregate(Values())
-        return found
-
-    inputs = [*batches(random.Random(6)), []][::4]
-    engine, (expected,), dropped = run(build, inputs, row_form, crash_at=1, way=WAYS[name].of)
-    assert len(expected) > 10
-    assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from tests.spark.fake_steps import Store
+from tests.columnar.engine import Store
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
 from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, load_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -41,12 +42,13 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
-from windrow_runtime.columnar.windows import panes
-from windrow_runtime.columnar.windows.column_operator import Times
+from windrow_runtime.columnar.step_operator import StateRows, Times
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.pane_operator import CLOSED
+from windrow_runtime.storage.tuning import PortionTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -280,12 +282,11 @@ def test_why_elements_are_not_folded(name: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["early count", "late each", "both clocks", "sliding", "late lost", "all time"])
-def test_elements_are_taken_some_at_a_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for least in ("_LEAST_AT_ONCE", "_LARGE_AT_ONCE", "_ROWS_AT_ONCE"):
-        monkeypatch.setattr(panes, least, 3)
+def test_elements_are_taken_some_at_a_time(name: str) -> None:
+    tuning = replace(TINY, portions=PortionTuning(elements=3, large_elements=3, pane_rows=3))
     mode = "accumulating" if name == "sliding" else "retracting"
     inputs = [*batches(random.Random(4), FEW), *[[]] * 12]
-    engine, (wanted, *_), _ = run(PLANS[name](mode), inputs, columnar_form, tuning=TINY)
+    engine, (wanted, *_), _ = run(PLANS[name](mode), inputs, columnar_form, tuning=tuning)
     results = with_kinds(engine.results) if mode == "retracting" else engine.results
     assert by_key(results) == by_key(wanted)
 
@@ -370,7 +371,8 @@ def test_rows_that_contradict_themselves_are_refused(damage: dict[str, Any]) -> 
     assert isinstance(operator, PanedOperator)
     contents = RowContents(schema, lambda rows: (0, None), operator.check)
     stored = pa.RecordBatch.from_pylist([row], schema)
-    (fired,), _ = operator.advance(contents.load(dump_rows(stored)).rows, 0, Times(500, 1))
+    (fired,) = operator.advance(StateRows(contents.load(dump_rows(stored)).rows), 0, Times(500, 1))
+    assert isinstance(fired, Fired)
     assert fired.results.to_pylist() == [{"_1": 1, "_2": 6, "_3": 0.5}, {"_1": 1, "_2": 7, "_3": 0.5}]
     with pytest.raises(CheckpointError, match="stored state"):
         contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], schema)))

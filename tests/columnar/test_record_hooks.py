@@ -28,7 +28,6 @@ from windrow_runtime.columnar.results import record_columns
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.exchange.rows import pack_values, unpack_values
 
 # Any in this module: records of classes of every kind.
 
@@ -343,14 +342,6 @@ def test_a_source_of_them_is_declined_or_gives_what_the_interpreter_gives(kind: 
     topology = Topology(Pipeline("p", stream.sink_to(ParquetFileSink(tmp_path / "out"))).steps)
     with pytest.raises(DeclinedError):
         sink_form(topology, topology.sinks[0], lambda source: None)
-
-
-@pytest.mark.parametrize("kind", [Lower, Mixed, Euro, Padded, ByMeta, Frozen, Point, Struct])
-def test_the_exchange_gives_back_what_it_was_given(kind: type[Any]) -> None:
-    elements = [kind(1), kind(2)]
-    back = unpack_values(pack_values(elements))
-    assert [type(each) for each in back] == [kind, kind]
-    assert [each.a for each in back] == [each.a for each in elements]
 
 
 @pytest.mark.parametrize("kind", [Lower, Mixed, ByMeta, StructByMeta, New, MixedNew, Posted, Initialised, Frozen, Open])

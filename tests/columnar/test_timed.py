@@ -37,6 +37,8 @@ from windrow.windows import (
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.state import RowContents, dump_rows
+from windrow_runtime.columnar.windows.timed import TimedOperator
+from windrow_runtime.storage.tuning import PortionTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -156,10 +158,8 @@ def test_elements_behind_the_watermark_set_firings_behind_it() -> None:
         assert by_key(engine.results) == by_key(wanted)
 
 
-def test_many_firings_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from windrow_runtime.columnar.windows import timed
-
-    monkeypatch.setattr(timed, "_FIRED_AT_ONCE", 7)
+def test_many_firings_come_some_at_a_time() -> None:
+    tuning = StateTuning(portions=PortionTuning(firings=7))
     inputs = [*batches(random.Random(3))]
     for name in (
         "intervals",
@@ -168,7 +168,7 @@ def test_many_firings_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         "all time at intervals",
         "intervals of the clock",
     ):
-        engine, (wanted,), _ = run(PLANS[name], inputs[::4], columnar_form)
+        engine, (wanted,), _ = run(PLANS[name], inputs[::4], columnar_form, tuning=tuning)
         assert by_key(engine.results) == by_key(wanted)
 
 
@@ -188,6 +188,7 @@ def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
     engine, _, _ = run(PLANS["intervals"], [[at(1)]], columnar_form)
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
+    assert isinstance(operator, TimedOperator)
     row = {"key": "k", "start": 0, "next": 7, "filled": 1, "number": 0}
     contents = RowContents(operator.schema, lambda rows: (0, None), operator.check)
     contents.load(dump_rows(pa.RecordBatch.from_pylist([row], operator.schema)))

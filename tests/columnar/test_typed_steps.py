@@ -22,7 +22,6 @@ from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, Tu
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
-from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.windows.column_operator import Fired
 
@@ -153,17 +152,6 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
         assert len(wanted[1]) > 5
         assert told(engine.late) == told(wanted[1])
     assert engine.counted["late_records_dropped"] == dropped
-
-
-def test_elements_that_cross_the_exchange_as_columns_are_the_same() -> None:
-    def every(keyed: Trips) -> DataStream[Any]:
-        windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
-        return windows.apply(lambda key, window, elements: [(key, window.start, *elements)])
-
-    inputs = [*batches(random.Random(4)), []]
-    engine, wanted, _ = run(every, inputs, row_form, record=Trip)
-    assert len(wanted[0]) > 50
-    assert told(engine.results) == told(wanted[0])
 
 
 def trip(took: timedelta) -> Trip:

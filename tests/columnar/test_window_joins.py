@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,8 +25,8 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.result_type import result_type
-from windrow_runtime.columnar.joins import side_rows, windowed
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.storage.tuning import PortionTuning
 
 # Any in this module: windows and results of every type.
 
@@ -71,14 +72,11 @@ ASSIGNERS: dict[str, Any] = {
 @pytest.mark.parametrize("portion", [1, 1 << 18])
 @pytest.mark.parametrize("kind", ["join", "left_join", "full_join"])
 @pytest.mark.parametrize("name", ASSIGNERS)
-def test_columns_give_what_the_general_operator_gives(
-    name: str, kind: str, portion: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_rows, "PAIRS_AT_ONCE", 13)
-    monkeypatch.setattr(windowed, "_ROWS_AT_ONCE", portion)
+def test_columns_give_what_the_general_operator_gives(name: str, kind: str, portion: int) -> None:
+    tuning = replace(TINY, portions=PortionTuning(pairs=13, joined_rows=portion))
     too_late: TwoBatches = [Left("key 1", 0, 1, None)], [Right("key 1", 0, 0.5, 1)]
     inputs = [*batches(random.Random(len(name) + portion), TEXTS, (Left, Right)), too_late]
-    engine, expected, dropped = run(joined(ASSIGNERS[name], kind), (Left, Right), inputs, crash_at=2, tuning=TINY)
+    engine, expected, dropped = run(joined(ASSIGNERS[name], kind), (Left, Right), inputs, crash_at=2, tuning=tuning)
     assert len(expected) > 100
     assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped >= 2

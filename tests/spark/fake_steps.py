@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.columnar.engine import Store
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
@@ -17,19 +18,6 @@ from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 __all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
 
 # Any: elements of all kinds.
-
-
-class Store(dict[int, bytes]):
-    """Pages or chunks of a group in memory."""
-
-    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        return list(map(self.get, numbers))
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        del self[number]  # what is not there is not removed
 
 
 class ListOfTens(KeyedOperator):

@@ -21,6 +21,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
 from windrow_runtime.columnar.windows.kinds import assigned_slices
+from windrow_runtime.operators.changes import as_change
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -32,7 +33,12 @@ _TIMINGS: Final = (PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE)
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
-    """The results as the aggregate makes them: records, tuples or values; with their panes if these are asked for."""
+    """Makes the results in Python as the aggregate does, with their panes or as changes if these are asked for."""
+    values = _values_of(form, fired)
+    return values if fired.kinds is None else list(map(as_change, map(KINDS.__getitem__, fired.kinds.tolist()), values))
+
+
+def _values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     if fired.panes is not None:
         return _with_panes(form, fired, fired.panes)
     members, combined = _members(form, fired), form.combined
@@ -41,7 +47,7 @@ def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
 
 def _with_panes(form: ColumnarForm, fired: Fired, pane_columns: pa.Array) -> list[Any]:
     """The results with their keys, windows and panes."""
-    values = values_of(form, replace(fired, panes=None))
+    values = _values_of(form, replace(fired, panes=None))
     timings, *facts = pane_columns.flatten()
     panes = map(PaneInfo, map(_TIMINGS.__getitem__, timings.to_pylist()), *(column.to_pylist() for column in facts))
     windows: Iterable[TimeWindow | GlobalWindow] = map(TimeWindow, fired.starts.tolist(), fired.ends.tolist())
@@ -76,14 +82,9 @@ def _combined(
     except USER_ERRORS as error:
         place = len(made)
         (key,) = python_values(fired.keys.slice(place, 1))
-        given = fired_description(form, key, int(fired.starts[place]), int(fired.ends[place]))
-        raise_call_error(form.step, error, given)
+        window = GlobalWindow() if _is_global(form) else TimeWindow(int(fired.starts[place]), int(fired.ends[place]))
+        raise_call_error(form.step, error, call_description(key, window=window))
     return made
-
-
-def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
-    """Key and window of a result, for errors."""
-    return call_description(key, window=GlobalWindow() if _is_global(form) else TimeWindow(start, end))
 
 
 def _is_global(form: ColumnarForm) -> bool:

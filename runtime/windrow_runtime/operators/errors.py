@@ -63,13 +63,13 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
     raise function_failed(step, error, given) from error
 
 
-def folded_behind(step: Step, watermark: int) -> CheckpointError:
-    """Returns the error for elements that were aggregated as on time before the exchange, and are late after it."""
+def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:
+    """The error for elements that crossed the exchange as those on time, and are behind the watermark."""
     return CheckpointError(
         "elements that crossed the exchange as those on time are behind the watermark",
         given=f"watermark {watermark}",
         expected="the watermark that the end of the batch before has left in the checkpoint",
-        where=step.where,
+        where=where,
         hint="let one run at a time write to a checkpoint, and restore it as a whole",
     )
 

@@ -36,11 +36,8 @@ _MODULES = (
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "windrow_runtime.spark.sources.stage",
     "windrow_runtime.spark.sources.column_scan",
-    "windrow_runtime.columnar.joins.interval",
-    "windrow_runtime.columnar.joins.windowed",
     "windrow_runtime.spark.keyed.level_calls",
-    "windrow_runtime.spark.keyed.join_step",
-    "windrow_runtime.spark.keyed.window_step",
+    "windrow_runtime.spark.keyed.column_step",
     "windrow_runtime.spark.sinks.batch_writer",
 )
 

@@ -108,6 +108,22 @@ class ChunkTuning:
     least_shared_slices: int = 64  # windows of fewer slices are merged separately, without sharing merged slices
 
 
+@dataclass(frozen=True, slots=True)
+class PortionTuning:
+    """The sizes of the portions in which rows are worked on, so that memory does not grow with a batch."""
+
+    elements: int = 4_096  # elements at a time, at least, that count windows and fire panes one by one
+    large_elements: int = 1_024  # the same where each firing copies a state of many values
+    runs: int = 500_000  # about as many runs of elements are merged at a time for firings that have some in common
+    window_rows: int = 1 << 17  # rows made at a time for elements that are in several windows
+    pane_rows: int = 1 << 18  # the same where windows fire panes
+    firings: int = 100_000  # firings at intervals that leave at a time
+    pairs: int = 1 << 17  # pairs that a join makes at a time
+    joined_rows: int = (
+        1 << 18
+    )  # copies of rows, or one of each, in the overlapping windows whose ends are joined at a time
+
+
 OBJECT_PAGES: Final = PageTuning()
 ROW_PAGES: Final = PageTuning(
     # To read and write a page of rows takes 0.3 ms, and 0.001 ms for each row in it.
@@ -121,16 +137,18 @@ ROW_PAGES: Final = PageTuning(
 )
 LONG_LISTS: Final = ListTuning()
 ROW_CHUNKS: Final = ChunkTuning()
+PORTIONS: Final = PortionTuning()
 
 
 @dataclass(frozen=True, slots=True)
 class StateTuning:
-    """The layout of the state of all steps: pages of objects and of rows, long lists of objects, chunks of rows."""
+    """The layout of the state of all steps, and the portions in which it is worked on."""
 
     object_pages: PageTuning = OBJECT_PAGES
     row_pages: PageTuning = ROW_PAGES
     lists: ListTuning = LONG_LISTS
     row_chunks: ChunkTuning = ROW_CHUNKS
+    portions: PortionTuning = PORTIONS
 
 
 MEASURED: Final = StateTuning()

@@ -32,10 +32,11 @@ from windrow_runtime.columnar.forms.route import (
 from windrow_runtime.columnar.forms.route_step import total_expression
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
+from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
 from windrow_runtime.columnar.kernels.totals import CountingKernel
 from windrow_runtime.columnar.rows.columns import WholeElement
-from windrow_runtime.columnar.rows.groups import encode_keys, hash_keys
-from windrow_runtime.columnar.windows.column_operator import PartialAggregation
+from windrow_runtime.columnar.rows.groups import hash_keys
+from windrow_runtime.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
 from windrow_runtime.columnar.windows.kinds import (
@@ -43,14 +44,13 @@ from windrow_runtime.columnar.windows.kinds import (
     Sessions,
     Timed,
     Windows,
-    assigned_slices,
     may_be_late,
     needs_timestamps,
     windows_of,
 )
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.columnar.windows.panes import PanedOperator
-from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
+from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
@@ -59,12 +59,9 @@ from windrow_runtime.operators.topology import Topology
 # Any in this module: aggregates of every type.
 
 
-_WORTH_IT: Final = 2
-"""From this many elements for each key or session on, folding saves more before the exchange than it costs."""
-
 _Operator: TypeAlias = SliceOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator
 
-_OPERATORS: Final[Mapping[type[Windows], Callable[[Any, Kernel, pa.DataType], _Operator]]] = {
+_OPERATORS: Final[Mapping[type[Windows], Callable[[Any, Kernel, pa.DataType, StepTraits], _Operator]]] = {
     Slices: SliceOperator,
     Sessions: SessionOperator,
     Counted: CountOperator,
@@ -86,24 +83,6 @@ class ColumnarForm(ScanTarget):
 
     hash_keys = staticmethod(hash_keys)
 
-    @cached_property
-    def partial_aggregation(self) -> PartialAggregation:
-        """Which elements are partially aggregated before the exchange."""
-        return self._aggregation[0]
-
-    @cached_property
-    def _aggregation(self) -> tuple[PartialAggregation, str]:
-        """Which elements are partially aggregated before the exchange, and why none of the others."""
-        late = "late elements leave one by one" if self.late_tag is not None else ""
-        if self.windows.lateness:
-            late = "each late element fires its window"
-        return self.operator.partial_aggregation(late, has_timers=any(route.has_stamps for route in self.routes))
-
-    @property
-    def aggregates_all(self) -> bool:
-        """Returns whether elements are aggregated before anybody has looked whether they are late."""
-        return self.partial_aggregation is PartialAggregation.ALL
-
     @property
     def counts_windows(self) -> bool:
         """Returns whether the state has a row for each window that is open."""
@@ -121,7 +100,11 @@ class ColumnarForm(ScanTarget):
         # What waits for the clock when the stream ends is counted; counted windows do so anyway.
         counts = self.windows.by_clock and not isinstance(self.windows, Counted)
         kernel = CountingKernel(self.kernel) if counts else self.kernel
-        return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type)
+        rows = None
+        if self.windows.lateness:
+            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled)
+        traits = StepTraits(self.late_tag is not None, any(route.has_stamps for route in self.routes), rows)
+        return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type, traits)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -160,24 +143,22 @@ class ColumnarForm(ScanTarget):
         inputs = [expression.evaluate(named) for expression in self.inputs]
         return inputs if self.late_tag is None else [*inputs, *named.values()]
 
-    def inputs_in(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """The inputs of the kernel, in rows of elements."""
-        return list(rows.columns[2 : 2 + len(self.inputs)])
-
     def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
-        for contents, part in self._exchange_rows(rows, bound):
-            yield contents, self._with_late_columns(part, bound) if contents is ExchangeRows.ELEMENTS else part
+        for is_partial, part in self.operator.prepare(rows, bound):
+            if is_partial:
+                yield ExchangeRows.AGGREGATED, part
+            else:
+                yield ExchangeRows.ELEMENTS, self._with_late_columns(part, bound)
 
     def _with_late_columns(self, rows: pa.RecordBatch, bound: int | None) -> pa.RecordBatch:
         """Elements with the columns with which they cross one by one."""
         if self.late_tag is None:
             return rows
-        slices, count = assigned_slices(self.windows), 2 + len(self.inputs)
+        may_be_late, count = self.operator.may_be_late(rows.column(1).to_numpy(), bound), 2 + len(self.inputs)
         element = pa.StructArray.from_arrays(rows.columns[count:], fields=self._element_fields())
-        sizes = np.ones(rows.num_rows, np.int32)
-        if slices is not None and bound is not None:
-            may_be_late = slices.expired(slices.slices_of(rows.column(1).to_numpy()), bound)
-            element, sizes = element.filter(pa.array(may_be_late)), may_be_late.astype(np.int32)
+        if not may_be_late.all():
+            element = element.filter(pa.array(may_be_late))
+        sizes = may_be_late.astype(np.int32)
         offsets = pa.array(np.append(np.int32(0), np.cumsum(sizes, dtype=np.int32)))
         late = pa.ListArray.from_arrays(offsets, element, type=self.exchange_schema.field("late").type)
         return pa.RecordBatch.from_arrays([*rows.columns[:count], late], schema=self.exchange_schema)
@@ -187,66 +168,6 @@ class ColumnarForm(ScanTarget):
         late: list[pa.Array] = rows.column("late").flatten().flatten()
         return late
 
-    def _exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
-        """Rows as they cross, of which elements have all their columns."""
-        aggregation, operator = self.partial_aggregation, self.operator
-        if aggregation is PartialAggregation.NONE or (aggregation is PartialAggregation.ON_TIME and bound is None):
-            yield ExchangeRows.ELEMENTS, rows
-        elif isinstance(operator, TimedOperator):
-            yield (
-                ExchangeRows.AGGREGATED,
-                operator.aggregate(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)),
-            )
-        elif isinstance(operator, SessionOperator):
-            assert bound is not None, "sessions are aggregated where a bound is known"
-            yield from self._sessions(operator, rows, bound)
-        else:
-            assert isinstance(operator, (SliceOperator, PanedOperator)), "counted elements are not aggregated"
-            yield from self._slices(operator, rows, None if aggregation is PartialAggregation.ALL else bound)
-
-    def _slices(
-        self, operator: SliceOperator | PanedOperator, rows: pa.RecordBatch, bound: int | None
-    ) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
-        """Rows for windows of slices; where there is a bound, elements that may be behind it cross one by one."""
-        # Slices are aggregated again where they arrive, and keyed windows are not.
-        may_send_elements = self.late_tag is None or isinstance(operator, PanedOperator)
-        may_send_elements = may_send_elements and not (self.kernel.ordered or self.kernel.is_numbered)
-        if may_send_elements and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
-            yield ExchangeRows.ELEMENTS, rows
-            return
-        if bound is not None:
-            slices = assigned_slices(self.windows)
-            assert slices is not None, "sessions are aggregated elsewhere"
-            stays = ~slices.on_time(bound, slices.slices_of(rows.column(1).to_numpy()))
-            if stays.any():
-                yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
-                rows = rows.filter(pa.array(~stays))
-            if not rows.num_rows:
-                return
-        inputs = rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)
-        if isinstance(operator, PanedOperator):
-            yield ExchangeRows.AGGREGATED, operator.aggregate(*inputs)[0]
-            return
-        rows_of_state, counts = operator.aggregate(*inputs)
-        columns = [*rows_of_state.columns, pa.array(counts)]
-        yield ExchangeRows.AGGREGATED, pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
-
-    def _sessions(
-        self, operator: SessionOperator, rows: pa.RecordBatch, bound: int
-    ) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
-        """Yields rows for sessions; all elements of a key cross one by one if one of them may be behind the bound."""
-        keys = encode_keys(rows.column(0))
-        stays = may_be_behind(keys, rows.column(1).to_numpy(), operator.windows.gap, bound)
-        if stays.any():
-            yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
-            rows = rows.filter(pa.array(~stays))
-            keys = encode_keys(rows.column(0))
-        found = sessions_in_task(keys, rows.column(1).to_numpy(), operator.windows.gap)
-        if rows.num_rows < _WORTH_IT * found.groups.count:
-            yield ExchangeRows.ELEMENTS, rows
-        elif rows.num_rows:
-            yield ExchangeRows.AGGREGATED, operator.aggregate(keys, found, self.inputs_in(rows))
-
     @property
     def state_text(self) -> str:
         """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
@@ -255,7 +176,7 @@ class ColumnarForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         clock = ", by the clock" if self.windows.by_clock else ""
-        aggregation, why = self._aggregation
+        aggregation, why = self.operator.partial_aggregation
         partial = {
             PartialAggregation.NONE: f"; not partially aggregated before the exchange: {why}",
             PartialAggregation.ALL: ", partially aggregated before the exchange",

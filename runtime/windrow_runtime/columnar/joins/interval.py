@@ -18,15 +18,16 @@ from windrow_runtime.columnar.joins.ranges import Side, near_in_time
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated
-from windrow_runtime.columnar.windows.column_operator import Times
+from windrow_runtime.columnar.step_operator import Times
+from windrow_runtime.storage.tuning import PortionTuning
 
 
 @dataclass(frozen=True)
 class IntervalOperator(JoinOperator):
     """Emits a pair as soon as its second element arrives; drops an element once all partners to come would be late."""
 
-    lower: int  # the least milliseconds from the left element's timestamp to the right one's
-    upper: int  # the most milliseconds
+    lower: int  # how long after the left element the right one may come at least, in milliseconds
+    upper: int  # and at most
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
         return stamps < watermark
@@ -43,14 +44,14 @@ class IntervalOperator(JoinOperator):
         return int(self._ends(rows).min()), None
 
     def _ends(self, rows: pa.RecordBatch) -> Ints:
-        """Returns the watermark at which each row is dropped."""
+        """Returns the watermark at which each row goes."""
         is_left = rows.column(2).to_numpy() == LEFT
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
         return ends
 
-    def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
-        both = concatenated([rows, arrived])
-        stored_count = rows.num_rows
+    def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterator[Pairs]:
+        both = concatenated([rows, elements])
+        known = rows.num_rows
         encoded = encode_keys(both.column(0))
         keys, stamps, sides = len(encoded.distinct), both.column(1).to_numpy(), both.column(2).to_numpy()
         is_new = np.arange(len(sides)) >= stored_count
@@ -64,7 +65,7 @@ class IntervalOperator(JoinOperator):
             masks = (left_mask, right_mask) if by_left else (right_mask, left_mask)
             side_rows, other_rows = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
             bounds = (self.lower, self.upper) if by_left else (-self.upper, -self.lower)
-            ranges = near_in_time(side_rows, other_rows, keys, *bounds)
+            ranges = near_in_time(one, other, keys, *bounds)
             if ranges.counts.any():
                 rows_of = (both.filter(pa.array(masks[0])), both.filter(pa.array(masks[1])))
-                yield from self.made(rows_of, ranges, by_left=by_left)
+                yield from self.pairs_of(rows_of, ranges, portions.pairs, by_left=by_left)

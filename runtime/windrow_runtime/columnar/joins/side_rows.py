@@ -1,4 +1,4 @@
-"""The base class of joins over columns, whose state is one table with the elements of both streams."""
+"""Makes pairs of the elements of two streams, which are rows of the same columns: the base of operators of joins."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from windrow.functions.marked import LEFT, RIGHT
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.joins.ranges import Ranges
-from windrow_runtime.columnar.windows.column_operator import PagedOperator, Times
-
-PAIRS_AT_ONCE: Final = 1 << 17
-"""Pairs are made in portions of this size, so that memory does not grow with the number of pairs of a batch."""
+from windrow_runtime.columnar.state import concatenated
+from windrow_runtime.columnar.step_operator import ColumnsArrived, Output, PagedOperator, StateRows, Times, late_apart
+from windrow_runtime.storage.tuning import PortionTuning
 
 FIRST_SLOT: Final = 3
 """The index of the first slot among the columns of rows."""
@@ -33,7 +32,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Joined pairs of elements, as columns of equal length."""
+    """Pairs of elements that a join makes, as columns side by side."""
 
     keys: pa.Array
     stamps: Ints  # the timestamps of the results, in milliseconds
@@ -44,9 +43,9 @@ class Pairs:
         return len(self.stamps)
 
     def slice(self, start: int, count: int) -> Pairs:
-        """Returns the pairs from ``start`` on, at most ``count``."""
-        rows = slice(start, start + count)
-        return Pairs(self.keys[rows], self.stamps[rows], [column[rows] for column in self.values])
+        """Returns up to ``count`` of them that follow each other."""
+        part = slice(start, start + count)
+        return Pairs(self.keys[part], self.stamps[part], [column[part] for column in self.values])
 
 
 @dataclass(frozen=True)
@@ -77,30 +76,42 @@ class JoinOperator(PagedOperator[Pairs]):
         """Marks the elements that are late."""
 
     @abstractmethod
-    def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterable[Pairs]:
-        """Returns the pairs to emit as elements arrive."""
-
-    @abstractmethod
     def describe(self) -> str:
-        """When pairs are made, for ``explain()``."""
+        """Tells when pairs are made, for ``explain()``."""
 
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Pairs], pa.RecordBatch]:
-        if times.watermark <= before or not rows.num_rows:
-            return (), rows
-        return self.due(rows, before, times.watermark), rows.filter(pa.array(~self.expired(rows, times.watermark)))
+    def open_windows(self, state: StateRows) -> int:
+        return 0
 
-    def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterable[Pairs]:
-        """Returns the pairs to emit when the watermark advances."""
+    def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Pairs]]:
+        rows = state.rows
+        if times.watermark > before and rows.num_rows:
+            state.rows = rows.filter(pa.array(~self.expired(rows, times.watermark)))
+            yield from self.pairs_due(rows, before, times.watermark, state.portions)
+
+    def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Pairs]]:
+        elements = arrived.elements
+        are_late = self.late(elements.column(1).to_numpy(), times.watermark)
+        elements = yield from late_apart(elements, are_late, times.watermark)
+        yield from self.pairs_with(state.rows, elements, state.portions)
+        state.rows = concatenated([state.rows, elements])
+
+    def pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterable[Pairs]:
+        """Makes the pairs that wait until the watermark advances."""
+        return ()
+
+    def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterable[Pairs]:
+        """Makes the pairs of elements that arrived with each other and with rows of state."""
         return ()
 
     @abstractmethod
     def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
         """Marks the rows that can be dropped: all partners to come would be late."""
 
-    def made(
+    def pairs_of(
         self,
         rows: tuple[pa.RecordBatch, pa.RecordBatch],
         pairs: Ranges,
+        portion: int,
         *,
         by_left: bool = True,
         stamps: Ints | None = None,
@@ -108,10 +119,11 @@ class JoinOperator(PagedOperator[Pairs]):
         """Yields joined pairs, with the values that results take from them.
 
         Args:
-            rows: The rows that have ranges, and the rows that ranges consist of.
-            pairs: The range of partners of each row.
-            by_left: Whether left rows have the ranges.
-            stamps: The timestamp of each range's results; None: the later one of the pair's timestamps.
+            rows: The rows of which the ranges are, and those in them.
+            pairs: Which of them make pairs.
+            portion: How many pairs are made at a time.
+            by_left: Whether the ranges are those of left rows.
+            stamps: The timestamp of each range's results; None: they carry the later one of both.
         """
         paired = np.flatnonzero(pairs.counts)
         if len(paired) < len(pairs.rows):
@@ -120,21 +132,21 @@ class JoinOperator(PagedOperator[Pairs]):
             stamps = None if stamps is None else stamps[paired]
         one, other = rows[0].take(pa.array(pairs.rows)), rows[1].take(pa.array(pairs.others))
         of_one, of_other = one.column(1).to_numpy(), other.column(1).to_numpy()
-        for indices, partners in pairs.portions(PAIRS_AT_ONCE):
-            later = np.maximum(of_one[indices], of_other[partners]) if stamps is None else stamps[indices]
-            at = {LEFT if by_left else RIGHT: (one, pa.array(indices))}
+        for places, partners in pairs.portions(portion):
+            of_pairs = np.maximum(of_one[places], of_other[partners]) if stamps is None else stamps[places]
+            at = {LEFT if by_left else RIGHT: (one, pa.array(places))}
             at[RIGHT if by_left else LEFT] = (other, pa.array(partners))
-            yield self._taken(one.column(0).take(pa.array(indices)), later, at)
+            yield self._taken(one.column(0).take(pa.array(places)), of_pairs, at)
 
-    def alone(self, rows: pa.RecordBatch, side: int, stamps: Ints) -> Iterator[Pairs]:
-        """Yields the results of one side's rows that have no partner."""
-        for start in range(0, rows.num_rows, PAIRS_AT_ONCE):
-            portion = rows.slice(start, PAIRS_AT_ONCE)
-            row_numbers = pa.array(np.arange(portion.num_rows))
-            yield self._taken(portion.column(0), stamps[start : start + PAIRS_AT_ONCE], {side: (portion, row_numbers)})
+    def alone(self, rows: pa.RecordBatch, side: int, stamps: Ints, portion: int) -> Iterator[Pairs]:
+        """Makes the results of rows of a side that have no partner."""
+        for start in range(0, rows.num_rows, portion):
+            part = rows.slice(start, portion)
+            every = pa.array(np.arange(part.num_rows))
+            yield self._taken(part.column(0), stamps[start : start + portion], {side: (part, every)})
 
     def _taken(self, keys: pa.Array, stamps: Ints, at: Mapping[int, tuple[pa.RecordBatch, pa.Array]]) -> Pairs:
-        """Returns pairs whose values are taken from row numbers of either side; a missing side's values are null."""
+        """Takes the values of results from rows of either side, at some places; a side that is not there gives None."""
         columns: list[pa.Array] = []
         for side, slot in self.taken:
             if side is None:

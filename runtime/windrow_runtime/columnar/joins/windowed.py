@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -17,11 +16,9 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.joins.ranges import Ranges
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
-from windrow_runtime.columnar.windows.column_operator import Times
+from windrow_runtime.columnar.step_operator import Times
 from windrow_runtime.columnar.windows.geometry import Slices
-
-_ROWS_AT_ONCE: Final = 1 << 18
-"""The copies of rows, one for each overlapping window that ends, that are in memory at a time; at least one a row."""
+from windrow_runtime.storage.tuning import PortionTuning
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,6 @@ class WindowJoinOperator(JoinOperator):
     def describe(self) -> str:
         return "pairs as windows end"
 
-    def pairs(self, rows: pa.RecordBatch, arrived: pa.RecordBatch) -> Iterator[Pairs]:
-        return iter(())
-
     def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
         return self.windows.expired(self._slices(rows), watermark)
 
@@ -49,7 +43,7 @@ class WindowJoinOperator(JoinOperator):
     def _slices(self, rows: pa.RecordBatch) -> Ints:
         return self.windows.slices_of(rows.column(1).to_numpy())
 
-    def due(self, rows: pa.RecordBatch, before: int, watermark: int) -> Iterator[Pairs]:
+    def pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterator[Pairs]:
         windows, slices = self.windows, self._slices(rows)
         keys = encode_keys(rows.column(0))
         while before < watermark:
@@ -58,13 +52,13 @@ class WindowJoinOperator(JoinOperator):
                 return
             until = watermark
             if windows.windows_each > 1:
-                until = min(watermark, first + (max(1, _ROWS_AT_ONCE // len(slices)) - 1) * windows.slide)
-            row_numbers, starts = windows.windows(slices, before, until)
-            yield from self._ended(rows, keys, row_numbers, starts)
+                until = min(watermark, first + (max(1, portions.joined_rows // len(slices)) - 1) * windows.slide)
+            places, starts = windows.windows(slices, before, until)
+            yield from self._ended(rows, keys, places, starts, portions.pairs)
             before = until
 
-    def _ended(self, rows: pa.RecordBatch, keys: Keys, row_numbers: Ints, starts: Ints) -> Iterator[Pairs]:
-        """Yields the pairs of windows that end, given row numbers and, for each, the start of one of its windows."""
+    def _ended(self, rows: pa.RecordBatch, keys: Keys, places: Ints, starts: Ints, portion: int) -> Iterator[Pairs]:
+        """Makes the pairs of windows that end: of rows by their places, each with the start of a window it is in."""
         windows = self.windows
         numbers = (starts - windows.offset) // windows.slide
         cells = cells_of(Keys(keys.codes[row_numbers], keys.distinct), numbers).groups
@@ -74,13 +68,12 @@ class WindowJoinOperator(JoinOperator):
         of_left = left.ids[left.order]
         counts = right.sizes[of_left]
         stamps = windows.last_times(starts[is_left][left.order])
-        yield from self.made(
-            (rows, rows), Ranges(left_numbers, right_numbers, right.starts[of_left], counts), stamps=stamps
-        )
+        ranges = Ranges(left_places, right_places, right.starts[of_left], counts)
+        yield from self.pairs_of((rows, rows), ranges, portion, stamps=stamps)
         if self.kind is not JoinKind.INNER:
             without = counts == 0
-            yield from self.alone(rows.take(pa.array(left_numbers[without])), LEFT, stamps[without])
+            yield from self.alone(rows.take(pa.array(left_places[without])), LEFT, stamps[without], portion)
         if self.kind is JoinKind.FULL:
             without = left.sizes[right.ids[right.order]] == 0
             stamps = windows.last_times(starts[~is_left][right.order][without])
-            yield from self.alone(rows.take(pa.array(right_numbers[without])), RIGHT, stamps)
+            yield from self.alone(rows.take(pa.array(right_places[without])), RIGHT, stamps, portion)

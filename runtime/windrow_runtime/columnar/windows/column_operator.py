@@ -1,13 +1,13 @@
-"""The base of the operators that run a step over columns, and what they emit."""
+"""The bases of the operators that run the windows of a step over columns, and what windows emit."""
 
 from __future__ import annotations
 
 import enum
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,90 +15,19 @@ import pyarrow as pa
 from windrow.panes import ChangeKind
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.kernels.kernel import Kernel
+from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
+from windrow_runtime.columnar.rows.groups import encode_keys
+from windrow_runtime.columnar.step_operator import PagedOperator, S, StateRows, StepOperator, Times
 from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed
+from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed, assigned_slices
 from windrow_runtime.columnar.windows.pane_rules import Paned
 
-F = TypeVar("F")
 W = TypeVar("W", Slices, Sessions, Counted, Timed, Paned)
 
-
-class PartialAggregation(enum.Enum):
-    """Which elements of a step are partially aggregated before the exchange."""
-
-    NONE = enum.auto()
-    ALL = enum.auto()  # nobody asks for late ones; those that are aggregated together keep their order
-    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
-
-
-BY_ARRIVAL: Final = PartialAggregation.NONE, "the result depends on the order of arrival"
-
-
-@dataclass(frozen=True)
-class ColumnOperator(ABC, Generic[W]):
-    """Runs a step over columns, on some keys at a time."""
-
-    windows: W
-    kernel: Kernel
-    key_type: pa.DataType
-
-    window_columns: ClassVar[Sequence[str]]  # columns of state, between the key and those of the kernel
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns of state: key, what is known of the window, and the kernel's."""
-        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.window_columns]]
-        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
-        return pa.schema(fields)
-
-    @cached_property
-    def partial_schema(self) -> pa.Schema:
-        """The columns of partial aggregates: those of state, and the number of elements in each."""
-        return pa.schema([*self.schema, pa.field("elements", pa.int64())])
-
-    @abstractmethod
-    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
-        """Which elements are partially aggregated before the exchange, and why none of the others.
-
-        Args:
-            late: Why late elements cross one by one; empty if they need not.
-            has_timers: Whether timers in front of the step may emit elements.
-        """
-
-    @property
-    def needs_arrival(self) -> bool:
-        """Returns whether results depend on the order in which elements arrive."""
-        return self.kernel.ordered or self.kernel.is_numbered
-
-    @property
-    def counts_windows(self) -> bool:
-        """Returns whether the state has a row for each window that is open."""
-        return True
-
-    @property
-    def adds_late_rows(self) -> bool:
-        """Returns whether late elements are added one by one: columns would copy the state of a window for each."""
-        return False
-
-    def describe(self) -> str:
-        """How its windows fire, for ``explain()``; nothing if at their end."""
-        return ""
-
-    def check(self, rows: pa.RecordBatch) -> None:
-        """Raises a CheckpointError if rows that were stored are none of this step."""
-        if any(rows.column(name).null_count for name in self.window_columns):
-            raise damaged_state("a row of state has no place in time")
-
-    def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-        """Rows of state of their columns."""
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-
-def waiting_in(rows: pa.RecordBatch) -> int:
-    """Returns the number of elements in rows of a counting kernel."""
-    return int(np.asarray(rows.column(-1)).sum())
+WORTH_IT: Final = 2
+"""From this many elements for each key or session on, partial aggregation saves more than it costs."""
 
 
 KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE_BEFORE, ChangeKind.UPDATE_AFTER)
@@ -122,63 +51,148 @@ class Fired:
         return len(self.starts)
 
     def slice(self, start: int, count: int) -> Fired:
-        """Up to ``count`` of them that follow each other."""
-        some = slice(start, start + count)
-        kinds = None if self.kinds is None else self.kinds[some]
-        panes = None if self.panes is None else self.panes[some]
-        columns = self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
+        """Returns up to ``count`` of them that follow each other."""
+        part = slice(start, start + count)
+        kinds = None if self.kinds is None else self.kinds[part]
+        panes = None if self.panes is None else self.panes[part]
+        columns = self.keys[part], self.starts[part], self.ends[part], self.stamps[part], self.results[part]
         return Fired(*columns, kinds, panes)
 
 
-class Times(NamedTuple):
-    """The times of a batch, in milliseconds."""
+class PartialAggregation(enum.Enum):
+    """Which elements of a step are partially aggregated before the exchange."""
 
-    watermark: int  # the clock for windows of processing time
-    now: int
+    NONE = enum.auto()
+    ALL = enum.auto()  # nobody asks for late ones; those that are aggregated together keep their order
+    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
 
 
-class PagedOperator(ABC, Generic[F]):
-    """The base of operators whose state is rows that lie in pages by key.
+BY_ARRIVAL: Final = PartialAggregation.NONE, "the result depends on the order of arrival"
 
-    Attributes:
-        unfired: How many elements were in windows that ended before a firing output them; whoever counts them sets it
-            to zero.
-    """
+Crossing: TypeAlias = tuple[bool, pa.RecordBatch]
+"""Rows that cross the exchange, and whether they are partial aggregates."""
 
-    unfired: int = 0
-    schema: pa.Schema  # the columns of state, the key first
+
+@dataclass(frozen=True, slots=True)
+class StepTraits:
+    """What an operator knows of its step beside windows and aggregate."""
+
+    late_leave: bool = False  # whether a side output takes late elements
+    has_timers: bool = False  # whether timers upstream of the step may emit elements
+    row_aggregate: RowAggregate | None = None  # adds late elements one by one; None: none fires a window again
+
+
+@dataclass(frozen=True)
+class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
+    """Runs the windows of a step over columns, on some keys at a time."""
+
+    windows: W
+    kernel: Kernel
+    key_type: pa.DataType
+    traits: StepTraits = StepTraits()
+
+    window_columns: ClassVar[Sequence[str]]  # columns of state, between the key and those of the kernel
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of state: key, what is known of the window, and the kernel's."""
+        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.window_columns]]
+        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
+        return pa.schema(fields)
+
+    @cached_property
+    def partial_schema(self) -> pa.Schema:
+        """The columns of partial aggregates: those of state, and the number of elements in each."""
+        return pa.schema([*self.schema, pa.field("elements", pa.int64())])
 
     @property
-    def by_clock(self) -> bool:
-        """Returns whether time is that of the clock."""
-        return False
-
     @abstractmethod
-    def check(self, rows: pa.RecordBatch) -> None:
-        """Raises a CheckpointError if rows that were stored are none of this step."""
+    def partial_aggregation(self) -> tuple[PartialAggregation, str]:
+        """Which elements are partially aggregated before the exchange, and why none of the others."""
 
-    @abstractmethod
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
-        """Fires what is due when the time of the step advances; gives it in order, and the rows that are kept."""
+    @property
+    def why_late_cross(self) -> str:
+        """Why late elements cross the exchange one by one; empty if they need not."""
+        if self.windows.lateness:
+            return "each late element fires its window"
+        return "late elements leave one by one" if self.traits.late_leave else ""
 
-    def count_unfired(self, rows: pa.RecordBatch) -> None:
-        """Counts the elements that wait for the clock when the stream ends: no time passes any more."""
+    def prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
+        """Aggregates elements partially before the exchange where that is allowed and worth it.
 
-    def advance_clock(self, rows: pa.RecordBatch, times: Times) -> tuple[Iterable[F], pa.RecordBatch]:
-        """Fires what waits for the clock beside the watermark."""
-        return (), rows
+        No watermark is above the bound when the elements arrive; None: there is no bound that is known.
+        """
+        aggregation, _ = self.partial_aggregation
+        if aggregation is PartialAggregation.NONE or (aggregation is PartialAggregation.ON_TIME and bound is None):
+            return iter([(False, rows)])
+        return self._prepare(rows, None if aggregation is PartialAggregation.ALL else bound)
 
-    @abstractmethod
-    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
-        """When some rows are due next by the watermark, and by the clock; None: never."""
+    def _prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
+        """Aggregates elements partially, but for those that may be behind a bound; None: all of them."""
+        raise NotImplementedError("this operator aggregates no elements before the exchange")
+
+    def may_be_late(self, stamps: Ints, bound: int | None) -> Mask:
+        """Marks the elements that may be late when they arrive, under a watermark that is not above a bound."""
+        slices = assigned_slices(self.windows)
+        if slices is None or bound is None:
+            return np.ones(len(stamps), np.bool_)
+        return slices.expired(slices.slices_of(stamps), bound)
+
+    @property
+    def needs_arrival(self) -> bool:
+        """Returns whether results depend on the order in which elements arrive."""
+        return self.kernel.ordered or self.kernel.is_numbered
+
+    @property
+    def counts_windows(self) -> bool:
+        """Returns whether the state has a row for each window that is open."""
+        return True
+
+    def describe(self) -> str:
+        """Tells how its windows fire, for ``explain()``; nothing if at their end."""
+        return ""
+
+    def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Returns rows of state of their columns."""
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def inputs_of(self, elements: pa.RecordBatch) -> tuple[pa.Array, Ints, Sequence[pa.Array]]:
+        """Returns the keys of elements, their timestamps, and what the kernel takes from them."""
+        keys, stamps, *columns = elements.columns
+        return keys, stamps.to_numpy(), columns[: len(self.kernel.inputs)]
 
 
-class KeyedRowsOperator(ColumnOperator[W], PagedOperator[Fired]):
+def are_few(rows: pa.RecordBatch) -> bool:
+    """Returns whether elements are so few for each key that partial aggregation would not be worth it."""
+    return bool(rows.num_rows < WORTH_IT * len(encode_keys(rows.column(0)).distinct))
+
+
+def on_time_apart(slices: Slices, rows: pa.RecordBatch, bound: int | None) -> Generator[Crossing, None, pa.RecordBatch]:
+    """Lets elements cross one by one that may be behind a bound, and returns the others."""
+    if bound is None:
+        return rows
+    on_time = slices.on_time(bound, slices.slices_of(rows.column(1).to_numpy()))
+    if on_time.all():
+        return rows
+    yield False, rows.filter(pa.array(~on_time))
+    return rows.filter(pa.array(on_time))
+
+
+def waiting_in(rows: pa.RecordBatch) -> int:
+    """Returns the number of elements in rows of a counting kernel."""
+    return int(np.asarray(rows.column(-1)).sum())
+
+
+class KeyedRowsOperator(ColumnOperator[W, StateRows], PagedOperator[Fired]):
     """The base of operators of windows whose state is rows that lie in pages by key."""
 
     @property
     def by_clock(self) -> bool:
         return self.windows.by_clock
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        if any(rows.column(name).null_count for name in self.window_columns):
+            raise damaged_state("a row of state has no place in time")
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         if self.windows.by_clock:
@@ -189,8 +203,8 @@ class KeyedRowsOperator(ColumnOperator[W], PagedOperator[Fired]):
 
     @abstractmethod
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        """The time of the windows at which the first of some rows is due next; the end of time if that is never."""
+        """Returns the time at which the first of some rows is due next; the end of time if that is never."""
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int | None:
-        """The same by the clock, for what waits for it beside the watermark; None: nothing does."""
+        """Returns the same by the clock, for what waits for it beside the watermark; None: nothing does."""
         return None

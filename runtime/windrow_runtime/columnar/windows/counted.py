@@ -1,4 +1,4 @@
-"""Windows that fire whenever a fixed number of elements has come to them, over columns.
+"""Runs windows that fire whenever a fixed number of elements has come to them, over columns.
 
 A keyed window is a key and a window, whose elements are numbered from 1 in order of arrival. They are aggregated in
 runs: as firings begin and end where runs do, each takes whole ones. State is a row for each run that a later
@@ -15,30 +15,27 @@ A firing that takes all elements of its keyed window makes one row of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP
+from windrow.windows.unfired import UNFIRED
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.column_operator import Fired, KeyedRowsOperator, PartialAggregation, Times
+from windrow_runtime.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times, late_apart
+from windrow_runtime.columnar.windows.column_operator import Fired, KeyedRowsOperator, PartialAggregation
 from windrow_runtime.columnar.windows.geometry import FARTHEST
-from windrow_runtime.columnar.windows.keyed_windows import KeyedWindows, cleaned, keyed_windows_of, windows_for
+from windrow_runtime.columnar.windows.keyed_windows import KeyedWindows, cleaned, keyed_windows_of, late, windows_for
 from windrow_runtime.columnar.windows.kinds import Counted
 
 _States = Sequence[pa.Array]
 
-_LEAST_AT_ONCE: Final = 4_096
-_LARGE_AT_ONCE: Final = 1_024  # where a firing copies a state of many values
-_MERGED_AT_ONCE: Final = 500_000
-"""About as many runs are merged at a time for firings that have some in common."""
-
 
 class CountOperator(KeyedRowsOperator[Counted]):
-    """Runs a step on some keys at a time."""
+    """Runs windows that count their elements, on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "until")
 
@@ -49,27 +46,31 @@ class CountOperator(KeyedRowsOperator[Counted]):
     def describe(self) -> str:
         return ", elements counted" + (", runs shared by firings" if self.windows.runs_each > 1 else "")
 
-    def partial_aggregation(self, late: str, *, has_timers: bool) -> tuple[PartialAggregation, str]:
+    @property
+    def partial_aggregation(self) -> tuple[PartialAggregation, str]:
         return PartialAggregation.NONE, "each element is counted"
 
-    def advance(self, rows: pa.RecordBatch, before: int, times: Times) -> tuple[Iterable[Fired], pa.RecordBatch]:
-        """The rows of the windows that are not cleaned up; counts the elements that no firing has output."""
-        slices, time = self.windows.slices, times.watermark
-        behind = cleaned(slices, rows.column(1).to_numpy(), time)
+    def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Increment]:
+        """Drops the windows that are cleaned up, and counts the elements that no firing has output."""
+        rows, slices, time = state.rows, self.windows.slices, times.watermark
+        are_cleaned = cleaned(slices, rows.column(1).to_numpy(), time)
+        if are_cleaned.any():
+            state.rows = rows.filter(pa.array(~are_cleaned))
         if before < time or slices.by_clock:
             at_end = time == MAX_TIMESTAMP and not slices.by_clock
-            self.count_unfired(rows if at_end else rows.filter(pa.array(behind)))
-        return (), rows.filter(pa.array(~behind)) if behind.any() else rows
+            unfired = rows if at_end else rows.filter(pa.array(are_cleaned))
+            if unfired.num_rows:
+                yield self._unfired(unfired)
 
-    def count_unfired(self, rows: pa.RecordBatch) -> None:
+    def end_stream(self, state: StateRows) -> Iterable[Increment]:
+        return (self._unfired(state.rows),)
+
+    def _unfired(self, rows: pa.RecordBatch) -> Increment:
         """Counts the elements that came to keyed windows since these fired, by the numbers of their last elements."""
-        if not rows.num_rows:
-            return
-        slices, starts = self.windows.slices, rows.column(1).to_numpy()
-        keyed_windows = keyed_windows_of(slices, rows.slice(0, 0), rows.column(0), starts)
+        keyed_windows = keyed_windows_of(self.windows.slices, rows[:0], rows.column(0), rows.column(1).to_numpy())
         last = np.zeros(len(keyed_windows.keys), np.int64)
         np.maximum.at(last, keyed_windows.of_rows, rows.column(2).to_numpy())
-        self.unfired += int((last % self.windows.every).sum())
+        return Increment(UNFIRED, int((last % self.windows.every).sum()))
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -78,34 +79,38 @@ class CountOperator(KeyedRowsOperator[Counted]):
             raise damaged_state(f"windows that end with their elements {ends.min()} to {ends.max()}")
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        """The time at which the first window is cleaned up; the end of time if that is never."""
         slices = self.windows.slices
         if slices.is_global or slices.lateness >= FARTHEST:
             return MAX_TIMESTAMP
         return int(slices.last_times(rows.column(1).to_numpy()).min()) + slices.lateness
 
-    def add(
-        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
-    ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
-        """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
-        slices, every = self.windows.slices, self.windows.every
-        runs = self.windows.runs_each
-        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, runs) // runs // slices.windows_each)
-        if self.kernel.is_large:
-            at_once = min(at_once, _LARGE_AT_ONCE)
-        for start in range(0, len(keys), at_once):
-            some = slice(start, start + at_once)
-            fired, rows = self._add_some(rows, keys[some], stamps[some], [column[some] for column in inputs], time)
-            yield fired, rows
+    def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Fired]]:
+        elements, time = arrived.elements, times.watermark
+        are_late = late(self.windows.slices, elements.column(1).to_numpy(), time)
+        elements = yield from late_apart(elements, are_late, time)
+        yield from self.count(state, elements, time)
 
-    def _add_some(
-        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
+    def count(self, state: StateRows, elements: pa.RecordBatch, time: int) -> Iterator[Fired]:
+        """Adds elements that are not late in portions, and fires in their order."""
+        slices, every, portions = self.windows.slices, self.windows.every, state.portions
+        runs = self.windows.runs_each
+        portion = max(portions.elements, portions.runs * min(every, runs) // runs // slices.windows_each)
+        if self.kernel.is_large:
+            portion = min(portion, portions.large_elements)
+        for start in range(0, elements.num_rows, portion):
+            fired, state.rows = self._add_portion(state.rows, elements.slice(start, portion), time)
+            if fired is not None:
+                yield fired
+
+    def _add_portion(
+        self, rows: pa.RecordBatch, elements: pa.RecordBatch, time: int
     ) -> tuple[Fired | None, pa.RecordBatch]:
         slices, known = self.windows.slices, rows.num_rows
+        keys, stamps, inputs = self.inputs_of(elements)
         places, starts = windows_for(slices, stamps, time)
         if slices.windows_each > 1:
-            taken = pa.array(places)
-            keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
+            copies = pa.array(places)
+            keys, inputs = keys.take(copies), [column.take(copies) for column in inputs]
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
         runs = _Runs(self.windows, keyed_windows, rows.column(2).to_numpy(), known)
         fresh = self.kernel.partial(Groups(runs.of_elements, len(runs.fresh_windows)), inputs)
@@ -116,44 +121,43 @@ class CountOperator(KeyedRowsOperator[Counted]):
         return self._fired(runs, keyed_windows, states), self._kept(runs, keyed_windows, states)
 
     def _continued(self, runs: _Runs, states: _States) -> _States:
-        """The states of all runs in order, where elements have continued the newest run of a keyed window."""
+        """Merges the newest runs of keyed windows with the elements that continue them; returns all runs in order."""
         source = runs.order
         if len(runs.open_rows):
             pairs = pa.array(np.concatenate([runs.open_rows, runs.continued]))
             count = len(runs.open_rows)
             merged = self.kernel.merged_pairs([column.take(pairs) for column in states], count)
             states = [pa.concat_arrays([old, new]) for old, new in zip(states, merged, strict=True)]
-            behind = np.arange(len(states[0]), dtype=np.int64)
-            behind[runs.continued] = np.arange(len(behind) - count, len(behind))
-            source = behind[source]
+            rows = np.arange(len(states[0]), dtype=np.int64)
+            rows[runs.continued] = np.arange(len(rows) - count, len(rows))
+            source = rows[source]
         return [column.take(pa.array(source)) for column in states]
 
     def _fired(self, runs: _Runs, keyed_windows: KeyedWindows, states: _States) -> Fired | None:
-        """The results of the firings, in the order of the elements that made them."""
+        """Makes the results of the firings, in the order of the elements that caused them."""
         last = runs.firing
         if not len(last):
             return None
         runs_each = self.windows.runs_each
         if runs_each == 1:
-            found = [column.take(pa.array(last)) for column in states]
+            fired = [column.take(pa.array(last)) for column in states]
         else:
             first = np.maximum(runs.first_of_window[last], last - (runs_each - 1))
             counts = last - first + 1
             firings = np.repeat(np.arange(len(last)), counts)
             rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
-            taken = [column.take(pa.array(rows)) for column in states]
-            found = self.kernel.merge(Groups(firings, len(last)), taken)
-        own, slices = runs.keyed_windows[last], self.windows.slices
-        starts = keyed_windows.starts[own]
-        keys = keyed_windows.keys.take(pa.array(own))
-        return Fired(keys, starts, starts + slices.size, slices.last_times(starts), self.kernel.results(found))
+            of_firings = [column.take(pa.array(rows)) for column in states]
+            fired = self.kernel.merge(Groups(firings, len(last)), of_firings)
+        windows, slices = runs.keyed_windows[last], self.windows.slices
+        starts = keyed_windows.starts[windows]
+        keys = keyed_windows.keys.take(pa.array(windows))
+        return Fired(keys, starts, starts + slices.size, slices.last_times(starts), self.kernel.results(fired))
 
     def _kept(self, runs: _Runs, keyed_windows: KeyedWindows, states: _States) -> pa.RecordBatch:
         kept = pa.array(np.flatnonzero(runs.kept))
-        own = runs.keyed_windows[runs.kept]
-        columns = [column.take(kept) for column in states]
-        until = pa.array(runs.until[runs.kept])
-        return self.rows([keyed_windows.keys.take(pa.array(own)), pa.array(keyed_windows.starts[own]), until, *columns])
+        windows, until = runs.keyed_windows[runs.kept], pa.array(runs.until[runs.kept])
+        keys, starts = keyed_windows.keys.take(pa.array(windows)), pa.array(keyed_windows.starts[windows])
+        return self.rows([keys, starts, until, *[column.take(kept) for column in states]])
 
 
 class _Runs:

@@ -1,4 +1,4 @@
-"""Keyed windows, which are pairs of a key and a window: each fires by itself."""
+"""Numbers keyed windows, which are pairs of a key and a window: each fires by itself."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class KeyedWindows(NamedTuple):
 
 
 def keyed_windows_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> KeyedWindows:
-    """The keyed windows of rows of state, whose second column is the start of their window, and of elements."""
+    """Numbers the keyed windows of rows of state, whose second column is the start of their window, and of elements."""
     encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
     if slices.is_global:
         return KeyedWindows(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
     both = np.concatenate([rows.column(1).to_numpy(), starts])
     cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - slices.offset) // slices.slide)
-    own = encoded.distinct.take(pa.array(cells.codes))
-    return KeyedWindows(cells.groups.ids, own, cells.places * slices.slide + slices.offset)
+    keys = encoded.distinct.take(pa.array(cells.codes))
+    return KeyedWindows(cells.groups.ids, keys, cells.places * slices.slide + slices.offset)
 
 
 def windows_for(slices: Slices, stamps: Ints, time: int) -> tuple[Ints, Ints]:
-    """Places of elements, and the starts of the windows that they are in and that are kept: latest first.
+    """Returns places of elements, and the starts of the windows that they are in and that are kept: latest first.
 
     The time is that of the batch: the watermark, or the clock for windows of processing time.
     """
@@ -76,9 +76,9 @@ class KeyedWindowOperator(KeyedRowsOperator[W]):
     def aggregated(
         self, keys: Keys, cells: Cells, stamps: Ints, inputs: Sequence[pa.Array], *, by_arrival: bool
     ) -> pa.RecordBatch:
-        """One row for all elements of a cell; ``by_arrival`` in the order in which the first ones came."""
+        """Makes one row of all elements of a cell; ``by_arrival`` in the order in which the first ones came."""
         first = cells.groups.first_rows
-        own, at = keys.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
-        columns = [own, at, *self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)]
+        of_cells, at = keys.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
+        columns = [of_cells, at, *self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)]
         rows = pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
         return rows.take(pa.array(np.argsort(first))) if by_arrival else rows

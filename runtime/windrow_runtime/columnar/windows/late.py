@@ -1,88 +1,116 @@
-"""Fires windows again for elements that come behind the watermark, over columns.
+"""Fires windows again for elements that come after their end, within the allowed lateness.
 
 A keyed window is a key and a window that has ended and is kept. Each of its late elements fires it, with all that it
-holds by then: what the state has, and the late elements up to this one. So the states of a keyed window's elements are
-merged with all before them, for all keyed windows at once::
+holds by then: what the state has, and the late elements up to this one. On columns, the states of a keyed window's
+elements are merged with all before them, for all keyed windows at once::
 
-    keyed window   held  late elements of a batch
-    a              {9}   1      4        2
-    merged               {9 1}  {9 1 4}  {9 1 4 2}    each is the result of one firing
+    keyed window   stored  late elements of a batch
+    a              {9}     1      4        2
+    merged                 {9 1}  {9 1 4}  {9 1 4 2}    each is the result of one firing
+
+That copies a state for each firing. Where states are large, elements are added one by one in Python instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.kernels.kernel import Kernel
+from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate, Stamped
+from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, is_among
 from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
+from windrow_runtime.columnar.step_operator import PythonResults, python_results
 from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.slices import Held, SliceOperator, SliceRows, slices_in
+from windrow_runtime.columnar.windows.geometry import Slices
+from windrow_runtime.columnar.windows.slice_rows import SliceRows, WindowStates, slices_in
+
+# Any in this module: keys and accumulators are of every type.
 
 _FIRINGS_AT_ONCE: Final = 1 << 17
 
 
 def fire_late(
-    operator: SliceOperator, chunks: Chunks, keys: pa.Array, slices: Ints, inputs: Sequence[pa.Array], watermark: int
+    windows: Slices,
+    kernel: Kernel,
+    chunks: Chunks,
+    keys: pa.Array,
+    slices: Ints,
+    inputs: Sequence[pa.Array],
+    watermark: int,
 ) -> Iterator[Fired]:
-    """The windows that fire for elements, in order of the elements, which are not yet in the state.
+    """Fires windows for elements, in order of the elements, which are not yet in the state.
 
     Of each element the later windows come first, as they are assigned. Windows that purge hold nothing else by then.
     """
-    windows, kernel = operator.windows, operator.kernel
-    cleaned = max(watermark - windows.lateness, MIN_TIMESTAMP)
-    places, starts = windows.windows(slices, cleaned, watermark)
+    places, starts = _windows_to_fire(windows, slices, watermark)
     if not len(places):
         return
     late, of_late = np.unique(places, return_inverse=True)
-    taken = pa.array(late)
-    keys, given = keys.take(taken), [column.take(taken) for column in inputs]
+    late_places = pa.array(late)
+    keys, columns = keys.take(late_places), [column.take(late_places) for column in inputs]
     if kernel.is_numbered:
-        given.append(pa.array(late + chunks.arrived))
-    states = kernel.partial(Groups(np.arange(len(late)), len(late)), given)
-    held = None if windows.purges else held_by_windows(operator, chunks, encode_keys(keys).distinct, starts)
+        columns.append(pa.array(late + chunks.arrived))
+    states = kernel.partial(Groups(np.arange(len(late)), len(late)), columns)
+    stored: WindowStates | None = None
+    if not windows.purges:
+        stored = _stored_states(windows, kernel, chunks, encode_keys(keys).distinct, starts)
     for begin in range(0, len(starts), _FIRINGS_AT_ONCE):
-        some = slice(begin, begin + _FIRINGS_AT_ONCE)
-        rows = pa.array(of_late[some])
-        fresh = keys.take(rows), starts[some], [column.take(rows) for column in states]
-        if held is None:
-            results = kernel.results(fresh[2])
-            yield Fired(fresh[0], fresh[1], fresh[1] + windows.size, windows.last_times(fresh[1]), results)
+        portion = slice(begin, begin + _FIRINGS_AT_ONCE)
+        rows = pa.array(of_late[portion])
+        fresh = keys.take(rows), starts[portion], [column.take(rows) for column in states]
+        if stored is None:
+            yield _fired(windows, fresh, kernel.results(fresh[2]))
             continue
-        fired, held = _fired(operator, held, fresh)
-        yield fired
+        results, stored = _merged_one_by_one(windows, kernel, stored, fresh)
+        yield _fired(windows, fresh, results)
 
 
-def _fired(operator: SliceOperator, held: Held, late: Held) -> tuple[Fired, Held]:
-    """Returns what fires for late elements, a row for each element and window, and what keyed windows hold then."""
-    windows, kernel, known = operator.windows, operator.kernel, len(held[1])
-    encoded = encode_keys(pa.concat_arrays([held[0], late[0]]))
-    starts = np.concatenate([held[1], late[1]])
+def _windows_to_fire(windows: Slices, slices: Ints, watermark: int) -> tuple[Ints, Ints]:
+    """Returns places of elements, and the starts of the windows that have ended by the watermark and are kept."""
+    return windows.windows(slices, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
+
+
+def _fired(windows: Slices, states: WindowStates, results: pa.Array) -> Fired:
+    keys, starts, _ = states
+    return Fired(keys, starts, starts + windows.size, windows.last_times(starts), results)
+
+
+def _merged_one_by_one(
+    windows: Slices, kernel: Kernel, stored: WindowStates, late: WindowStates
+) -> tuple[pa.Array, WindowStates]:
+    """Adds late elements, a row for each element and window, one by one to the states of keyed windows.
+
+    Returns the result behind each of them, and the states in the end.
+    """
+    known = len(stored[1])
+    encoded = encode_keys(pa.concat_arrays([stored[0], late[0]]))
+    starts = np.concatenate([stored[1], late[1]])
     cells = cells_of(Keys(encoded.codes, encoded.distinct), (starts - windows.offset) // windows.slide)
     keyed_windows = cells.groups
-    # In each keyed window the row of what it holds comes first.
+    # In each keyed window the row that is stored comes first.
     order = keyed_windows.order
-    both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(held[2], late[2], strict=True)]
+    both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(stored[2], late[2], strict=True)]
     merged = kernel.running(both, keyed_windows.starts[keyed_windows.ids[order]])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     firing = pa.array(place[known:])
     results = kernel.results([column.take(firing) for column in merged])
-    fired = Fired(late[0], late[1], late[1] + windows.size, windows.last_times(late[1]), results)
     newest = pa.array(keyed_windows.starts + keyed_windows.sizes - 1)
-    own = encoded.distinct.take(pa.array(cells.codes))
+    keys = encoded.distinct.take(pa.array(cells.codes))
     places = cells.places * windows.slide + windows.offset
-    return fired, (own, places, [column.take(newest) for column in merged])
+    return results, (keys, places, [column.take(newest) for column in merged])
 
 
-def held_by_windows(operator: SliceOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
-    """What the state has of the windows that fire."""
-    windows, distinct = operator.windows, np.unique(starts)
+def _stored_states(windows: Slices, kernel: Kernel, chunks: Chunks, keys: pa.Array, starts: Ints) -> WindowStates:
+    """Reads from the state what it has of the windows that fire."""
+    distinct = np.unique(starts)
     low, high = int(distinct[0]), int(distinct[-1]) + windows.size
     parts: list[pa.RecordBatch] = []
     in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
@@ -93,11 +121,55 @@ def held_by_windows(operator: SliceOperator, chunks: Chunks, keys: pa.Array, sta
             near &= np.isin(slices, distinct)
         in_time = rows.filter(pa.array(near))
         parts.append(in_time.filter(pa.array(is_among(in_time.column(0), keys))))
-    rows = concatenated([no_rows(operator.schema), *parts])
-    found = list(SliceRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
-    if not found:
+    rows = concatenated([no_rows(chunks.schema), *parts])
+    states = list(SliceRows(windows, kernel, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
+    if not states:
         # There may be rows between windows that are far apart.
-        none = no_rows(operator.schema)
+        none = no_rows(chunks.schema)
         return none.column(0), np.zeros(0, np.int64), none.columns[2:]
-    of_keys, of_starts, states = zip(*found, strict=True)
-    return pa.concat_arrays(of_keys), np.concatenate(of_starts), list(map(pa.concat_arrays, zip(*states, strict=True)))
+    of_keys, of_starts, columns = zip(*states, strict=True)
+    return pa.concat_arrays(of_keys), np.concatenate(of_starts), list(map(pa.concat_arrays, zip(*columns, strict=True)))
+
+
+def fire_late_rows(
+    windows: Slices,
+    aggregate: RowAggregate,
+    chunks: Chunks,
+    keys: pa.Array,
+    slices: Ints,
+    inputs: Sequence[pa.Array],
+    watermark: int,
+) -> Iterator[PythonResults]:
+    """Fires the windows that :func:`fire_late` fires; adds the late elements in Python to what the windows hold."""
+    return python_results(_row_results(windows, aggregate, chunks, keys, slices, inputs, watermark))
+
+
+def _row_results(
+    windows: Slices,
+    aggregate: RowAggregate,
+    chunks: Chunks,
+    keys: pa.Array,
+    slices: Ints,
+    inputs: Sequence[pa.Array],
+    watermark: int,
+) -> Iterator[Stamped]:
+    function = aggregate.function
+    places, starts = _windows_to_fire(windows, slices, watermark)
+    if not len(places):
+        return
+    accumulators: dict[tuple[Any, int], Any] = {}
+    if not windows.purges:
+        distinct = encode_keys(keys.take(pa.array(places))).distinct
+        stored_keys, stored_starts, states = _stored_states(windows, aggregate.kernel, chunks, distinct, starts)
+        keyed_windows = zip(python_values(stored_keys), stored_starts.tolist(), strict=True)
+        accumulators = dict(zip(keyed_windows, aggregate.accumulators(states), strict=True))
+    key_values = python_values(keys)
+    rows = aggregate.rows(inputs, len(key_values))
+    # Of each element the later windows come first, as they are assigned.
+    for place, start in zip(places.tolist(), starts.tolist(), strict=True):
+        keyed_window = (key_values[place], start)
+        accumulator = accumulators[keyed_window] if keyed_window in accumulators else function.create_accumulator()
+        accumulator = function.add(rows[place], accumulator)
+        if not windows.purges:
+            accumulators[keyed_window] = accumulator
+        yield aggregate.result(*keyed_window, start + windows.size, accumulator)

@@ -54,14 +54,14 @@ class FiredPanes(NamedTuple):
 
 
 def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
-    """The columns of state, from those that all operators on keyed windows have, and the type of results."""
-    found = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
+    """Adds the columns of panes to those that all operators on keyed windows have."""
+    columns = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
     if rules.with_panes:
-        found += [pa.field(name, pa.int64()) for name in ("index", "nonspeculative")]
-        found.append(pa.field("in_time", pa.int8()))
+        columns += [pa.field(name, pa.int64()) for name in ("index", "nonspeculative")]
+        columns.append(pa.field("in_time", pa.int8()))
     if rules.retracts:
-        found += [pa.field("shown", _shown_type(rules, result)), pa.field("has_shown", pa.int8())]
-    return found
+        columns += [pa.field("shown", _shown_type(rules, result)), pa.field("has_shown", pa.int8())]
+    return columns
 
 
 _BOUNDS: Final = {
@@ -80,7 +80,7 @@ _BOUNDS: Final = {
 
 
 def fault_in(rows: pa.RecordBatch) -> str | None:
-    """What contradicts itself in stored rows; None: nothing does."""
+    """Tells what contradicts itself in stored rows; None: nothing does."""
     for name, (lowest, highest) in _BOUNDS.items():
         place = rows.schema.get_field_index(name)
         if place < 0:
@@ -100,7 +100,7 @@ def _shown_type(rules: Paned, result: pa.DataType) -> pa.DataType:
 
 @dataclass(slots=True)
 class PaneRows:
-    """The rows of keyed_windows, as columns side by side."""
+    """The rows of keyed windows, as columns side by side."""
 
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
@@ -121,7 +121,7 @@ class PaneRows:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, rules: Paned) -> PaneRows:
-        """The columns of rows of state; numpy must not write them, as their memory is Arrow's."""
+        """Takes the columns of rows of state; numpy must not write them, as their memory is Arrow's."""
         columns = iter(rows.columns)
         key = next(columns)
         starts, numbers, phases, fresh, counts, due, asked, since = (next(columns).to_numpy() for _ in WINDOW_COLUMNS)
@@ -154,24 +154,24 @@ class PaneRows:
         )
 
     def columns(self, rules: Paned) -> list[pa.Array]:
-        """The columns as they are stored."""
+        """Returns the columns as they are stored."""
         ints = [self.starts, self.numbers, self.phases, self.fresh.astype(np.int8)]
         ints += [self.counts, self.due, self.asked, self.since]
-        found = [self.keys, *map(pa.array, ints), *self.states]
+        stored = [self.keys, *map(pa.array, ints), *self.states]
         if rules.with_panes:
-            found += map(pa.array, (self.index, self.nonspeculative, self.in_time.astype(np.int8)))
+            stored += map(pa.array, (self.index, self.nonspeculative, self.in_time.astype(np.int8)))
         if self.shown is not None:
-            found += [self.shown, pa.array(self.has_shown.astype(np.int8))]
-        return found
+            stored += [self.shown, pa.array(self.has_shown.astype(np.int8))]
+        return stored
 
     def by_keyed_window(self, keyed_windows: KeyedWindows) -> PaneRows:
-        """The rows by the keyed windows of a batch, of which some are new; the states stay as they are, by row."""
-        own, count = keyed_windows.of_rows[: len(self.starts)], len(keyed_windows.keys)
+        """Spreads the rows over the keyed windows of a batch, of which some are new; the states stay by row."""
+        of_rows, count = keyed_windows.of_rows[: len(self.starts)], len(keyed_windows.keys)
 
         def spread(column: NDArray[_T], of_new: int) -> NDArray[_T]:
-            found = np.full(count, of_new, column.dtype)
-            found[own] = column
-            return found
+            by_window = np.full(count, of_new, column.dtype)
+            by_window[of_rows] = column
+            return by_window
 
         places = spread(self.rows, -1)
         return replace(
@@ -200,38 +200,38 @@ class PaneRows:
         self.since = np.where(keyed_windows, 0, self.since)
 
     def fire_panes(
-        self, rules: Paned, own: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
+        self, rules: Paned, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> FiredPanes:
-        """Lets out panes in order, and notes them.
+        """Fires panes in order, and notes them.
 
         Args:
             rules: The rules of the step.
-            own: The keyed window of each.
+            windows: The keyed window of each.
             results: What each holds.
             over: Marks the keyed windows whose time is over.
             at_end: Marks the panes that come at the end of their window.
             are_last: Marks the panes that no other one of their window follows.
         """
-        keyed_windows, panes, kinds = Groups(own, len(self.starts)), None, None
+        keyed_windows, panes, kinds = Groups(windows, len(self.starts)), None, None
         if rules.with_panes:
             panes = self._placed(keyed_windows, over, at_end, are_last)
         if self.shown is not None:
             if panes is not None:
                 results = pa.StructArray.from_arrays([results, panes], fields=list(self.shown.type))
-            own, results, kinds = self._with_withdrawals(keyed_windows, results)
+            windows, results, kinds = self._with_withdrawals(keyed_windows, results)
             if panes is not None:
                 results, panes = results.flatten()
-        return FiredPanes(own, results, panes, kinds)
+        return FiredPanes(windows, results, panes, kinds)
 
     def _placed(self, keyed_windows: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
-        """Where panes stand among those of their windows."""
-        own = keyed_windows.ids
-        ranks = np.empty(len(own), np.int64)
-        ranks[keyed_windows.order] = np.arange(len(own)) - keyed_windows.starts[own[keyed_windows.order]]
-        index, nonspeculative = self.index[own] + ranks, self.nonspeculative[own] + ranks
-        is_on_time = (nonspeculative == 0) & (at_end | self.in_time[own])
-        timing = np.where(over[own], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)
-        nonspeculative = np.where(over[own], nonspeculative, -1)
+        """Tells where panes stand among those of their windows."""
+        windows = keyed_windows.ids
+        ranks = np.empty(len(windows), np.int64)
+        ranks[keyed_windows.order] = np.arange(len(windows)) - keyed_windows.starts[windows[keyed_windows.order]]
+        index, nonspeculative = self.index[windows] + ranks, self.nonspeculative[windows] + ranks
+        is_on_time = (nonspeculative == 0) & (at_end | self.in_time[windows])
+        timing = np.where(over[windows], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)
+        nonspeculative = np.where(over[windows], nonspeculative, -1)
         self.index = self.index + keyed_windows.sizes
         self.nonspeculative = self.nonspeculative + keyed_windows.sizes * over
         self.in_time = self.in_time & (keyed_windows.sizes == 0)
@@ -240,23 +240,26 @@ class PaneRows:
         )
 
     def _with_withdrawals(self, keyed_windows: Groups, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
-        """The windows of results and withdrawals, these, and their kinds; notes what is shown then."""
-        own, count = keyed_windows.ids, keyed_windows.count
-        replaced = np.where(self.has_shown, np.arange(count), -1)[own]
-        # Behind another pane of its keyed window, a pane replaces that one.
+        """Puts a withdrawal before each result that replaces one; returns windows, results and kinds.
+
+        It notes what is shown then.
+        """
+        of_results, count = keyed_windows.ids, keyed_windows.count
+        replaced = np.where(self.has_shown, np.arange(count), -1)[of_results]
+        # After another pane of its keyed window, a pane replaces that one.
         order = keyed_windows.order
-        same = np.flatnonzero(own[order][1:] == own[order][:-1])
+        same = np.flatnonzero(of_results[order][1:] == of_results[order][:-1])
         replaced[order[same + 1]] = count + order[same]
         withdraws = replaced >= 0
-        places = np.arange(len(own)) + np.cumsum(withdraws)
-        source = np.empty(len(own) + int(withdraws.sum()), np.int64)
+        places = np.arange(len(of_results)) + np.cumsum(withdraws)
+        source = np.empty(len(of_results) + int(withdraws.sum()), np.int64)
         kinds, windows = np.empty(len(source), np.int64), np.empty(len(source), np.int64)
-        source[places], windows[places] = np.arange(count, count + len(own)), own
+        source[places], windows[places] = np.arange(count, count + len(of_results)), of_results
         kinds[places] = np.where(withdraws, UPDATE_AFTER, INSERT)
         withdrawals = places[withdraws] - 1
         source[withdrawals], windows[withdrawals], kinds[withdrawals] = (
             replaced[withdraws],
-            own[withdraws],
+            of_results[withdraws],
             UPDATE_BEFORE,
         )
         both = pa.concat_arrays([self.shown, results])

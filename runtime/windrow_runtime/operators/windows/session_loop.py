@@ -125,7 +125,7 @@ class SessionLoopOperator(PartialsOperator):
     def merge_batch(self, partials: Partials) -> None:
         assert self._gap is not None, "elements with gaps of their own are not folded"
         if min(partials.starts) + self._gap - 1 <= self.current_watermark:
-            raise folded_behind(self.step, self.current_watermark)
+            raise folded_behind(self.current_watermark, self.step.where)
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
             # Each accumulator is a session, which merges with those of its key that it touches.

@@ -385,14 +385,10 @@ def _elements_of(row: PackedRow) -> Sequence[Arrived]:
     return unpack_keyed(row.payload)
 
 
-def _runner_of(step: KeyedStep, level: Level, codec: PageCodec) -> ObjectRunner | ColumnRunner[Any]:
+def _runner_of(step: KeyedStep, level: Level, codec: PageCodec) -> ObjectRunner | ColumnRunner:
     if step.form is None:
         return ObjectRunner(step, level, codec)
     # A plan without columns does not import the columnar modules.
-    from windrow_runtime.columnar.forms.join_form import JoinForm
-    from windrow_runtime.spark.keyed.join_step import JoinRunner
-    from windrow_runtime.spark.keyed.window_step import WindowRunner
+    from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
-    if isinstance(step.form, JoinForm):
-        return JoinRunner(step, step.form, level.tuning)
-    return WindowRunner(step, step.form, level.tuning)
+    return ColumnRunner(step, step.form, level.tuning)

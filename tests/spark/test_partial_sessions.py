@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.budget import seeds
-from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, run, told
-from tests.columnar.test_arrivals import Texts, WithWindow
-from tests.columnar.test_partials import Backwards, Nested, Nowhere, Numbers, Spoiling, Totals, operators_of
+from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, told
+from tests.spark.group_engine import run
+from tests.spark.test_arrivals import Texts, WithWindow
+from tests.spark.test_partials import Backwards, Nested, Nowhere, Numbers, Spoiling, Totals, operators_of
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, UserFunctionError
@@ -239,12 +239,11 @@ def test_a_merge_that_fails_is_described_with_key_and_window() -> None:
     assert caught.value.given == "key 'k', window TimeWindow(start=20, end=40)"
 
 
-def test_elements_of_a_key_count_in_the_order_in_which_tasks_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elements_of_a_key_count_in_the_order_in_which_tasks_send_them() -> None:
     #  gap 10, watermark 50     first task    35 10 11 12     35 is late: nothing is there yet that it meets
     #                           second task   42 43 44 45     one row
-    monkeypatch.setattr("tests.columnar.engine.bound_in", lambda task, watermark, step: watermark)
     inputs = [[at(131, "z")], [*map(at, (35, 10, 11, 12, 42, 43, 44, 45))]]
-    ran = run(declared(10), inputs, columnar_form)
+    ran = run(declared(10), inputs, columnar_form, bound_of=lambda task, watermark, step: watermark)
     assert by_key(ran.engine.results) == by_key(ran.expected[0])
     assert ran.engine.counted["late_records_dropped"] == ran.dropped == 4
     assert ran.engine.folded
@@ -272,11 +271,10 @@ def test_elements_that_are_millions_of_years_apart_are_folded(form: Any, far: in
 @pytest.mark.parametrize("stamps", [range(20, 28), range(405, 421)], ids=["all of them", "the first of them"])
 @pytest.mark.parametrize(("build", "form"), [(declared(10), columnar_form), (sessions(Numbers(), 10), row_form)])
 def test_folded_elements_behind_the_watermark_are_refused(
-    build: Callable[[Keyed], DataStream[Any]], form: Any, stamps: range, monkeypatch: pytest.MonkeyPatch
+    build: Callable[[Keyed], DataStream[Any]], form: Any, stamps: range
 ) -> None:
     # The watermark is 419: the windows of elements up to 409 by themselves are behind it.
-    monkeypatch.setattr("tests.columnar.engine.bound_in", lambda task, watermark, step: -(2**62))
     inputs = [[at(500)], [*map(at, stamps)]]
     with pytest.raises(CheckpointError, match="as those on time are behind the watermark") as caught:
-        run(build, inputs, form, alone=True)
+        run(build, inputs, form, alone=True, bound_of=lambda task, watermark, step: -(2**62))
     assert "test_partial_sessions.py:" in str(caught.value.where)

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.budget import seeded
-from tests.columnar.engine import LATE, Element, batches, by_key, millis, told
-from tests.columnar.levels import Ran, forms_of, run
-from tests.columnar.test_arrivals import Texts
+from tests.columnar.engine import LATE, Element, batches, by_key, millis, seeded, told
 from tests.columnar.test_steps import TINY
+from tests.spark.levels import Ran, forms_of, run
+from tests.spark.test_arrivals import Texts
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.functions import AggregateFunction

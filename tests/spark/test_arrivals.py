@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, told
 from tests.counting import Count
+from tests.spark.group_engine import run
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UserFunctionError
 from windrow.evictors import CountEvictor
