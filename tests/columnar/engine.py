@@ -132,28 +132,39 @@ class Engine:
 
     def batch(self, elements: Sequence[Any], previous: Times, current: Times, pieces: int, *, crash: bool) -> None:
         arrived = self.scan(elements, pieces, current.watermark)
-        for group in range(GROUPS):
-            group_state = self._loaded(group)
-            due = any(record.due(*current) for record in group_state.steps.values())
-            if not arrived[group] and not due:
+        for group in self.records:
+            if not arrived[group] and not self.is_due(group, current):
                 continue
             stored = self.records[group], Store(self.stores[group])
-            outputs = self._run(group, current, arrived[group])
+            outputs = self.run_group(group, previous, current, arrived[group])
             if crash:
                 # Nothing of it was committed: it runs again, in another process.
                 after = self.records[group], self.stores[group]
                 self.records[group], self.stores[group] = stored
-                assert repr(self._run(group, current, arrived[group])) == repr(outputs)
+                again = self.run_group(group, previous, current, arrived[group])
+                assert self.shown(again) == self.shown(outputs)
                 assert (self.records[group], self.stores[group]) == after
-            for results, late, counts in outputs:
-                self.results += results
-                self.late += late
-                self.counted += Counter(counts)
-            self._check(group)
+            self.take(outputs)
+            self.check(group)
 
-    def scan(self, elements: Any, pieces: int, watermark: int) -> dict[int, list[Rows]]:
+    def is_due(self, group: int, times: Times) -> bool:
+        """Returns whether a group has something to do without elements."""
+        return any(record.due(*times) for record in self._loaded(group).steps.values())
+
+    def shown(self, outputs: Sequence[Any]) -> Any:
+        """Returns what two runs of one batch have to agree in."""
+        return repr(outputs)
+
+    def take(self, outputs: Sequence[Any]) -> None:
+        """Collects results, late elements and counts."""
+        for results, late, counts in outputs:
+            self.results += results
+            self.late += late
+            self.counted += Counter(counts)
+
+    def scan(self, elements: Any, pieces: int, watermark: int) -> dict[int, list[Any]]:
         """Prepares elements for the exchange as several tasks do, each with some Arrow batches."""
-        arrived: dict[int, list[Rows]] = {group: [] for group in range(GROUPS)}
+        arrived: dict[int, list[Any]] = {group: [] for group in range(GROUPS)}
         for task, (route, part) in enumerate(self.parts(elements, pieces)):
             batches = [self._columns_of(route, part[start : start + 40]) for start in range(0, len(part), 40)]
             if batches:
@@ -179,7 +190,7 @@ class Engine:
             arrays = [key, form.stamps_of(route, stamps), *form.columns_of(route, named)]
         return pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema)
 
-    def _exchange(self, rows: Any, bound: int | None, arrived: dict[int, list[Rows]]) -> None:
+    def _exchange(self, rows: Any, bound: int | None, arrived: dict[int, list[Any]]) -> None:
         if not rows.num_rows:
             return
         with errors_at(self.form.step.where):
@@ -197,8 +208,8 @@ class Engine:
         data = self.records[group]
         return GroupState() if data is None else GroupState.load(data, FINGERPRINT)
 
-    def _run(self, group: int, times: Times, arrived: Sequence[Rows]) -> list[Outputs]:
-        """Runs one batch of a group: the results, the late elements and the counts of each output."""
+    def run_group(self, group: int, previous: Times, times: Times, arrived: Sequence[Any]) -> Sequence[Any]:
+        """Runs one batch of a group; returns the results, the late elements and the counts of each output."""
         state = self._loaded(group)
         record = state.record_of("step")
         part = BatchPart(max(times.watermark, record.watermark), self._arrived(arrived), 0)
@@ -233,7 +244,7 @@ class Engine:
         """Returns results as Python values."""
         return values_of(self.form, results)
 
-    def _check(self, group: int) -> None:
+    def check(self, group: int) -> None:
         """Nothing is stored that nobody refers to, and nothing is missing."""
         sizes = [size for record in self._loaded(group).steps.values() for size in record.sizes]
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,21 +28,6 @@ from windrow_runtime.storage.tuning import PORTIONS, PortionTuning, StateTuning
 
 FIRING: Final = 0
 """The place of a batch to which outputs belong that leave as time advances, before those of the batch's elements."""
-
-
-class ResultColumns(Protocol):
-    """Results as columns side by side."""
-
-    @property
-    def stamps(self) -> Ints:
-        """The timestamps that they carry, in milliseconds."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def slice(self, start: int, count: int) -> Self:
-        """Returns up to ``count`` of them that follow each other."""
-        ...
 
 
 class LateRows(NamedTuple):
@@ -66,9 +51,11 @@ class Increment(NamedTuple):
     by: int
 
 
-F = TypeVar("F", bound=ResultColumns)
+F = TypeVar("F")
+"""Results as columns side by side."""
+
 S = TypeVar("S")
-T = TypeVar("T")
+"""The state of some keys."""
 
 Output: TypeAlias = F | LateRows | PythonResults | Increment
 """What an operator emits."""

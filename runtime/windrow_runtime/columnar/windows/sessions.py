@@ -41,7 +41,7 @@ from windrow_runtime.columnar.windows.column_operator import (
 )
 from windrow_runtime.columnar.windows.geometry import FARTHEST, expired
 from windrow_runtime.columnar.windows.kinds import Sessions
-from windrow_runtime.columnar.windows.late_sessions import fire_late_sessions
+from windrow_runtime.columnar.windows.late import fire_late_sessions
 from windrow_runtime.columnar.windows.session_places import Placed, TimeLine, by_key_and_start, by_owner, place
 
 

@@ -18,7 +18,15 @@ import pyarrow as pa
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
-from windrow_runtime.columnar.step_operator import ColumnsArrived, LateRows, Output, Times, check_on_time, late_apart
+from windrow_runtime.columnar.step_operator import (
+    ColumnsArrived,
+    LateRows,
+    Output,
+    Times,
+    check_on_time,
+    late_apart,
+    python_results,
+)
 from windrow_runtime.columnar.windows.column_operator import (
     BY_ARRIVAL,
     ColumnOperator,
@@ -171,7 +179,7 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
             keys, _, inputs = self.inputs_of(elements)
             if self.kernel.is_large and self.traits.row_aggregate is not None:
                 rows = self.traits.row_aggregate
-                yield from fire_late_rows(windows, rows, state, keys, slices, inputs, watermark)
+                yield from python_results(fire_late_rows(windows, rows, state, keys, slices, inputs, watermark))
             else:
                 yield from fire_late(windows, self.kernel, state, keys, slices, inputs, watermark)
             dropped = windows.held.expired(slices, watermark)
