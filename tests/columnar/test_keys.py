@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.columnar import test_steps
 from tests.columnar.engine import Element, by_key, run, told
 from windrow import DataStream

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.columnar.engine import LATE, Element, batches, by_key, millis, seeded, told
+from tests.budget import seeded
+from tests.columnar.engine import LATE, Element, batches, by_key, millis, told
 from tests.columnar.test_steps import TINY
 from tests.spark.levels import Ran, forms_of, run
 from tests.spark.test_arrivals import Texts

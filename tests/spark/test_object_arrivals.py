@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.columnar import engine as columnar_engine
 from tests.columnar.engine import millis, told
 from tests.columnar.test_keys import KEYS, ByGivenNumber, by_pair, elements
@@ -29,7 +30,7 @@ PYTHON_PLANS = ["tumbling", "hourly", "sliding", "sessions_late", "all_elements"
 
 
 @pytest.mark.parametrize("record", KEYS)
-@settings(max_examples=6)
+@examples(4)
 @given(data=st.data(), name=st.sampled_from(PYTHON_PLANS))
 def test_elements_in_columns_give_what_the_general_operator_gives(
     record: type[Any], name: str, data: st.DataObject
@@ -43,7 +44,7 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
 
 
 @pytest.mark.parametrize("name", PYTHON_PLANS)
-@settings(max_examples=6)
+@examples(4)
 @given(data=st.data())
 def test_elements_with_keys_that_are_tuples_cross_in_columns(name: str, data: st.DataObject) -> None:
     late = name == "sessions_late"

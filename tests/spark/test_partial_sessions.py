@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, told
 from tests.spark.group_engine import run
 from tests.spark.test_arrivals import Texts, WithWindow

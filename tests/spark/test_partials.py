@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
+from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis
 from tests.spark.group_engine import run
 from tests.spark.test_arrivals import Texts, WithWindow

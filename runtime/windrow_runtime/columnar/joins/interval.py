@@ -44,14 +44,14 @@ class IntervalOperator(JoinOperator):
         return int(self._ends(rows).min()), None
 
     def _ends(self, rows: pa.RecordBatch) -> Ints:
-        """Returns the watermark at which each row goes."""
+        """Returns the watermark at which each row is dropped."""
         is_left = rows.column(2).to_numpy() == LEFT
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
         return ends
 
     def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterator[Pairs]:
         both = concatenated([rows, elements])
-        known = rows.num_rows
+        stored_count = rows.num_rows
         encoded = encode_keys(both.column(0))
         keys, stamps, sides = len(encoded.distinct), both.column(1).to_numpy(), both.column(2).to_numpy()
         is_new = np.arange(len(sides)) >= stored_count
@@ -65,7 +65,7 @@ class IntervalOperator(JoinOperator):
             masks = (left_mask, right_mask) if by_left else (right_mask, left_mask)
             side_rows, other_rows = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
             bounds = (self.lower, self.upper) if by_left else (-self.upper, -self.lower)
-            ranges = near_in_time(one, other, keys, *bounds)
+            ranges = near_in_time(side_rows, other_rows, keys, *bounds)
             if ranges.counts.any():
                 rows_of = (both.filter(pa.array(masks[0])), both.filter(pa.array(masks[1])))
                 yield from self.pairs_of(rows_of, ranges, portions.pairs, by_left=by_left)

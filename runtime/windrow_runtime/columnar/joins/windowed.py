@@ -53,12 +53,14 @@ class WindowJoinOperator(JoinOperator):
             until = watermark
             if windows.windows_each > 1:
                 until = min(watermark, first + (max(1, portions.joined_rows // len(slices)) - 1) * windows.slide)
-            places, starts = windows.windows(slices, before, until)
-            yield from self._ended(rows, keys, places, starts, portions.pairs)
+            row_numbers, starts = windows.windows(slices, before, until)
+            yield from self._ended(rows, keys, row_numbers, starts, portions.pairs)
             before = until
 
-    def _ended(self, rows: pa.RecordBatch, keys: Keys, places: Ints, starts: Ints, portion: int) -> Iterator[Pairs]:
-        """Makes the pairs of windows that end: of rows by their places, each with the start of a window it is in."""
+    def _ended(
+        self, rows: pa.RecordBatch, keys: Keys, row_numbers: Ints, starts: Ints, portion: int
+    ) -> Iterator[Pairs]:
+        """Makes the pairs of windows that end: of numbered rows, each with the start of a window of it."""
         windows = self.windows
         numbers = (starts - windows.offset) // windows.slide
         cells = cells_of(Keys(keys.codes[row_numbers], keys.distinct), numbers).groups
@@ -68,12 +70,12 @@ class WindowJoinOperator(JoinOperator):
         of_left = left.ids[left.order]
         counts = right.sizes[of_left]
         stamps = windows.last_times(starts[is_left][left.order])
-        ranges = Ranges(left_places, right_places, right.starts[of_left], counts)
+        ranges = Ranges(left_numbers, right_numbers, right.starts[of_left], counts)
         yield from self.pairs_of((rows, rows), ranges, portion, stamps=stamps)
         if self.kind is not JoinKind.INNER:
             without = counts == 0
-            yield from self.alone(rows.take(pa.array(left_places[without])), LEFT, stamps[without], portion)
+            yield from self.alone(rows.take(pa.array(left_numbers[without])), LEFT, stamps[without], portion)
         if self.kind is JoinKind.FULL:
             without = left.sizes[right.ids[right.order]] == 0
             stamps = windows.last_times(starts[~is_left][right.order][without])
-            yield from self.alone(rows.take(pa.array(right_places[without])), RIGHT, stamps, portion)
+            yield from self.alone(rows.take(pa.array(right_numbers[without])), RIGHT, stamps, portion)
