@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-import pytest
 
 from tests.spark.comparison import millis
 from tests.spark.test_columns import Reading, readings, stamped, summary, write
-from windrow import DataStream, Pipeline
+from windrow import DataStream, DataStreamSink, KeyedStream, Pipeline
 from windrow import aggregates as agg
 from windrow.functions import with_pane
 from windrow.panes import AccumulationMode
@@ -27,21 +26,14 @@ if TYPE_CHECKING:
 # Any in this module: results of every type, and pyarrow has no types.
 
 
-def panes(stream: DataStream[Reading], mode: AccumulationMode, *, placed: bool = False) -> DataStream[Any]:
+def panes(keyed: KeyedStream[Reading, Any], mode: AccumulationMode, *, placed: bool = False) -> DataStream[Any]:
     """Panes at every three elements, on time, and at each late one, as changes; ``placed`` says where they stand."""
     windows: Any = (
-        stamped(stream)
-        .key_by(lambda r: r.sensor)
-        .window(TumblingEventTimeWindows.of(millis(50)))
+        keyed.window(TumblingEventTimeWindows.of(millis(50)))
         .trigger(after_watermark(early=after_count(3), late=after_count(1)))
         .allowed_lateness(millis(40))
     )
-    by_mode = {
-        AccumulationMode.ACCUMULATING: windows.accumulating,
-        AccumulationMode.DISCARDING: windows.discarding,
-        AccumulationMode.RETRACTING: windows.retracting,
-    }
-    windows = by_mode[mode]()
+    windows = getattr(windows, mode.name.lower())()
     found: DataStream[Any] = windows.aggregate(summary())
     if placed:
         found = windows.aggregate(agg.combine(agg.count(), agg.max(lambda r: r.celsius)), with_pane())
@@ -57,39 +49,42 @@ def in_files(folder: Path) -> list[str]:
     return sorted(map(repr, rows))
 
 
-@pytest.mark.parametrize("sink", [ParquetFileSink, JsonFileSink])
-@pytest.mark.parametrize("mode", AccumulationMode)
-def test_changes_in_files_are_those_of_the_interpreter(
-    spark: SparkSession, tmp_path: Path, mode: AccumulationMode, sink: Any
-) -> None:
-    write(tmp_path / "in", range(4))
-    stream = panes(readings(tmp_path / "in"), mode)
-    collected = CollectSink[Any]()
-    wanted = LocalRunner().run(Pipeline("wanted", stream.sink_to(collected))).collected(collected)
-    kinds = {change.kind.value for change in wanted}
-    assert kinds == ({"+I", "-U", "+U"} if mode is AccumulationMode.RETRACTING else {"+I"})
-    rows = [{"kind": change.kind.value, "value": change.value._asdict()} for change in wanted]
-    runner = SparkRunner(spark)
-    for name, columns in (("columns", True), ("objects", False)):
-        pipeline = Pipeline(name, stream.sink_to(sink(tmp_path / name)))
-        runner = SparkRunner(spark, columnar=columns)
-        assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
-        runner.run(pipeline)
-        assert in_files(tmp_path / name) == sorted(map(repr, rows)), name
+SINKS: dict[str, Any] = {"parquet": ParquetFileSink, "json": JsonFileSink}
 
 
 def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    """Changes of each mode, and all that is known of each pane, in files of both formats: one query has all of them."""
     write(tmp_path / "in", range(4))
-    stream = panes(readings(tmp_path / "in"), AccumulationMode.RETRACTING, placed=True)
-    wanted = ParquetFileSink[Any](tmp_path / "wanted")
-    LocalRunner().run(Pipeline("wanted", stream.sink_to(wanted)))
-    assert len(in_files(tmp_path / "wanted")) > 50
+    keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
+    modes = {mode.name: panes(keyed, mode) for mode in AccumulationMode}
+    streams = {**modes, "placed": panes(keyed, AccumulationMode.RETRACTING, placed=True)}
+
+    def files(name: str) -> list[DataStreamSink]:
+        return [
+            stream.sink_to(sink(tmp_path / name / step / form))
+            for step, stream in streams.items()
+            for form, sink in SINKS.items()
+        ]
+
+    collected = {step: CollectSink[Any]() for step in modes}
+    ends = [stream.sink_to(collected[step]) for step, stream in modes.items()]
+    local = LocalRunner().run(Pipeline("wanted", *files("wanted"), *ends))
+    assert len(in_files(tmp_path / "wanted" / "placed" / "parquet")) > 50
+    for step, sink in collected.items():
+        changes = local.collected(sink)
+        assert {change.kind.value for change in changes} == ({"+I", "-U", "+U"} if step == "RETRACTING" else {"+I"})
+        rows = [{"kind": change.kind.value, "value": change.value._asdict()} for change in changes]
+        for form in SINKS:
+            assert in_files(tmp_path / "wanted" / step / form) == sorted(map(repr, rows))
     for name, columns in (("columns", True), ("objects", False)):
-        pipeline = Pipeline(name, stream.sink_to(ParquetFileSink(tmp_path / name)))
+        pipeline = Pipeline(name, *files(name))
         runner = SparkRunner(spark, columnar=columns)
-        assert ("runs as columns, panes" in pipeline.explain(runner)) == columns
+        assert pipeline.explain(runner).count("runs as columns, panes") == (len(streams) if columns else 0)
         runner.run(pipeline)
-        assert in_files(tmp_path / name) == in_files(tmp_path / "wanted"), name
+        for step in streams:
+            for form in SINKS:
+                expected = in_files(tmp_path / "wanted" / step / form)
+                assert in_files(tmp_path / name / step / form) == expected, (name, step, form)
 
 
 def test_a_window_behind_one_that_retracts_takes_withdrawn_results_out(spark: SparkSession, tmp_path: Path) -> None:
