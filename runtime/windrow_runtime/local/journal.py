@@ -26,6 +26,7 @@ from windrow_runtime.operators.recording import (
     Recording,
     StepRecording,
 )
+from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 
 # Any in this module: elements and windows of every type.
@@ -216,10 +217,14 @@ _Shown: TypeAlias = list[tuple[Any, PaneInfo | None]]
 
 
 class Journal(StepRecorder):
-    """What happened at one step of windows: the elements that came, the lives of its windows, and their panes."""
+    """What happened at one step of windows: the elements that came, the lives of its windows, and their panes.
 
-    def __init__(self, step: Step, node: WindowNode) -> None:
+    With ``explains`` it has the state of the trigger in words for each firing, which takes long.
+    """
+
+    def __init__(self, step: Step, node: WindowNode, *, explains: bool) -> None:
         super().__init__(step)
+        self._explains = explains
         self._assigner = node.assigner
         self.arrivals: list[Arrival] = []
         self.lives: dict[Hashable, dict[Any, Life]] = defaultdict(dict)
@@ -356,8 +361,8 @@ class Journal(StepRecorder):
 
     # Firing
 
-    def asked(self, key: Hashable, window: Any, words: str) -> None:
-        self._window, self._words = (key, window), words
+    def asked(self, key: Hashable, window: Any, entry: WindowEntry) -> None:
+        self._window, self._before = (key, window), own(entry.trigger_state) if self._explains else None
         self._pane, self._is_fired, self._emitted = None, False, []
 
     def fired(self, pane: PaneInfo | None) -> None:
@@ -377,7 +382,9 @@ class Journal(StepRecorder):
         results = [(window, pane) for kind, window, pane, _ in self._emitted if not kind.is_withdrawal]
         withdrawn = len(self._emitted) - len(results)
         if self._is_fired or withdrawn:
-            life.events.append(Firing(at, answer, self._words, self._pane, len(results), withdrawn, purged, finished))
+            before = WindowEntry(trigger_state=self._before)
+            words = self.operator.trigger_in_words(*self._window, before) if self._explains else ""
+            life.events.append(Firing(at, answer, words, self._pane, len(results), withdrawn, purged, finished))
             life.fresh = 0
             if self._emitted:
                 self._shown[self._window] = results, []
@@ -411,10 +418,12 @@ Recorders: TypeAlias = Mapping[str, Journal | EventRecorder]
 """The recorder of each keyed step of an execution, and of those that go on from its snapshots, by the step's id."""
 
 
-def recorders_of(steps: Iterable[Step]) -> Recorders:
-    """Makes the recorders of keyed steps."""
+def recorders_of(steps: Iterable[Step], *, explains: bool = False) -> Recorders:
+    """Makes the recorders of keyed steps; ``explains``: for explanations, too."""
     return {
-        step.id: Journal(step, step.node) if isinstance(step.node, WindowNode) else EventRecorder(step)
+        step.id: Journal(step, step.node, explains=explains)
+        if isinstance(step.node, WindowNode)
+        else EventRecorder(step)
         for step in steps
     }
 

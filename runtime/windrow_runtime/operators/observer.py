@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.panes import PaneInfo
 from windrow.triggers import TriggerResult
+from windrow_runtime.operators.state.model import WindowEntry
 
 if TYPE_CHECKING:
     from windrow_runtime.operators.operator import Output
@@ -54,8 +55,8 @@ class Observer:
     def merged(self, key: Hashable, sources: Sequence[Any], into: Any) -> None:
         """Windows have become one."""
 
-    def asked(self, key: Hashable, window: Any, words: str) -> None:
-        """The trigger of a window is asked next; ``words`` tell its state."""
+    def asked(self, key: Hashable, window: Any, entry: WindowEntry) -> None:
+        """The trigger of a window is asked next; its state lies in ``entry``, and may change then."""
 
     def fired(self, pane: PaneInfo | None) -> None:
         """That window is evaluated; the results come next, behind the withdrawals of those that they replace."""

@@ -172,7 +172,7 @@ class StreamHarness(Generic[In, Out]):
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
         self._explains, self._records = explains, record
-        self._recorders = recorders_of(self._topology.keyed) if explains or record else {}
+        self._recorders = recorders_of(self._topology.keyed, explains=explains) if explains or record else {}
         self._isolates_functions = isolates_functions
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()

@@ -26,6 +26,7 @@ from windrow.windows import (
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error
+from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
@@ -149,7 +150,9 @@ class WindowOperator(KeyedOperator):
 
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         key_states, time, merging, is_event_time = self.state.keys, self._time, self.merging, self.is_event_time
-        assign, add_to_live, add, late = self._calls()
+        # The same calls, told to the observer. A call of a method in a variable would take longer.
+        calls = self if self.observer is None else _Observed(self, self.observer)
+        assign, add = (self.assigner if isinstance(calls, WindowOperator) else calls).assign_windows, calls._add
         watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
         key: Hashable = None
         value: Any = None
@@ -164,7 +167,7 @@ class WindowOperator(KeyedOperator):
                 for assigned in assign(own(value) if shows_copy else value, stamp, time):
                     window = assigned
                     if merging is not None:
-                        window = add_to_live(key, key_state, assigned, value)
+                        window = calls._add_to_live(key, key_state, assigned, value)
                     if is_event_time and window.max_timestamp() + lateness <= watermark:
                         if merging is not None:
                             key_state.live.remove(window)
@@ -180,7 +183,7 @@ class WindowOperator(KeyedOperator):
                 elif not key_state.windows and key_state.is_empty:
                     del key_states[key]
                 if skipped and is_event_time and stamp + lateness <= watermark:
-                    late(value, timestamp)
+                    calls._late(value, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
 
@@ -376,7 +379,7 @@ class WindowOperator(KeyedOperator):
         if entry is None:
             entry = WindowEntry()
         if self.observer is not None:
-            self.observer.asked(key, window, self.trigger_in_words(key, window, entry))
+            self.observer.asked(key, window, entry)
         context = self._trigger_context.at(key, window, entry)
         if event_time:
             result = self.trigger.on_event_time(time, window, context)
@@ -474,39 +477,6 @@ class WindowOperator(KeyedOperator):
 
     # What observers see
 
-    def _calls(self) -> tuple[Callable[..., Any], ...]:
-        """The calls for an element: those that assign windows, merge them, add the element, or find it late."""
-        if self.observer is None:
-            return self.assigner.assign_windows, self._add_to_live, self._add, self._late
-        return self._assign_observed, self._add_to_live_observed, self._add_observed, self._late_observed
-
-    def _assign_observed(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
-        assert self.observer is not None
-        for window in self.assigner.assign_windows(element, timestamp, context):
-            self.observer.assigned(window)
-            yield window
-
-    def _add_to_live_observed(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
-        assert self.observer is not None
-        into = self._add_to_live(key, key_state, window, value)
-        self.observer.became(into)
-        return into
-
-    def _add_observed(
-        self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
-    ) -> None:
-        assert self.observer is not None
-        entry = key_state.windows.get(window, WindowEntry())
-        self.observer.placed(refused=self.has_finished(key, window, entry))
-        self.observer.asked(key, window, self.trigger_in_words(key, window, entry))
-        self._add(key, key_state, window, value, timestamp, stamp)
-
-    def _late_observed(self, value: Any, timestamp: int | None) -> None:
-        assert self.observer is not None
-        tag, _ = self.node.late_output(value)
-        self.observer.dropped(None if tag is None else tag.name)
-        self._late(value, timestamp)
-
     def has_finished(self, key: Hashable, window: Any, entry: WindowEntry) -> bool:
         """Returns whether the trigger of a window takes no more elements."""
         return False
@@ -526,6 +496,34 @@ class WindowOperator(KeyedOperator):
         words = self.trigger.explain(window, PartContextImpl(context, context, ""))
         # As the program names the trigger: windows that fire once are run by a trigger of Flink's kind.
         return self.node.effective_trigger.describe() + words.removeprefix(self.trigger.describe())
+
+
+class _Observed:
+    """Does with an element what an operator does, and tells the observer."""
+
+    def __init__(self, operator: WindowOperator, observer: Observer) -> None:
+        self._operator, self._observer = operator, observer
+
+    def assign_windows(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
+        for window in self._operator.assigner.assign_windows(element, timestamp, context):
+            self._observer.assigned(window)
+            yield window
+
+    def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
+        into = self._operator._add_to_live(key, key_state, window, value)
+        self._observer.became(into)
+        return into
+
+    def _add(self, key: Hashable, key_state: KeyState, window: Any, *element: Any) -> None:
+        entry = key_state.windows.get(window, WindowEntry())
+        self._observer.placed(refused=self._operator.has_finished(key, window, entry))
+        self._observer.asked(key, window, entry)
+        self._operator._add(key, key_state, window, *element)
+
+    def _late(self, value: Any, timestamp: int | None) -> None:
+        tag, _ = self._operator.node.late_output(value)
+        self._observer.dropped(None if tag is None else tag.name)
+        self._operator._late(value, timestamp)
 
 
 def _no_answer(answer: object) -> InvalidArgumentError:

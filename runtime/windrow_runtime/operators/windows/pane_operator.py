@@ -161,7 +161,7 @@ class PaneOperator(WindowOperator):
         """Asks the trigger, and fires a pane if it is ready, or if the window closes."""
         held, observer = entry.contents is not NOTHING, self.observer
         if observer is not None:
-            observer.asked(key, window, self.trigger_in_words(key, window, entry))
+            observer.asked(key, window, entry)
         context, whole = self._trigger_context.at(key, window, entry), self._whole
         finished = whole.is_finished(context)
         answer = None
