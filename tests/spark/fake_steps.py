@@ -11,7 +11,7 @@ from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.spark.clock import Report
+from windrow_runtime.spark.clock import SeenTimestamps
 from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 
@@ -94,7 +94,7 @@ class Forward:
         """Counts nothing."""
         return []
 
-    def take_reports(self) -> list[Report]:
+    def take_timestamps(self) -> list[SeenTimestamps]:
         """Reports nothing."""
         return []
 
@@ -131,7 +131,7 @@ class TimestampedSource:
         """Counts nothing."""
         return []
 
-    def take_reports(self) -> list[Report]:
+    def take_timestamps(self) -> list[SeenTimestamps]:
         """Reports nothing."""
         return []
 

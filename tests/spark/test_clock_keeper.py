@@ -19,7 +19,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.stored_file import BATCHES_KEPT
-from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, Report
+from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.storage.values import StateCodec
 
 SECOND = timedelta(seconds=1)
@@ -64,8 +64,8 @@ def keeper(folder: Path, plan: Topology = PLAN) -> ClockKeeper:
     return ClockKeeper(ClockFiles(folder), plan, None, StateCodec())
 
 
-def seen(*times: int) -> list[Report]:
-    return [Report(STAMPER, list(times), list(times))]
+def seen(*times: int) -> list[SeenTimestamps]:
+    return [SeenTimestamps(STAMPER, list(times), list(times))]
 
 
 def test_a_batch_that_is_run_again_finds_its_time(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Pa
 
     def end(keeper: ClockKeeper, batch: int, *, busy_at: int | None, short_at: int | None) -> int:
         times = ((busy, first, busy_at), (short, second, short_at))
-        reports = [Report(step, [time], [time]) for _, step, time in times if time is not None]
+        reports = [SeenTimestamps(step, [time], [time]) for _, step, time in times if time is not None]
         read = {source for source, _, time in times if time is not None}
         keeper.end_batch(batch, reports, read=read, ended=False)
         return files.read(batch + 1).watermarks[window]
@@ -146,7 +146,7 @@ def test_what_failed_has_not_seen_elements(tmp_path: Path) -> None:
     known = keeper(tmp_path)
     known.end_batch(0, seen(5), ended=False)
     with pytest.raises(KeyError):
-        known.end_batch(1, [*seen(7), Report("nobody", [1], [1])], ended=False)
+        known.end_batch(1, [*seen(7), SeenTimestamps("nobody", [1], [1])], ended=False)
     known.end_batch(1, seen(7), ended=False)
     assert ClockFiles(tmp_path).read(2).watermarks[WINDOW] == 7
 

@@ -186,7 +186,7 @@ class ClockFiles:
             self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
 
-class Report(NamedTuple):
+class SeenTimestamps(NamedTuple):
     """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
 
     It has only the highest timestamp, with None as the element, if the generator needs no more.
@@ -197,7 +197,7 @@ class Report(NamedTuple):
     timestamps: Sequence[int]
 
 
-class ReportingTracker:
+class TimestampCollector:
     """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see."""
 
     def __init__(self, step: str, node: TimestampsNode) -> None:
@@ -208,22 +208,22 @@ class ReportingTracker:
         self._timestamps: list[int] = []
 
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        """Collect elements for the report."""
+        """Collect elements for the driver."""
         if self._highest_only:
             self._values = [None]
             self._timestamps = [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
         else:
-            # Elements are copied, since steps downstream may change them before the report is packed.
+            # Elements are copied, since steps downstream may change them before they are packed.
             self._values += own_all(list(values))
             self._timestamps += timestamps
 
-    def take(self) -> Report | None:
-        """Returns the report since the last call; None if there were no elements."""
+    def take(self) -> SeenTimestamps | None:
+        """Returns what was collected since the last call; None if there were no elements."""
         if not self._timestamps:
             return None
-        report = Report(self._step, self._values, self._timestamps)
+        seen = SeenTimestamps(self._step, self._values, self._timestamps)
         self._values, self._timestamps = [], []
-        return report
+        return seen
 
 
 def needs_keeper(topology: Topology) -> bool:
@@ -285,8 +285,8 @@ class ClockKeeper:
         if self._clock is not None and not self._files.exists(0):
             self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
-    def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool, read: Collection[str] = ()) -> None:
-        """Compute and store the time of the batch after ``batch``, from the reports of its tasks, in order.
+    def end_batch(self, batch: int, seen: Iterable[SeenTimestamps], *, ended: bool, read: Collection[str] = ()) -> None:
+        """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
 
         ``read`` are the ids of the sources from which the batch has read elements.
         """
@@ -295,10 +295,10 @@ class ClockKeeper:
             return
         stored = self._files.read(batch)
         trackers = self._trackers_of(batch, stored)
-        # If this fails from here on, the next attempt must not reuse trackers that have seen the reports.
+        # If this fails from here on, the next attempt must not reuse trackers that have seen these timestamps.
         self._known = (-1, {})
-        for report in reports:
-            trackers[report.step].observe(report.values, report.timestamps)
+        for timestamps in seen:
+            trackers[timestamps.step].observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
         for tracker in trackers.values():
             tracker.end_batch(now)

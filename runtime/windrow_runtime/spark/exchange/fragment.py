@@ -13,7 +13,7 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
-from windrow_runtime.spark.clock import ClockFiles, Report, ReportingTracker, sees_highest_only
+from windrow_runtime.spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.worker import current_batch
@@ -63,7 +63,7 @@ class PortFragment:
         self._seen: dict[tuple[str, bool], int] = {}
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
-        self._reporting: dict[str, ReportingTracker] = {}
+        self._collectors: dict[str, TimestampCollector] = {}
         self._metrics: dict[str, Metrics] = {}
         self._records: Counter[str] = Counter()
         self._routed: list[Routed] = []
@@ -88,8 +88,8 @@ class PortFragment:
         self._begin = now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now
-        for reporting in self._reporting.values():
-            reporting.now = now
+        for collector in self._collectors.values():
+            collector.now = now
         fragment.open(self._runtime)
         self._fragment = fragment
         return fragment
@@ -135,7 +135,7 @@ class PortFragment:
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:
-            return self._reporting.setdefault(step.id, ReportingTracker(step.id, node))
+            return self._collectors.setdefault(step.id, TimestampCollector(step.id, node))
         return self._trackers.setdefault(step.id, WatermarkTracker(step, node))
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
@@ -178,10 +178,10 @@ class PortFragment:
             counts += ((step, name, count) for name, count in metrics.drain().items())
         return counts
 
-    def take_reports(self) -> list[Report]:
-        """Returns the reports of timestamp-assigning steps since the last call, for the driver."""
-        reports = (tracker.take() for tracker in self._reporting.values())
-        return [report for report in reports if report is not None]
+    def take_timestamps(self) -> list[SeenTimestamps]:
+        """Returns what timestamp-assigning steps have seen since the last call, for the driver."""
+        seen = (collector.take() for collector in self._collectors.values())
+        return [timestamps for timestamps in seen if timestamps is not None]
 
     def close(self) -> None:
         """Closes the user's functions."""

@@ -85,7 +85,7 @@ class BatchLevel:
             for output in task.run_group(label, data, pages, times, self.now, [], piece):
                 if isinstance(output, GroupUpdate):
                     data = output.data
-                elif output.kind != RowKind.REPORTS:
+                elif output.kind != RowKind.TIMESTAMPS:
                     # The task numbers the rows of each call from 0, and has phases where there are rounds here.
                     yield output._replace(number=sequence_number(round_number, origin, number))
                     number += 1

@@ -312,12 +312,12 @@ class GroupTask:
         return row.target not in self._runners
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
-        """Yields rows with the reports and the counts for the driver."""
+        """Yields rows with the timestamps and the counts for the driver."""
         runners = self._runners.values()
-        reports: list[Any] = [report for runner in runners for report in runner.step.take_reports()]
+        seen: list[Any] = [timestamps for runner in runners for timestamps in runner.step.take_timestamps()]
         counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()]
         number = notes_number(origin, 1)
-        for kind, notes in ((RowKind.REPORTS, reports), (RowKind.COUNTERS, counts)):
+        for kind, notes in ((RowKind.TIMESTAMPS, seen), (RowKind.COUNTERS, counts)):
             if notes:
                 yield PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
 

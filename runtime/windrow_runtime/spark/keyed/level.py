@@ -11,7 +11,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator, Metrics
-from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, Report
+from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_runtime.spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_runtime.spark.exchange.packer import Packer, Routed
 from windrow_runtime.spark.exchange.rows import PackedRow
@@ -44,7 +44,7 @@ class Fragment(Protocol):
 
     def take_counts(self) -> list[Count]: ...
 
-    def take_reports(self) -> list[Report]: ...
+    def take_timestamps(self) -> list[SeenTimestamps]: ...
 
     def close(self) -> None: ...
 
@@ -91,9 +91,9 @@ class KeyedStep:
         for fragment in self._fragments():
             fragment.close()
 
-    def take_reports(self) -> list[tuple[Any, ...]]:
-        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
-        return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
+    def take_timestamps(self) -> list[tuple[Any, ...]]:
+        """Returns what timestamp-assigning steps downstream have seen since the last call."""
+        return [tuple(seen) for fragment in self._fragments() for seen in fragment.take_timestamps()]
 
     def take_counts(self) -> list[Count]:
         """Returns the counts behind the step since the last call."""

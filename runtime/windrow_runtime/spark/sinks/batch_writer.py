@@ -21,7 +21,7 @@ from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
-from windrow_runtime.spark.clock import ClockKeeper, Report
+from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -157,9 +157,9 @@ class BatchWriter:
                 self.outputs[step.id].write(batch, elements)
         self._ended = RowKind.END in values
         if self.keeper is not None:
-            reports = [Report(*report) for report in values[RowKind.REPORTS]]
+            seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            self.keeper.end_batch(batch, reports, read=read, ended=self._ended)
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended)
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:

@@ -194,7 +194,7 @@ class _Task:
         warnings = [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()]
         for_driver: list[tuple[int, list[Any]]] = [
             (RowKind.WARNINGS, warnings),
-            (RowKind.REPORTS, list(map(tuple, self._fragment.take_reports()))),
+            (RowKind.TIMESTAMPS, list(map(tuple, self._fragment.take_timestamps()))),
             (RowKind.COUNTERS, self._counts(records)),
         ]
         first = notes_number(self._origin, len(for_driver))
