@@ -39,9 +39,9 @@ from windrow_runtime.local.sources import read_batches, read_files
 from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.outputs.part_files import FileOutput
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatch, noted_batches
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.plan_shape import state_ids
 from windrow_runtime.spark.checkpoint.streams import streams_of
 
 __all__ = ["Replay", "main", "replay"]
@@ -114,14 +114,15 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
         _check_source(step)
     folder = Checkpoint(Path(checkpoint).absolute())
     streams = folder.streams.read()
-    if streams is not None and streams != streams_of(topology, state_ids(topology)):
+    plan = PhysicalPlan(topology)
+    if streams is not None and streams != streams_of(plan):
         raise IncompatibleStateError(
             "the checkpoint belongs to another plan",
             given=pipeline.name,
             expected="the pipeline as it was when the batches ran",
             where=str(folder.path),
         )
-    batches = noted_batches(folder, topology)
+    batches = noted_batches(folder, plan)
     with TemporaryDirectory(prefix="windrow-replay-") as sinks_folder:
         run = _Run(topology, Path(sinks_folder), fast=fast)
         run.take(batches)

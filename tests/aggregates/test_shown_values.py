@@ -23,7 +23,7 @@ from windrow_runtime.columnar.expressions.built_in_on_columns import NotInColumn
 from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import form_texts
+from windrow_runtime.spark.lowering import physical_plan
 
 # Any in this module: functions of elements of every type.
 
@@ -113,7 +113,7 @@ def test_neither_a_plan_nor_its_forms_show_them() -> None:
     window = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
     results = window.aggregate(agg.into(Made, agg.max(lambda e: e.n == PIN), agg.max(partial(with_pepper, SECRET))))
     plan = Pipeline("p", results.sink_to(CollectSink()))
-    text = plan.explain() + repr(plan) + str(form_texts(Topology(plan.steps), columnar=True))
+    text = plan.explain() + repr(plan) + str(physical_plan(Topology(plan.steps)).texts())
     assert not any(secret in text for secret in SHOWN)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.columnar.engine import Engine, Times, bound_in, millis
+from tests.columnar.planning import column_form
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.functions.marked import LEFT
 from windrow.sinks import CollectSink
@@ -16,7 +17,6 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.forms.step_form import step_form
 from windrow_runtime.columnar.joins.pair_results import values_of_pairs
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
@@ -84,7 +84,7 @@ def run(
     """
     topology = Topology(Pipeline("one join", build(*streams(*sides)).sink_to(CollectSink[Any]())).steps)
     (step,) = topology.keyed
-    form = step_form(topology, step, lambda source: None)
+    form = column_form(topology, step)
     assert isinstance(form, JoinForm), form
     reference = Execution(topology, fast=False)
     reference.open()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import FEW, LATE, MANY, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.planning import column_form
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -21,7 +22,7 @@ from windrow.evictors import CountEvictor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow.windows.unfired import UNFIRED
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.state import RowContents, dump_rows
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.storage.tuning import PortionTuning, StateTuning
@@ -113,7 +114,7 @@ PLANS: dict[str, Build] = {
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     in_time = name.startswith(("tumbling", "sliding in time"))
     inputs = [*batches(random.Random(seed), MANY if name == "hundreds" else FEW), []]
-    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=in_time, tuning=TINY)
+    engine, wanted, dropped = run(PLANS[name], inputs, column_form, crash_at=seed, late=in_time, tuning=TINY)
     assert len(wanted[0]) > 5
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped == 0
@@ -126,7 +127,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 @pytest.mark.parametrize("name", ["seven", "sliding", "all so far", "sliding in time"])
 def test_elements_are_taken_some_at_a_time(name: str) -> None:
     tuning = StateTuning(portions=PortionTuning(elements=3, runs=5))
-    engine, wanted, _ = run(PLANS[name], [*batches(random.Random(3))], columnar_form, late=True, tuning=tuning)
+    engine, wanted, _ = run(PLANS[name], [*batches(random.Random(3))], column_form, late=True, tuning=tuning)
     assert by_key(engine.results) == by_key(wanted[0])
 
 
@@ -136,7 +137,7 @@ def test_results_are_in_the_order_of_the_elements_that_fire() -> None:
 
     chance = random.Random(4)
     inputs = [[at(1, chance.choice("abcdefgh"), number) for number in range(50)] for _ in range(4)]
-    engine, (wanted,), _ = run(build, inputs, columnar_form)
+    engine, (wanted,), _ = run(build, inputs, column_form)
     assert len(wanted) > 90
     # Those of one key group and batch; groups follow each other.
     found = engine.results
@@ -148,26 +149,26 @@ def test_results_are_in_the_order_of_the_elements_that_fire() -> None:
 def test_one_key_with_many_firings() -> None:
     inputs = [[at(moment, number=moment) for moment in range(start, start + 700)] for start in (0, 700)]
     for name in ("each", "sliding by one", "all so far"):
-        engine, (wanted,), _ = run(PLANS[name], inputs, columnar_form)
+        engine, (wanted,), _ = run(PLANS[name], inputs, column_form)
         assert by_key(engine.results) == by_key(wanted)
 
 
 def test_elements_need_no_timestamps() -> None:
     inputs = [*batches(random.Random(6))]
-    engine, (wanted,), _ = run(PLANS["sliding"], inputs, columnar_form, crash_at=2, stamped=False)
+    engine, (wanted,), _ = run(PLANS["sliding"], inputs, column_form, crash_at=2, stamped=False)
     assert len(wanted) > 100
     assert by_key(engine.results) == by_key(wanted)
 
 
 def test_a_refused_result_names_its_key() -> None:
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(counted(2), [[at(1, number=2**62), at(2, number=2**62)]], columnar_form, alone=True)
+        run(counted(2), [[at(1, number=2**62), at(2, number=2**62)]], column_form, alone=True)
     assert "test_counted.py:" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("until", [0, -1, 2**63 - 1, None])
 def test_damaged_numbers_of_elements_are_refused(until: int | None) -> None:
-    engine, _, _ = run(counted(4), [[at(1)]], columnar_form)
+    engine, _, _ = run(counted(4), [[at(1)]], column_form)
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
     assert isinstance(operator, CountOperator)
@@ -182,5 +183,5 @@ def test_damaged_numbers_of_elements_are_refused(until: int | None) -> None:
 )
 def test_elements_that_wait_when_the_stream_ends_are_counted(name: str) -> None:
     inputs = [*batches(random.Random(2)), []]
-    engine, _, _ = run(PLANS[name], inputs, columnar_form, crash_at=2, late=name == "tumbling for ever", tuning=TINY)
+    engine, _, _ = run(PLANS[name], inputs, column_form, crash_at=2, late=name == "tumbling for ever", tuning=TINY)
     assert engine.counted[UNFIRED] == engine.wanted_counts[UNFIRED] > 0

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import Element, Keyed, at, batches, millis, run, told
+from tests.columnar.planning import column_form
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.arrays import lists
 from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.rows.columns import WholeElement, element_values
@@ -115,7 +116,7 @@ def test_an_aggregate_of_elements_may_stand_alone(aggregate: Any, lateness: int)
         found: DataStream[Any] = windows.aggregate(aggregate)
         return found
 
-    engine, (expected,), dropped = run(build, plain(random.Random(2)), columnar_form, crash_at=1, record=Plain)
+    engine, (expected,), dropped = run(build, plain(random.Random(2)), column_form, crash_at=1, record=Plain)
     assert len(expected) > 20
     assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped
@@ -127,7 +128,7 @@ def test_an_element_that_is_only_counted_may_be_in_sessions() -> None:
         found: DataStream[Any] = windows.aggregate(agg.combine(agg.key(), agg.count(lambda e: e)))
         return found
 
-    engine, (expected,), _ = run(build, plain(random.Random(3)), columnar_form, record=Plain)
+    engine, (expected,), _ = run(build, plain(random.Random(3)), column_form, record=Plain)
     assert told(engine.results) == told(expected)
 
 
@@ -149,7 +150,7 @@ def test_records_with_elements_are_made_in_python(target: type[Any], aggregate: 
         found: DataStream[Any] = windows.aggregate(agg.into(target, found=aggregate))
         return found
 
-    engine, (expected,), _ = run(build, [*batches(random.Random(5)), []][::4], columnar_form)
+    engine, (expected,), _ = run(build, [*batches(random.Random(5)), []][::4], column_form)
     assert told(engine.results) == told(expected)
     assert isinstance(engine.form, ColumnarForm)
     # Another class of the sink may have the same columns.

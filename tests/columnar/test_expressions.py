@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from tests.columnar.planning import sink_routes
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import UserFunctionError
@@ -26,7 +27,6 @@ from windrow_runtime.codecs.value_type import Kind
 from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import column_expression
 from windrow_runtime.columnar.forms.route_step import expression_of, keying_step
-from windrow_runtime.columnar.forms.sink_form import sink_form
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -334,7 +334,7 @@ def ways(function: Callable[[Bid], Any]) -> Any:
     if stream.element_type is None:
         stream = stream.returns(Text)
     topology = Topology(Pipeline("p", stream.sink_to(CollectSink())).steps)
-    (route,) = sink_form(topology, topology.sinks[0], lambda source: None).routes
+    (route,) = sink_routes(topology)
     return route
 
 

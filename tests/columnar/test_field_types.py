@@ -22,7 +22,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import DataFrameSource, ParquetFileSource, Source
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import form_texts
+from windrow_runtime.spark.lowering import physical_plan
 
 # Any in this module: fields, elements and results are of every type.
 
@@ -106,7 +106,7 @@ def form(field: Any, aggregate: DeclaredAggregate[Any, Any, Any], source: Callab
         .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
         .aggregate(aggregate)
     )
-    (told,) = form_texts(Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps), columnar=True).values()
+    (told,) = physical_plan(Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)).texts().values()
     return told
 
 

@@ -38,7 +38,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import form_texts
+from windrow_runtime.spark.lowering import physical_plan
 
 
 class Reading(NamedTuple):
@@ -96,7 +96,7 @@ def keyed() -> Keyed:
 
 def text(stream: DataStream[Any], *, columnar: bool = True) -> str:
     topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
-    (form,) = form_texts(topology, columnar=columnar).values()
+    (form,) = physical_plan(topology, columnar=columnar).texts().values()
     return form
 
 
@@ -474,13 +474,13 @@ BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
 @pytest.mark.parametrize("told", BEHIND)
 def test_a_window_behind_a_window(told: str) -> None:
     topology = Topology(Pipeline("plan", BEHIND[told]().sink_to(CollectSink())).steps)
-    _, found = form_texts(topology, columnar=True).values()
+    _, found = physical_plan(topology).texts().values()
     found = re.sub(r"plan\.\d+\.", "", found)
     assert found == told or (found.startswith("Python, ") and told in found)
 
 
 def forms_before(sink: ParquetFileSink[Any], stream: DataStream[Any]) -> dict[str, str]:
-    texts = form_texts(Topology(Pipeline("plan", stream.sink_to(sink)).steps), columnar=True)
+    texts = physical_plan(Topology(Pipeline("plan", stream.sink_to(sink)).steps)).texts()
     return {step.rpartition(".")[2]: text for step, text in texts.items()}
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from tests.columnar.engine import millis, told
 from tests.columnar.joined import TwoBatches, run, streams
+from tests.columnar.planning import column_form
 from tests.columnar.test_steps import TINY
 from windrow import DataStream, OutputTag, Pipeline, joins
 from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import JoinFunction
 from windrow.sinks import CollectSink
 from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.step_form import step_form
 from windrow_runtime.columnar.joins.ranges import Ranges, Side, near_in_time
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -192,7 +192,7 @@ def form_of(build: Build, sides: tuple[type[Any], type[Any]] = (Left, Right)) ->
     topology = Topology(Pipeline("one join", build(*streams(*sides)).sink_to(CollectSink[Any]())).steps)
     (step,) = topology.keyed
     try:
-        form = step_form(topology, step, lambda source: None)
+        form = column_form(topology, step)
     except DeclinedError as declined:
         return declined
     assert isinstance(form, JoinForm)

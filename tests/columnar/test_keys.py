@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.budget import examples
 from tests.columnar import test_steps
 from tests.columnar.engine import Element, by_key, run, told
+from tests.columnar.planning import column_form
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: keys and results of every type.
 
@@ -90,7 +90,7 @@ def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
 def test_columns_give_what_the_general_operator_gives(record: type[Any], name: str, data: st.DataObject) -> None:
     late = name in {"lateness_and_late_output", "sliding_unevenly"}
     inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=record)
+    engine, wanted, dropped = run(test_steps.PLANS[name], inputs, column_form, crash_at=1, late=late, record=record)
     assert by_key(engine.results) == by_key(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
     assert engine.counted["late_records_dropped"] == dropped
@@ -108,7 +108,7 @@ def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> 
     late = name in {"lateness_and_late_output", "sliding_unevenly"}
     inputs = data.draw(elements(ByGivenNumber))
     engine, wanted, dropped = run(
-        test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
+        test_steps.PLANS[name], inputs, column_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
     )
     assert by_key(engine.results) == by_key(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
@@ -138,6 +138,6 @@ def ranked(stream: Any) -> DataStream[Any]:
 @given(data=st.data())
 def test_tuples_compare_part_by_part(data: st.DataObject) -> None:
     inputs = data.draw(elements(ByGivenNumber))
-    engine, wanted, dropped = run(ranked, inputs, columnar_form, crash_at=1, record=ByGivenNumber)
+    engine, wanted, dropped = run(ranked, inputs, column_form, crash_at=1, record=ByGivenNumber)
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import Element, Keyed, at, millis, run, told
+from tests.columnar.planning import column_form
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.windows import slices
 from windrow_runtime.operators.errors import DeclinedError
 
@@ -91,7 +91,7 @@ def test_late_elements_are_added_to_what_columns_hold(name: str, windows: str) -
         found: DataStream[Any] = late.aggregate(agg.combine(agg.key(), agg.window_start(), aggregate))
         return found
 
-    engine, (expected,), dropped = run(build, INPUTS, columnar_form)
+    engine, (expected,), dropped = run(build, INPUTS, column_form)
     assert len(expected) > 5
     assert told(engine.results) == told(expected)
     assert dropped == 0
@@ -107,7 +107,7 @@ def test_late_elements_of_windows_far_apart_find_none_of_what_lies_between(aggre
         found: DataStream[Any] = windows.aggregate(agg.combine(agg.key(), agg.window_start(), aggregate()))
         return found
 
-    engine, (expected,), _ = run(build, [[at(100), at(300, "clock")], [at(5), at(205)], []], columnar_form)
+    engine, (expected,), _ = run(build, [[at(100), at(300, "clock")], [at(5), at(205)], []], column_form)
     assert told(engine.results) == told(expected)
 
 
@@ -121,7 +121,7 @@ def test_late_elements_that_are_one_value_are_taken_themselves(name: str) -> Non
         windows = values.window_all(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(1_000))
         return windows.aggregate(OF_VALUES[name]())
 
-    engine, (expected,), _ = run(build, INPUTS, columnar_form, way=numbers)
+    engine, (expected,), _ = run(build, INPUTS, column_form, way=numbers)
     assert list(map(repr, engine.results)) == list(map(repr, expected))
     if name == "collect_list":
         assert engine.results == [[3], [3, 5], [3, 5], [3, 5], [3, 5, 1], [4], [1]]
@@ -141,7 +141,7 @@ def test_late_elements_copy_no_large_state(monkeypatch: pytest.MonkeyPatch) -> N
     # It would copy all values of the window for each late element: gigabytes for some thousands.
     monkeypatch.delattr(slices, "fire_late")
     inputs = [[at(5, number=n) for n in range(1_500)], [at(500, "o")], [at(600, "o")]]
-    engine, (wanted,), _ = run(build, [*inputs, [at(6, number=n) for n in range(1_000, 2_500)]], columnar_form)
+    engine, (wanted,), _ = run(build, [*inputs, [at(6, number=n) for n in range(1_000, 2_500)]], column_form)
     assert engine.results == wanted
 
 
@@ -151,4 +151,4 @@ def test_a_firing_of_count_windows_copies_no_values_that_its_result_lacks() -> N
         return windowed.aggregate(agg.count_distinct(lambda e: e.number))
 
     with pytest.raises(DeclinedError, match="copy all values that its window holds"):
-        run(build, [[at(5)]], columnar_form)
+        run(build, [[at(5)]], column_form)

@@ -14,13 +14,13 @@ import pytest
 
 from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
+from tests.columnar.planning import column_form
 from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.windows.kinds import Sessions
 from windrow_runtime.columnar.windows.session_places import TimeLine
@@ -64,7 +64,7 @@ def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
         [at(20)],
     ]
     build = sessions(10, millis(40), agg.count(), late=True)
-    engine, wanted, _ = run(build, batches, columnar_form, late=True)
+    engine, wanted, _ = run(build, batches, column_form, late=True)
     found = by_key(engine.results)
     assert found["k"] == [
         ("k", 5, 18, 2),
@@ -84,7 +84,7 @@ def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
 
 def test_what_is_kept_for_ever_fires_once_when_the_stream_ends() -> None:
     batches = [[at(5), at(500)], [at(1_000)], [], [at(9), at(40)]]
-    engine, (expected,), dropped = run(sessions(10, timedelta.max, agg.count()), batches, columnar_form)
+    engine, (expected,), dropped = run(sessions(10, timedelta.max, agg.count()), batches, column_form)
     assert by_key(engine.results) == by_key(expected)
     assert Counter(engine.results) == Counter(
         [("k", 5, 15, 1), ("k", 500, 510, 1), ("k", 5, 19, 2), ("k", 40, 50, 1), ("k", 1_000, 1_010, 1)]
@@ -147,7 +147,7 @@ def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
         keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
         batches = [*scattered(chance, keys)]
         engine, wanted, dropped = run(
-            build, batches, columnar_form, crash_at=seed % 6, late=late, tuning=StateTuning(row_pages=tuning)
+            build, batches, column_form, crash_at=seed % 6, late=late, tuning=StateTuning(row_pages=tuning)
         )
         assert by_key(engine.results) == by_key(wanted[0])
         if late:
@@ -181,7 +181,7 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
 def test_a_sum_beyond_64_bits_of_a_late_element_names_the_step() -> None:
     batches = [[at(5, number=2**62), at(131, "clock")], [at(9, number=2**62)]]
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, columnar_form, alone=True)
+        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, column_form, alone=True)
     assert "test_late_sessions.py:" in str(caught.value.where)
 
 
@@ -216,7 +216,7 @@ def test_contents_of_sessions_stand_in_the_order_in_which_these_were_born() -> N
     # Gap 10: two sessions grow in turn until an element joins them; a third one, of a later batch, joins all of it.
     first = [at(moment, number=number) for number, moment in enumerate((0, 30, 5, 8, 38, 15, 20))]
     later = [at(70, number=10), at(60, number=11), at(48, number=12), at(55, number=13)]
-    ran = run(in_order(10), [first, later], columnar_form)
+    ran = run(in_order(10), [first, later], column_form)
     assert ran.engine.results == ran.expected[0]
     assert [result[3] for result in ran.engine.results] == [[0, 2, 3, 5, 1, 4, 6, 12, 10, 11, 13]]
 
@@ -237,7 +237,7 @@ def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, la
             for number in range(10)
         ]
         build = in_order(chance.choice([3, 8, 20]), lateness)
-        ran = run(build, inputs, columnar_form, crash_at=seed % 5, tuning=replace(StateTuning(), row_pages=pages))
+        ran = run(build, inputs, column_form, crash_at=seed % 5, tuning=replace(StateTuning(), row_pages=pages))
         assert by_key(ran.engine.results) == by_key(ran.expected[0])
         assert ran.engine.counted["late_records_dropped"] == ran.dropped
         merged += sum(result[-1] > 8 for result in ran.expected[0])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import Element, batches, by_key, millis, run
+from tests.columnar.planning import column_form
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: windows of streams with and without keys, and results of every type.
 
@@ -92,7 +92,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, windows: str, l
         return found
 
     inputs = [*batches(random.Random(5)), []][::4]
-    engine, (expected,), dropped = run(build, inputs, columnar_form, crash_at=1, way=way.of)
+    engine, (expected,), dropped = run(build, inputs, column_form, crash_at=1, way=way.of)
     assert len(expected) > 10
     assert by_key(engine.results) == by_key(expected)
     assert engine.counted["late_records_dropped"] == dropped

@@ -14,6 +14,7 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import FEW, LATE, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.planning import column_form
 from tests.columnar.test_counted import some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
@@ -40,7 +41,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.state import RowContents, dump_rows
 from windrow_runtime.columnar.step_operator import StateRows, Times
 from windrow_runtime.columnar.windows.column_operator import Fired
@@ -176,7 +177,7 @@ PANES = {
 @pytest.mark.parametrize(("name", "seed"), seeded(PANES))
 def test_panes_are_counted_as_the_general_operator_counts_them(name: str, mode: str, seed: int) -> None:
     inputs = [*batches(random.Random(seed), FEW), *[[]] * 12]
-    engine, (wanted, *_), _ = run(PANES[name](mode), inputs, columnar_form, crash_at=seed, tuning=TINY)
+    engine, (wanted, *_), _ = run(PANES[name](mode), inputs, column_form, crash_at=seed, tuning=TINY)
     results = with_kinds(engine.results) if mode == "retracting" else engine.results
     assert len(wanted) > 100
     assert by_key(map(as_tuple, results)) == by_key(map(as_tuple, wanted))
@@ -219,7 +220,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, retracts: bool,
     mode = "retracting" if retracts else "discarding" if "discarding" in name else "accumulating"
     inputs = [*batches(random.Random(seed), FEW), *[[]] * 12]
     has_late = "late" in name and not retracts
-    engine, wanted, dropped = run(PLANS[name](mode), inputs, columnar_form, crash_at=seed, tuning=TINY, late=has_late)
+    engine, wanted, dropped = run(PLANS[name](mode), inputs, column_form, crash_at=seed, tuning=TINY, late=has_late)
     assert isinstance(engine.form, ColumnarForm)
     assert len(wanted[0]) > 100
     results = with_kinds(engine.results) if retracts else engine.results
@@ -242,7 +243,7 @@ def kept_for_ever(keyed: Keyed) -> DataStream[Any]:
 def test_windows_before_1970_that_are_kept_for_ever_close_in_order_of_their_ends() -> None:
     # The first late element of each window is the pane on time; the second one waits for the closing pane.
     inputs = [[at(500)], [at(-50), at(-50), at(-350), at(-350), at(450), at(450)]]
-    engine, (wanted, *_), _ = run(kept_for_ever, inputs, columnar_form)
+    engine, (wanted, *_), _ = run(kept_for_ever, inputs, column_form)
     assert engine.results == wanted
     assert [found[2] for found in wanted] == [-7, -307, 493, 593, -307, -7]
 
@@ -252,7 +253,7 @@ def test_a_pane_comes_when_a_timer_of_the_other_condition_fires_that_was_set_in_
     # at which it was set; that of the first window has fired at 20 ms, when nothing was ready.
     trigger = after_watermark(early=ALIGNED, late=after_processing_time(millis(0)))
     build = paned(TUMBLING, trigger, aggregate=plain)("accumulating")
-    engine, (wanted, *_), _ = run(build, [[], [at(10)], [at(150)], [], []], columnar_form)
+    engine, (wanted, *_), _ = run(build, [[], [at(10)], [at(150)], [], []], column_form)
     assert engine.results == wanted
     assert [found[1] for found in wanted] == [193, 93, 93, 193]
 
@@ -276,7 +277,7 @@ def distinct() -> Any:
     ],
 )
 def test_why_elements_are_not_folded(name: str, reason: str) -> None:
-    form = run(PLANS[name]("accumulating"), [], columnar_form).engine.form
+    form = run(PLANS[name]("accumulating"), [], column_form).engine.form
     assert isinstance(form, ColumnarForm)
     assert reason in form.describe()
 
@@ -286,7 +287,7 @@ def test_elements_are_taken_some_at_a_time(name: str) -> None:
     tuning = replace(TINY, portions=PortionTuning(elements=3, large_elements=3, pane_rows=3))
     mode = "accumulating" if name == "sliding" else "retracting"
     inputs = [*batches(random.Random(4), FEW), *[[]] * 12]
-    engine, (wanted, *_), _ = run(PLANS[name](mode), inputs, columnar_form, tuning=tuning)
+    engine, (wanted, *_), _ = run(PLANS[name](mode), inputs, column_form, tuning=tuning)
     results = with_kinds(engine.results) if mode == "retracting" else engine.results
     assert by_key(results) == by_key(wanted)
 
@@ -333,7 +334,7 @@ DECLINED: dict[str, tuple[Build, str]] = {
 def test_what_columns_cannot_follow_is_declined(name: str) -> None:
     build, reason = DECLINED[name]
     with pytest.raises(DeclinedError, match=reason):
-        run(build, [], columnar_form)
+        run(build, [], column_form)
 
 
 DAMAGES: list[dict[str, Any]] = [
@@ -352,7 +353,7 @@ DAMAGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_rows_that_contradict_themselves_are_refused(damage: dict[str, Any]) -> None:
-    engine, _, _ = run(PLANS["late each"]("retracting"), [], columnar_form)
+    engine, _, _ = run(PLANS["late each"]("retracting"), [], column_form)
     assert isinstance(engine.form, ColumnarForm)
     schema = engine.form.operator.schema
     row: dict[str, Any] = {

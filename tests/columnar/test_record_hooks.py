@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.columnar.planning import sink_routes
 from windrow import Pipeline, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.aggregates import Opaque, recognise
@@ -23,7 +24,6 @@ from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import record_fields
 from windrow_runtime.columnar.forms.route_step import check_made
-from windrow_runtime.columnar.forms.sink_form import sink_form
 from windrow_runtime.columnar.results import record_columns
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
@@ -341,7 +341,7 @@ def test_a_source_of_them_is_declined_or_gives_what_the_interpreter_gives(kind: 
     assert objects
     topology = Topology(Pipeline("p", stream.sink_to(ParquetFileSink(tmp_path / "out"))).steps)
     with pytest.raises(DeclinedError):
-        sink_form(topology, topology.sinks[0], lambda source: None)
+        sink_routes(topology)
 
 
 @pytest.mark.parametrize("kind", [Lower, Mixed, ByMeta, StructByMeta, New, MixedNew, Posted, Initialised, Frozen, Open])

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import Element, Keyed, at, millis, run
+from tests.columnar.planning import column_form
 from windrow import DataStream, WindowedStream
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: results and assigners of every type.
 
@@ -76,7 +76,7 @@ def windowed(windows: Any, aggregate: Any) -> Callable[[Keyed], DataStream[Any]]
 
 def refused(build: Callable[[Keyed], DataStream[Any]], inputs: list[list[Element]]) -> UserFunctionError:
     with pytest.raises(UserFunctionError) as caught:
-        run(build, inputs, columnar_form, alone=True)
+        run(build, inputs, column_form, alone=True)
     assert "test_refused_results.py:" in str(caught.value.where)
     return caught.value
 
@@ -122,5 +122,5 @@ def refusing(total: int) -> int:
 
 def test_an_error_of_the_language_stays_what_it_is() -> None:
     with pytest.raises(InvalidArgumentError, match="not this one") as caught:
-        run(windowed(ASSIGNERS["tumbling"][0], agg.into(refusing, total())), [ELEMENTS], columnar_form, alone=True)
+        run(windowed(ASSIGNERS["tumbling"][0], agg.into(refusing, total())), [ELEMENTS], column_form, alone=True)
     assert "test_refused_results.py:" in str(caught.value.where)

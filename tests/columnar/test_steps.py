@@ -12,13 +12,13 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import FEW, LATE, MANY, Element, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.planning import column_form
 from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, UnsupportedOperationError
 from windrow.triggers import EndOfStreamTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
@@ -204,7 +204,7 @@ TINY = StateTuning(
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     late = "late_output" in name or name == "sliding_unevenly"
     inputs = [*batches(random.Random(seed), MANY if name == "for_ever" else FEW), []]
-    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=late, tuning=TINY)
+    engine, wanted, dropped = run(PLANS[name], inputs, column_form, crash_at=seed, late=late, tuning=TINY)
     assert len(wanted[0]) > (20 if name == "all_time" else 200)
     assert by_key(engine.results) == by_key(wanted[0])
     if name.startswith("elements"):
@@ -227,7 +227,7 @@ def test_windows_of_many_slices(lateness: int, aggregates: Callable[[], Any]) ->
         return windows.allowed_lateness(millis(lateness)).aggregate(aggregates())
 
     inputs = [batch[::8] for batch in batches(random.Random(4), MANY)]
-    engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2, tuning=TINY)
+    engine, (wanted,), dropped = run(many, inputs, column_form, crash_at=2, tuning=TINY)
     assert len(wanted) > 2_000
     assert by_key(engine.results) == by_key(wanted)
     assert engine.counted["late_records_dropped"] == dropped
@@ -251,7 +251,7 @@ CASES: dict[str, list[list[Element]]] = {
 )
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -> None:
-    engine, (expected,), _ = run(PLANS[name], CASES[case], columnar_form)
+    engine, (expected,), _ = run(PLANS[name], CASES[case], column_form)
     assert expected
     assert by_key(engine.results) == by_key(expected)
     assert set(engine.records.values()) == {None}
@@ -260,11 +260,11 @@ def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions"])
 def test_a_sum_beyond_64_bits_is_an_error_that_names_the_step(name: str) -> None:
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(PLANS[name], [[at(1, number=2**62), at(2, number=2**62)]], columnar_form, alone=True)
+        run(PLANS[name], [[at(1, number=2**62), at(2, number=2**62)]], column_form, alone=True)
     assert caught.value.where is not None
     assert "test_steps.py:" in str(caught.value.where)
 
 
 def test_timestamps_beyond_the_reach_of_columns_are_refused() -> None:
     with pytest.raises(UnsupportedOperationError, match=r"too far away for columns(.|\n)*give timestamps in millisec"):
-        run(tumbling, [[at(2**62)]], columnar_form, alone=True)
+        run(tumbling, [[at(2**62)]], column_form, alone=True)

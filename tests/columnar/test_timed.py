@@ -12,6 +12,7 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import FEW, MANY, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.planning import column_form
 from tests.columnar.test_counted import in_time, purging, some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
@@ -35,7 +36,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
 )
 from windrow.windows.unfired import UNFIRED
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.state import RowContents, dump_rows
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.storage.tuning import PortionTuning, StateTuning
@@ -133,7 +134,7 @@ _STAY = ("all time at intervals", "all time by the clock", "late intervals for e
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     has_late = name.startswith("late")
     inputs = [*batches(random.Random(seed), MANY if "sessions" in name else FEW), *[[]] * 12]
-    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=has_late, tuning=TINY)
+    engine, wanted, dropped = run(PLANS[name], inputs, column_form, crash_at=seed, late=has_late, tuning=TINY)
     assert len(wanted[0]) > 100
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted["late_records_dropped"] == dropped
@@ -146,7 +147,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 @pytest.mark.parametrize("name", ["clock", "sessions by the clock", "all time by the clock", "counted on the clock"])
 def test_elements_need_no_timestamps(name: str) -> None:
     inputs = [*batches(random.Random(6), MANY if "sessions" in name else FEW)]
-    engine, (wanted,), _ = run(PLANS[name], inputs, columnar_form, crash_at=2, stamped=False)
+    engine, (wanted,), _ = run(PLANS[name], inputs, column_form, crash_at=2, stamped=False)
     assert len(wanted) > 100
     assert by_key(engine.results) == by_key(wanted)
 
@@ -154,7 +155,7 @@ def test_elements_need_no_timestamps(name: str) -> None:
 def test_elements_behind_the_watermark_set_firings_behind_it() -> None:
     inputs = [[at(150)], [at(10_000)], [at(9_950), at(9_990), at(9_905, "other")], [at(10_001)], [at(10_060)], []]
     for name in ("intervals", "intervals, purged", "late intervals", "all time at intervals", "sliding intervals"):
-        engine, (wanted, *_), _ = run(PLANS[name], inputs, columnar_form)
+        engine, (wanted, *_), _ = run(PLANS[name], inputs, column_form)
         assert by_key(engine.results) == by_key(wanted)
 
 
@@ -168,7 +169,7 @@ def test_many_firings_come_some_at_a_time() -> None:
         "all time at intervals",
         "intervals of the clock",
     ):
-        engine, (wanted,), _ = run(PLANS[name], inputs[::4], columnar_form, tuning=tuning)
+        engine, (wanted,), _ = run(PLANS[name], inputs[::4], column_form, tuning=tuning)
         assert by_key(engine.results) == by_key(wanted)
 
 
@@ -185,7 +186,7 @@ def test_many_firings_come_some_at_a_time() -> None:
     ],
 )
 def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
-    engine, _, _ = run(PLANS["intervals"], [[at(1)]], columnar_form)
+    engine, _, _ = run(PLANS["intervals"], [[at(1)]], column_form)
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
     assert isinstance(operator, TimedOperator)
@@ -199,7 +200,7 @@ def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
 @pytest.mark.parametrize("name", [name for name in PLANS if "clock" in name])
 def test_elements_that_wait_for_the_clock_when_the_stream_ends_are_counted(name: str) -> None:
     inputs = [*batches(random.Random(5), MANY if "sessions" in name else FEW)]
-    engine, wanted, _ = run(PLANS[name], inputs, columnar_form, crash_at=2, tuning=TINY)
+    engine, wanted, _ = run(PLANS[name], inputs, column_form, crash_at=2, tuning=TINY)
     assert by_key(engine.results) == by_key(wanted[0])
     assert engine.counted[UNFIRED] == engine.wanted_counts[UNFIRED]
     # Firings at short intervals have output all.

@@ -14,6 +14,7 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import Ran, millis, run, told
+from tests.columnar.planning import column_form
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
@@ -21,7 +22,7 @@ from windrow.errors import AggregateOverflowError
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.windows.column_operator import Fired
 
@@ -138,7 +139,7 @@ def batches(chance: random.Random) -> Iterator[list[Trip]]:
         ]
 
 
-def ran(name: str, seed: int, form: Any = columnar_form) -> Ran:
+def ran(name: str, seed: int, form: Any = column_form) -> Ran:
     inputs = [*batches(random.Random(seed)), []]
     return run(PLANS[name], inputs, form, crash_at=seed, late=name == "late", record=Trip)
 
@@ -161,7 +162,7 @@ def trip(took: timedelta) -> Trip:
 def test_a_sum_of_time_spans_beyond_64_bits_is_an_error_that_names_the_step() -> None:
     inputs = [[trip(timedelta(microseconds=2**62)), trip(timedelta(microseconds=2**62))]]
     with pytest.raises(AggregateOverflowError, match=r"9223372036854775808 microseconds") as caught:
-        run(PLANS["tumbling"], inputs, columnar_form, record=Trip, alone=True)
+        run(PLANS["tumbling"], inputs, column_form, record=Trip, alone=True)
     assert "test_typed_steps.py:" in str(caught.value.where)
 
 
@@ -197,7 +198,7 @@ def test_combinations_within_combinations_go_to_sinks_by_way_of_python() -> None
         windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
         return windows.aggregate(agg.into(Pair, both=both, n=agg.count()))
 
-    engine, (expected,), _ = run(nested, [*batches(random.Random(5)), []], columnar_form, record=Trip)
+    engine, (expected,), _ = run(nested, [*batches(random.Random(5)), []], column_form, record=Trip)
     assert told(engine.results) == told(expected)
     assert all(type(pair.both) is tuple for pair in engine.results)
     counts = pa.array([1], pa.int64())

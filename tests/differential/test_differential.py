@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +42,16 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.step_form import Form, step_form
 from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.columns import ColumnPlanner
+from windrow_runtime.physical.plan import PhysicalPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,26 +121,18 @@ def _has_columns(source: Source[Any]) -> None:
 
 
 def _on_columns(cases: Prepared) -> list[ColumnarForm]:
-    """The forms of the steps that an engine with the columns of files runs on them, as Spark does."""
-    topology = Topology(cases.pipeline.steps)
-    found: list[ColumnarForm] = []
-    forms: dict[str, Form] = {}
-    for step in topology.keyed:
-        with suppress(DeclinedError):
-            found.append(columnar_form(topology, step, _has_columns, partial(results_of, forms)))
-            forms[step.id] = found[-1]
-    return found
+    """The forms of the windows that an engine with the columns of files runs on them, as Spark does."""
+    return [form for form in _forms(cases) if isinstance(form, ColumnarForm)]
 
 
 def _joins_on_columns(cases: Prepared) -> list[JoinForm]:
     """The forms of the joins that such an engine runs on columns."""
-    topology = Topology(cases.pipeline.steps)
-    found: list[JoinForm] = []
-    for step in topology.keyed:
-        with suppress(DeclinedError):
-            form = step_form(topology, step, _has_columns)
-            found += [form] if isinstance(form, JoinForm) else []
-    return found
+    return [form for form in _forms(cases) if isinstance(form, JoinForm)]
+
+
+def _forms(cases: Prepared) -> list[object]:
+    plan = PhysicalPlan(Topology(cases.pipeline.steps), ColumnPlanner(_has_columns))
+    return [step.form for step in plan.keyed.values()]
 
 
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, GlobalWindows)

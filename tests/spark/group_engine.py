@@ -13,11 +13,11 @@ from tests.spark.fake_steps import Forward
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.columnar.forms.row_form import RowForm
-from windrow_runtime.columnar.forms.step_form import OnColumns
-from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.choose import operator_for
+from windrow_runtime.physical.columns import OnColumns
+from windrow_runtime.physical.edge import Edge
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.column_sender import ColumnTarget
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -72,7 +72,7 @@ class GroupEngine(Engine):
     def scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[Any]]:
         arrived: dict[int, list[Any]] = {label: [] for label in GROUPS.labels}
         for task, (route, part) in enumerate(self.parts(elements, pieces)):
-            targets = [ColumnTarget(0, self.form, route)]
+            targets = [Edge(0, self.form, route)]
             bound_of = partial(self.bound_of, task, watermark)
             scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None, bound_of)
             rows: list[PackedRow] = []

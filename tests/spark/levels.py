@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pyspark import cloudpickle
 
 from tests.columnar.engine import bound_in
+from tests.columnar.planning import plan_of
 from tests.spark.fake_steps import Store
 from windrow import Pipeline
 from windrow.plan import Step
@@ -19,12 +20,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
-from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.facts import RECORDS_IN
@@ -33,28 +30,18 @@ from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
-from windrow_runtime.spark.shipped_steps import ShippedSteps
-from windrow_runtime.spark.shipping import known_classes
+from windrow_runtime.spark.lowering import WorkerSteps
+from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
+from windrow_runtime.spark.sinks.table import takes_columns
 from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
-__all__ = ["Ran", "Workers", "forms_of", "run"]
+__all__ = ["Ran", "Workers", "run"]
 
 # Any in this module: results of every type.
 
 FINGERPRINT = bytes(16)
 GROUPS = KeyGroups.balanced(1, 3)
-
-
-def forms_of(topology: Topology) -> dict[str, Form]:
-    """The form of each keyed step, where every source gives columns."""
-    found: dict[str, Form] = {}
-    for step in topology.keyed:
-        try:
-            found[step.id] = columnar_form(topology, step, lambda source: None, partial(results_of, found))
-        except DeclinedError as declined:
-            found[step.id] = declined
-    return found
 
 
 class _LevelState:
@@ -80,11 +67,9 @@ class Workers:
     def __init__(
         self, topology: Topology, record: type[Any], columnar: Collection[str] | None, tuning: StateTuning
     ) -> None:
-        self.forms = forms_of(topology)
-        if columnar is None:
-            columnar = [step for step, form in self.forms.items() if isinstance(form, ColumnarForm)]
-        names = {step.id: step.id for step in topology.keyed}
-        self.steps = ShippedSteps(topology, self.forms, columnar, names, None, lambda source: None)
+        self.plan = plan_of(topology, takes_columns=takes_columns)
+        on_columns = self.plan.on_columns if columnar is None else columnar
+        self.steps = WorkerSteps(self.plan.shipped(without_sources_and_sinks(topology.steps), on_columns))
         depth = max(topology.levels.values())
         classes = known_classes(topology.steps)
         self.levels = [
@@ -142,11 +127,11 @@ class Workers:
         rows: list[PackedRow] = []
         for task in range(pieces):
             mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
-            targets, bound_of = self.steps.targets(self._source), partial(bound_in, task, watermark)
+            targets, bound_of = self.steps.plan.edges(self._source.id), partial(bound_in, task, watermark)
             scan = ColumnScan(self._record, targets, GROUPS, task, lambda step, highest: None, bound_of)
             packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
             packer.start(task, GROUPS.service_labels[0])
-            with closing(self.steps.create(Port(self._source.id))()) as fragment:
+            with closing(self.steps.fragment(Port(self._source.id))()) as fragment:
                 for start in range(0, len(mine), 40):
                     some = mine[start : start + 40]
                     rows += scan.add(encode_batch(some, self._record))

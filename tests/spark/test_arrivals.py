@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, told
+from tests.columnar.planning import row_form
 from tests.counting import Count
 from tests.spark.group_engine import run
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
@@ -38,7 +39,6 @@ from windrow.windows import (
     TumblingEventTimeWindows,
 )
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.rows.groups import stable_hashes
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
@@ -273,7 +273,7 @@ def test_some_elements_have_timestamps_and_some_have_none() -> None:
     stream = stamped.union(second).key_by(lambda e: e.key).process(Stamps())
     topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
     (step,) = topology.keyed
-    form = row_form(topology, step, lambda source: None)
+    form = row_form(topology, step)
     assert [route.is_stamped for route in form.routes] == [True, False]
     columns = [form.stamps_of(route, np.array([3, 4])).to_pylist() for route in form.routes]
     assert columns == [[3, 4], [None, None]]

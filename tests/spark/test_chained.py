@@ -10,8 +10,9 @@ import pytest
 
 from tests.budget import seeded
 from tests.columnar.engine import LATE, Element, batches, by_key, millis, told
+from tests.columnar.planning import plan_of
 from tests.columnar.test_steps import TINY
-from tests.spark.levels import Ran, forms_of, run
+from tests.spark.levels import Ran, run
 from tests.spark.test_arrivals import Texts
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -19,7 +20,6 @@ from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.rows import RowKind
 from windrow_runtime.storage.tuning import MEASURED
@@ -293,7 +293,7 @@ def test_a_step_whose_state_is_in_objects_feeds_columns(name: str) -> None:
     plan, sinks = pipeline(PLANS[name])
     topology = Topology(plan.steps)
     behind = [step.id for step in topology.keyed if topology.levels[step.id] > 1]
-    columnar = [step for step, form in forms_of(topology).items() if isinstance(form, ColumnarForm) and step in behind]
+    columnar = plan_of(topology).on_columns.intersection(behind)
     compared(run(plan, Element, inputs, columnar=columnar, crash_at=2), list(sinks))
     compared(run(plan, Element, inputs, columnar=[], crash_at=2), list(sinks))
 

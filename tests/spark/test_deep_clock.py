@@ -20,6 +20,7 @@ from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
@@ -96,7 +97,7 @@ SESSION = Parallelism(None, None, 2)
 def begun(folder: Path, topology: Topology, *, committed: bool) -> Checkpoint:
     """Makes a checkpoint as earlier versions did, whose watermark Spark kept: batch 4 was the last one."""
     checkpoint = Checkpoint.at(folder)
-    resume(checkpoint, topology, PROCESSING_TIME, SESSION)
+    resume(checkpoint, PhysicalPlan(topology), PROCESSING_TIME, SESSION)
     for name, number in (("offsets", 4), ("commits", 4 if committed else 3)):
         (folder / "spark" / name).mkdir(parents=True)
         (folder / "spark" / name / str(number)).write_text("v1")
@@ -112,8 +113,9 @@ def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=committed)
     assert time_of(topology, own_clock=False) == KEPT_TIME
-    stored = resume(checkpoint, topology, KEPT_TIME, SESSION)
-    clock = ClockFiles(checkpoint.clock_folder, stored.state_ids).read(batch)
+    plan = PhysicalPlan(topology)
+    resume(checkpoint, plan, KEPT_TIME, SESSION)
+    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids).read(batch)
     assert set(clock.watermarks.values()) == {watermark}
     assert set(clock.watermarks) == {step.id for step in topology.keyed}
     description = checkpoint.description()
@@ -125,8 +127,9 @@ def test_without_the_file_of_the_progress_the_watermark_begins_anew(tmp_path: Pa
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=True)
     checkpoint.progress_file.write_text("damaged")
-    stored = resume(checkpoint, topology, KEPT_TIME, SESSION)
-    clock = ClockFiles(checkpoint.clock_folder, stored.state_ids).read(5)
+    plan = PhysicalPlan(topology)
+    resume(checkpoint, plan, KEPT_TIME, SESSION)
+    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids).read(5)
     assert set(clock.watermarks.values()) == {MIN_TIMESTAMP}
 
 
@@ -135,6 +138,6 @@ def test_the_time_of_one_level_never_changes(tmp_path: Path) -> None:
     alone = Topology(steps)
     alone.levels = dict.fromkeys(alone.levels, 1)
     checkpoint = Checkpoint.at(tmp_path)
-    resume(checkpoint, alone, PROCESSING_TIME, SESSION)
+    resume(checkpoint, PhysicalPlan(alone), PROCESSING_TIME, SESSION)
     with pytest.raises(IncompatibleStateError, match="the query ran by processing time"):
-        resume(checkpoint, alone, KEPT_TIME, SESSION)
+        resume(checkpoint, PhysicalPlan(alone), KEPT_TIME, SESSION)

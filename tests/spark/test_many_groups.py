@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.columnar.engine import Element, at, millis
+from tests.columnar.planning import column_form
 from tests.spark.fake_steps import ByKey, TimestampedSource
 from tests.spark.fake_steps import by_key as key_of
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
@@ -18,12 +19,11 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.exchange.column_sender import ColumnTarget
+from windrow_runtime.physical.edge import Edge
 from windrow_runtime.spark.exchange.rows import RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.sources.column_scan import ColumnScan
@@ -44,10 +44,8 @@ def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> 
     """The keys that a task sends to each key group, by its label; elements that may be late are sent one by one."""
     topology = Topology(Pipeline("many groups", summed(late=late).sink_to(CollectSink[Any]())).steps)
     (step,) = topology.keyed
-    form = columnar_form(topology, step, lambda source: None)
-    scan = ColumnScan(
-        record_type(Element), [ColumnTarget(0, form, form.routes[0])], groups, 0, lambda step, highest: None
-    )
+    form = column_form(topology, step)
+    scan = ColumnScan(record_type(Element), [Edge(0, form, form.routes[0])], groups, 0, lambda step, highest: None)
     rows = [*scan.add(encode_batch(elements, record_type(Element))), *scan.flush()]
     assert len({row.group for row in rows}) == len(rows), "one row for a group"
     assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.AGGREGATED}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.budget import examples
 from tests.columnar import engine as columnar_engine
 from tests.columnar.engine import millis, told
+from tests.columnar.planning import row_form
 from tests.columnar.test_keys import KEYS, ByGivenNumber, by_pair, elements
 from tests.columnar.test_maps import WAYS, WINDOWS, windowed
 from tests.columnar.test_record_hooks import ByMeta, Euro, Frozen, Lower, Mixed, Padded, Point, Struct
@@ -21,7 +22,6 @@ from tests.spark.group_engine import run
 from windrow import DataStream
 from windrow.functions import AggregateFunction
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.spark.exchange.rows import pack_values, unpack_values
 
 # Any in this module: keys and results of every type.

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, told
+from tests.columnar.planning import column_form, row_form
 from tests.spark.group_engine import run
 from tests.spark.test_arrivals import Texts, WithWindow
 from tests.spark.test_partials import Backwards, Nested, Nowhere, Numbers, Spoiling, Totals, operators_of
@@ -30,9 +31,9 @@ from windrow import aggregates as agg
 from windrow.errors import CheckpointError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.windows import EventTimeSessionWindows
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.route import ExchangeRows
-from windrow_runtime.columnar.forms.row_form import RowForm, row_form
+from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.sessions import sessions_in_task
@@ -122,7 +123,7 @@ def test_declared_aggregates_have_what_the_general_operator_gives_them(late: boo
     for seed in seeds(8):
         chance = random.Random(seed)
         build = declared(chance.choice([1, 3, 12, 40, 200]), late=late)
-        ran = run(build, list(bursts(chance)), columnar_form, crash_at=seed % 5, late=late)
+        ran = run(build, list(bursts(chance)), column_form, crash_at=seed % 5, late=late)
         assert_equal(ran, late=late)
         folded += ran.engine.folded
         came_late += ran.dropped + len(ran.engine.late)
@@ -155,11 +156,11 @@ def form_of(build: Callable[[Keyed], DataStream[Any]], chosen: Any) -> Any:
 def test_a_key_with_an_element_that_may_be_behind_crosses_one_by_one() -> None:
     #  watermark at most 50     k  60 62 64 66     two keys, gap 10
     #                           l  60 61 40 39
-    for build, chosen in ((declared(10), columnar_form), (sessions(Numbers(), 10), row_form)):
+    for build, chosen in ((declared(10), column_form), (sessions(Numbers(), 10), row_form)):
         form = form_of(build, chosen)
         rows = rows_of(form, "kkkkllll", [60, 62, 64, 66, 60, 61, 40, 39])
         crossing = [(kind, set(part.column(0).to_pylist())) for kind, part in form.exchange_rows(rows, 50)]
-        folded = ExchangeRows.AGGREGATED if chosen is columnar_form else ExchangeRows.AGGREGABLE
+        folded = ExchangeRows.AGGREGATED if chosen is column_form else ExchangeRows.AGGREGABLE
         assert crossing == [(ExchangeRows.ELEMENTS, {"l"}), (folded, {"k"})]
         # 39 + 10 is the end, exclusive: at a watermark of 47 its window is still open.
         assert [kind for kind, _ in form.exchange_rows(rows, 47)] == [folded]
@@ -244,18 +245,18 @@ def test_elements_of_a_key_count_in_the_order_in_which_tasks_send_them() -> None
     #  gap 10, watermark 50     first task    35 10 11 12     35 is late: nothing is there yet that it meets
     #                           second task   42 43 44 45     one row
     inputs = [[at(131, "z")], [*map(at, (35, 10, 11, 12, 42, 43, 44, 45))]]
-    ran = run(declared(10), inputs, columnar_form, bound_of=lambda task, watermark, step: watermark)
+    ran = run(declared(10), inputs, column_form, bound_of=lambda task, watermark, step: watermark)
     assert by_key(ran.engine.results) == by_key(ran.expected[0])
     assert ran.engine.counted["late_records_dropped"] == ran.dropped == 4
     assert ran.engine.folded
 
 
-@pytest.mark.parametrize(("form", "far"), [(columnar_form, FARTHEST), (row_form, FARTHEST), (row_form, 2 * FARTHEST)])
+@pytest.mark.parametrize(("form", "far"), [(column_form, FARTHEST), (row_form, FARTHEST), (row_form, 2 * FARTHEST)])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_elements_that_are_millions_of_years_apart_are_folded(form: Any, far: int, seed: int) -> None:
     chance = random.Random(seed)
     gap = chance.choice([1, 5, 40, 10**15])
-    build = declared(gap) if form is columnar_form else sessions(Numbers(), gap)
+    build = declared(gap) if form is column_form else sessions(Numbers(), gap)
     moments = [-far, -far + 200, -(10**15), -3, 0, 50, 10**15, far - 500]
     inputs = [
         [
@@ -270,7 +271,7 @@ def test_elements_that_are_millions_of_years_apart_are_folded(form: Any, far: in
 
 
 @pytest.mark.parametrize("stamps", [range(20, 28), range(405, 421)], ids=["all of them", "the first of them"])
-@pytest.mark.parametrize(("build", "form"), [(declared(10), columnar_form), (sessions(Numbers(), 10), row_form)])
+@pytest.mark.parametrize(("build", "form"), [(declared(10), column_form), (sessions(Numbers(), 10), row_form)])
 def test_folded_elements_behind_the_watermark_are_refused(
     build: Callable[[Keyed], DataStream[Any]], form: Any, stamps: range
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.budget import seeds
 from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis
+from tests.columnar.planning import row_form
 from tests.spark.group_engine import run
 from tests.spark.test_arrivals import Texts, WithWindow
 from windrow import DataStream
@@ -19,13 +20,13 @@ from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.row_form import RowForm, row_form
-from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.table_loop import TableOperator
+from windrow_runtime.physical.choose import operator_for
 
 # Any in this module: accumulators and results of every type.
 

@@ -25,8 +25,8 @@ from windrow.sources import CollectionSource, JsonFileSource, SocketSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.replay import main, replay
 from windrow_runtime.spark import SparkRunner
 

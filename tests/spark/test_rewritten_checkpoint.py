@@ -21,7 +21,7 @@ from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS
-from windrow_runtime.spark.lowering import forms_of, time_of
+from windrow_runtime.spark.lowering import physical_plan, time_of
 from windrow_runtime.spark.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
@@ -65,12 +65,11 @@ def held(checkpoint: Checkpoint, batch: int, windows: int) -> PipelineProgress:
 def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchClock]]:
     """What a run reads before it starts Spark's query, and the driver behind the newest batch."""
     checkpoint = Checkpoint.at(folder)
-    stored = resume(
-        checkpoint, topology, time_of(topology, own_clock=False), Parallelism(None, None, 1), forms_of(topology)
-    )
-    checkpoint.check_whole(topology)
+    plan = physical_plan(topology)
+    stored = resume(checkpoint, plan, time_of(topology, own_clock=False), Parallelism(None, None, 1))
+    checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
     checkpoint.clear_leftovers()
-    clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
+    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
     times = [clock.read(batch) for batch in range(NEWEST - 2, NEWEST + 1)]
     clock.file(NEWEST + 1).path.unlink(missing_ok=True)
     ClockKeeper(clock, topology, None, StateCodec()).end_batch(NEWEST, [], ended=True)

@@ -26,11 +26,11 @@ from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
-from windrow_runtime.columnar.forms.columnar_form import columnar_form
-from windrow_runtime.columnar.forms.step_form import Form
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
+from windrow_runtime.spark.lowering import physical_plan
 
 # Any in this module: streams of every type.
 Change = Callable[[DataStream[Any]], DataStream[Any]]
@@ -173,10 +173,10 @@ def pipeline(change: Change, kind: Any = Reading, *, name: str = "plan", behind:
 def again(folder: Path, first: Topology, second: Topology, *times: str) -> StoredPlan:
     """What the second plan takes over from the checkpoint of the first one."""
     before, now = times or ("event time", "event time")
-    began = resume(Checkpoint(folder), first, before, SESSION)
-    resumed = resume(Checkpoint(folder), second, now, SESSION)
+    began = resume(Checkpoint(folder), PhysicalPlan(first), before, SESSION)
+    resumed = resume(Checkpoint(folder), PhysicalPlan(second), now, SESSION)
     assert resumed.fingerprint == began.fingerprint
-    assert list(resumed.state_ids.values()) == list(began.state_ids.values())
+    assert list(PhysicalPlan(second).state_ids.values()) == list(PhysicalPlan(first).state_ids.values())
     assert list(resumed.folders.values()) == list(began.folders.values())
     return resumed
 
@@ -438,12 +438,12 @@ def test_sources_keep_their_folders(tmp_path: Path) -> None:
 )
 def test_another_parallelism_is_refused(tmp_path: Path, wanted: Parallelism, told: str) -> None:
     plan = pipeline(plain)
-    resume(Checkpoint(tmp_path), plan, "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(plan), "event time", SESSION)
     with pytest.raises(IncompatibleStateError, match=told):
-        resume(Checkpoint(tmp_path), plan, "event time", wanted)
+        resume(Checkpoint(tmp_path), PhysicalPlan(plan), "event time", wanted)
     # What was given at first, and whatever the session has now, goes on with what is stored.
     for fitting in (Parallelism(3, 2, 8), Parallelism(None, None, 8)):
-        groups = resume(Checkpoint(tmp_path), plan, "event time", fitting).groups
+        groups = resume(Checkpoint(tmp_path), PhysicalPlan(plan), "event time", fitting).groups
         assert (groups.partitions, groups.count) == (3, 6)
 
 
@@ -451,11 +451,11 @@ def test_an_unknown_version_and_a_damaged_file_are_refused(tmp_path: Path) -> No
     file = tmp_path / "plan"
     file.write_text("windrow v3 0a\n{}")
     with pytest.raises(IncompatibleStateError, match=r"another version(.|\n)*given: +3(.|\n)*version 1"):
-        resume(Checkpoint(tmp_path), pipeline(plain), "event time", SESSION)
+        resume(Checkpoint(tmp_path), PhysicalPlan(pipeline(plain)), "event time", SESSION)
     for damaged in ("{", "[" * 100_000, "windrow v1 0a\n{}", "windrow v1"):
         file.write_text(damaged)
         with pytest.raises(CheckpointError, match=r"damaged(.|\n)*plan"):
-            resume(Checkpoint(tmp_path), pipeline(plain), "event time", SESSION)
+            resume(Checkpoint(tmp_path), PhysicalPlan(pipeline(plain)), "event time", SESSION)
 
 
 @pytest.mark.parametrize("threshold", [math.inf, 2**100])
@@ -469,32 +469,30 @@ class Entry(NamedTuple):
     at: int
 
 
-def columnar() -> tuple[Topology, dict[str, Form]]:
-    """A plan whose one step runs on columns, and its form."""
+def columnar() -> Topology:
+    """A plan whose one step runs on columns."""
     stream = from_source(ParquetFileSource("never read", Entry)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda entry: entry.at
     )
     counted = stream.key_by(lambda entry: entry.room).window(TUMBLING).aggregate(agg.count())
-    plan = Topology(Pipeline("plan", counted.sink_to(CollectSink())).steps)
-    (step,) = plan.keyed
-    return plan, {step.id: columnar_form(plan, step, lambda source: None)}
+    return Topology(Pipeline("plan", counted.sink_to(CollectSink())).steps)
 
 
 def test_a_plan_on_columns_does_not_go_on_without(tmp_path: Path) -> None:
-    plan, forms = columnar()
+    plan = columnar()
     (step,) = plan.keyed
-    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == {step.id}
-    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == {step.id}
+    assert resume(Checkpoint(tmp_path), physical_plan(plan), "event time", SESSION).columnar == {step.id}
+    assert resume(Checkpoint(tmp_path), physical_plan(plan), "event time", SESSION).columnar == {step.id}
     with pytest.raises(IncompatibleStateError, match="its state lies in columns"):
-        resume(Checkpoint(tmp_path), plan, "event time", SESSION)
+        resume(Checkpoint(tmp_path), PhysicalPlan(plan), "event time", SESSION)
 
 
 def test_a_plan_on_objects_goes_on_as_it_began(tmp_path: Path) -> None:
-    plan, forms = columnar()
+    plan = columnar()
     file = Checkpoint(tmp_path).plan
-    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION).columnar == set()
+    assert resume(Checkpoint(tmp_path), PhysicalPlan(plan), "event time", SESSION).columnar == set()
     stored = file.read()
-    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == set()
+    assert resume(Checkpoint(tmp_path), physical_plan(plan), "event time", SESSION).columnar == set()
     assert file.read() == stored is not None
 
 
@@ -505,7 +503,7 @@ def test_the_plan_of_a_kept_checkpoint_stays_as_it_is(tmp_path: Path) -> None:
     before = file.read()
     assert before is not None
     kept, _ = kept_pipeline(READINGS)
-    resumed = resume(Checkpoint(tmp_path), Topology(kept.steps), before.time, SESSION)
+    resumed = resume(Checkpoint(tmp_path), PhysicalPlan(Topology(kept.steps)), before.time, SESSION)
     assert resumed.fingerprint.hex() == before.fingerprint
     assert file.read() == before
 

@@ -18,6 +18,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.code_mark import Mark, mark_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -203,19 +204,19 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_exchanged_streams_are_refused_unless_it_is_said_on_purpose(tmp_path: Path, case: str) -> None:
     first, second, told = REFUSED[case]
-    resume(Checkpoint(tmp_path), first, "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
     with pytest.raises(IncompatibleStateError, match=f"another plan\n.*{told}") as caught:
-        resume(Checkpoint(tmp_path), second, "event time", SESSION)
+        resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
     assert "test_stored_streams.py:" in str(caught.value.given)
     assert "accept_changes=" in str(caught.value.hint)
     # What is stored stands as it was.
-    resume(Checkpoint(tmp_path), first, "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
     steps = [step.id for step in (*second.sources, *second.keyed, *second.timestamps)]
-    resume(Checkpoint(tmp_path), second, "event time", SESSION, accepted=steps)
+    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION, accepted=steps)
     # From then on the new plan is the one to compare with.
-    resume(Checkpoint(tmp_path), second, "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
     with pytest.raises(IncompatibleStateError):
-        resume(Checkpoint(tmp_path), first, "event time", SESSION)
+        resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
 
 
 def long_key(c: Click) -> str:
@@ -258,8 +259,8 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_other_changes_go_on(tmp_path: Path, case: str) -> None:
     first, second = ACCEPTED[case]
-    resume(Checkpoint(tmp_path), first, "event time", SESSION)
-    resume(Checkpoint(tmp_path), second, "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
 
 
 HELPED = """
@@ -400,11 +401,11 @@ def test_what_another_python_recognises_is_compared_by_names() -> None:
 
 
 def test_a_checkpoint_of_an_older_version_is_compared_from_the_next_run_on(tmp_path: Path) -> None:
-    resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(union("web", "app")), "event time", SESSION)
     Checkpoint(tmp_path).streams.path.unlink()
-    resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(union("web", "app")), "event time", SESSION)
     with pytest.raises(IncompatibleStateError, match="what it reads was that of"):
-        resume(Checkpoint(tmp_path), union("app", "web"), "event time", SESSION)
+        resume(Checkpoint(tmp_path), PhysicalPlan(union("app", "web")), "event time", SESSION)
 
 
 def test_values_of_variables_and_addresses_are_not_stored(tmp_path: Path) -> None:
@@ -412,14 +413,15 @@ def test_values_of_variables_and_addresses_are_not_stored(tmp_path: Path) -> Non
     stream = read(f"{HIDDEN}/a")
     keyed = windows(stream, lambda click: click.user + token, agg.max_by(lambda click: click.user + token))
     opaque = windows(stream, lambda click: f"{click.user}{token}")
-    resume(Checkpoint(tmp_path), plan(keyed, opaque), "event time", SESSION)
+    resume(Checkpoint(tmp_path), PhysicalPlan(plan(keyed, opaque)), "event time", SESSION)
     for file in tmp_path.rglob("*"):
         assert HIDDEN not in file.read_text()
 
 
 def test_names_of_no_step_and_changes_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
+    plan = PhysicalPlan(union("web", "app"))
     with pytest.raises(InvalidArgumentError, match=r"names no step(.|\n)*plan\.9\.window"):
-        resume(Checkpoint(tmp_path), union("web", "app"), "event time", SESSION, accepted=["plan.9.window"])
+        resume(Checkpoint(tmp_path), plan, "event time", SESSION, accepted=["plan.9.window"])
     runner: Any = SparkRunner
     for wrong in ({"accept_changes": ["a"]}, {"accept_changes": "a", "checkpoint": tmp_path}):
         with pytest.raises(InvalidArgumentError, match="accept"):

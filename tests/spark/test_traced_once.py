@@ -17,12 +17,11 @@ from windrow.expressions.tracing import TRACER
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.code_mark import mark_of
-from windrow_runtime.spark.lowering import forms_of
+from windrow_runtime.spark.lowering import physical_plan
 
 # Any in this module: functions of elements of every type.
 
@@ -88,9 +87,8 @@ def test_each_function_of_a_plan_of_three_levels_is_traced_once(tmp_path: Path) 
     pipeline = three_levels(tmp_path)
     pipeline.explain()
     pipeline.explain(SparkRunner())
-    forms = forms_of(Topology(pipeline.steps))
-    assert all(isinstance(form, OnColumns) for form in forms.values()), list(map(str, forms.values()))
-    assert len(forms) == 3
+    plan = physical_plan(Topology(pipeline.steps))
+    assert len(plan.on_columns) == 3, plan.texts()
     for function in FUNCTIONS:
         mark_of(function)
     LocalRunner().run(pipeline)

@@ -16,7 +16,6 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.local.function_rules import renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
-from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
@@ -26,6 +25,7 @@ from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
+from windrow_runtime.physical.plan import PhysicalPlan
 
 # Any in this module: elements of every type.
 
@@ -130,8 +130,9 @@ class Execution:
         }
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
+        plan = PhysicalPlan(topology, fast=fast and not recorders)
         for step in topology.keyed:
-            operator = operator_for(step, fast=fast and not recorders)
+            operator = plan.keyed[step.id].operator()
             if recorders:
                 recorders[step.id].watch(operator)
             operator.metrics = self.metrics[step.id]

@@ -20,7 +20,6 @@ from windrow_runtime.inputs.checks import check_bounded, check_source_files, end
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.sources import read_batches
-from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
@@ -30,6 +29,7 @@ from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
+from windrow_runtime.physical.plan import PhysicalPlan
 
 
 class LocalRunner:
@@ -67,7 +67,7 @@ class LocalRunner:
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``."""
-        return {step.id: form_text(step, fast=self._fast) for step in topology_of(pipeline).keyed}
+        return PhysicalPlan(topology_of(pipeline), fast=self._fast).texts()
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -92,7 +92,7 @@ class LocalRunner:
         if drain:
             own = [step for step in topology.sources if isinstance(source_of(step), CustomSource)]
             check_bounded(own, "a stream without an end cannot be drained")
-        check_source_files(topology)
+        check_source_files(topology.sources)
         for sink in topology.sinks:
             _check_sink(sink)
         # There is no checkpoint, so each run is a separate query.

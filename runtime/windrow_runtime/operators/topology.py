@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from windrow.errors import InvalidArgumentError
@@ -64,16 +64,31 @@ class Topology:
         self.keyed = tuple(step for step in steps if is_keyed(step.node))
         self.sinks = tuple(step for step in steps if isinstance(step.node, SinkNode))
         self.timestamps = tuple(step for step in steps if isinstance(step.node, TimestampsNode))
+        # The place of each keyed step among these, and of each sink among those: rows of the exchange name it.
+        self.numbers = {step.id: number for steps in (self.keyed, self.sinks) for number, step in enumerate(steps)}
         self._readers: defaultdict[str, list[Step]] = defaultdict(list)
         self._takers: dict[frozenset[str], set[str]] = {}  # the steps that need objects, by those that columns feed
         for step in steps:
             for source in step.inputs:
                 self._readers[source].append(step)
-        # The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
-        depth: dict[str, int] = {}
+        self._depths: dict[str, int] = {}  # the highest number of keyed steps on a way to a step, itself included
         for step in steps:
-            depth[step.id] = max((depth[source] for source in step.inputs), default=0) + is_keyed(step.node)
-        self.levels = {step.id: depth[step.id] for step in self.keyed}
+            before = max((self._depths[source] for source in step.inputs), default=0)
+            self._depths[step.id] = before + is_keyed(step.node)
+        # The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
+        self.levels = {step.id: self._depths[step.id] for step in self.keyed}
+        self._timestamps_before = self._nearest(lambda node: isinstance(node, TimestampsNode))
+        self._boundaries_before = self._nearest(lambda node: isinstance(node, SourceNode) or is_keyed(node))
+
+    @property
+    def depth(self) -> int:
+        """The number of levels of keyed steps."""
+        return max(self.levels.values(), default=0)
+
+    @property
+    def by_clock(self) -> list[Step]:
+        """The keyed steps that wait for the clock."""
+        return [step for step in self.keyed if uses_clock(step.node)]
 
     def step(self, identifier: str) -> Step:
         """The step with that id."""
@@ -134,40 +149,41 @@ class Topology:
 
         A keyed step hands on the watermark that reaches it. A source without timestamps has none.
         """
+        return self._timestamps_before[step.id]
 
-        def inputs(upstream: Step) -> Iterable[Step]:
-            is_last = upstream is not step and isinstance(upstream.node, TimestampsNode)
-            return () if is_last else map(self.step, upstream.inputs)
-
-        reached = islice(_reached(step, inputs), 1, None)
-        return tuple(each.id for each in reached if isinstance(each.node, TimestampsNode))
+    def boundaries_before(self, step: Step) -> tuple[str, ...]:
+        """The ids of the sources and the keyed steps whose elements reach a step through stateless steps alone."""
+        return self._boundaries_before[step.id]
 
     def keyed_before(self, step: Step) -> bool:
         """Returns whether a step's elements come from a keyed step."""
-        reached = islice(_reached(step, lambda each: map(self.step, each.inputs)), 1, None)
-        return any(is_keyed(each.node) for each in reached)
+        return any(self._depths[source] for source in step.inputs)
 
+    def key_step(self, step: Step) -> Step | None:
+        """The ``key_by`` upstream of a keyed step; None where the stream has no keys."""
+        source = self.step(step.inputs[0])
+        return source if isinstance(source.node, KeyByNode) else None
 
-def _reached(step: Step, following: Callable[[Step], Iterable[Step]]) -> Iterator[Step]:
-    """Yields a step and all that are reached from it, each once, depth first: plans may have thousands of steps."""
-    waiting, seen = [step], set[str]()
-    while waiting:
-        each = waiting.pop()
-        if each.id not in seen:
-            seen.add(each.id)
-            yield each
-            waiting += reversed([*following(each)])
+    def fed_only_by(self, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
+        """The ids of sources and of the steps that read from them alone; up to keyed steps if not ``through_keyed``."""
+        fed = {step.id for step in self.sources if step.id in sources}
+        for step in self.steps:
+            if step.inputs and fed.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
+                fed.add(step.id)
+        return fed
+
+    def _nearest(self, is_wanted: Callable[[Node], bool]) -> dict[str, tuple[str, ...]]:
+        """The ids of the wanted steps upstream of each step: on each way, the last one."""
+        nearest: dict[str, tuple[str, ...]] = {}
+        for step in self.steps:
+            ways = [(each,) if is_wanted(self.step(each).node) else nearest[each] for each in step.inputs]
+            nearest[step.id] = ways[0] if len(ways) == 1 else tuple(dict.fromkeys(chain.from_iterable(ways)))
+        return nearest
 
 
 def is_keyed(node: Node) -> bool:
     """Returns whether a step keeps state by key, and so is a boundary."""
     return isinstance(node, (WindowNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode))
-
-
-def key_step(topology: Topology, step: Step) -> Step | None:
-    """The ``key_by`` in front of a keyed step; None where the stream has no keys."""
-    source = topology.step(step.inputs[0])
-    return source if isinstance(source.node, KeyByNode) else None
 
 
 def in_processing_time(node: WindowNode) -> bool:

@@ -151,8 +151,8 @@ def watermarks_of(
     """
     watermarks: dict[str, _Watermark | None] = {}
     goes_on = len({*ended, *exhausted}) < len(topology.sources)
-    over = _steps_only_fed_by(topology, ended) if goes_on else set()
-    silent = _steps_only_fed_by(topology, {*ended, *exhausted}, through_keyed=False) if goes_on else set()
+    over = topology.fed_only_by(ended) if goes_on else set()
+    silent = topology.fed_only_by({*ended, *exhausted}, through_keyed=False) if goes_on else set()
 
     def reaching(step: Step) -> _Watermark | None:
         if step.id not in watermarks:
@@ -170,15 +170,6 @@ def watermarks_of(
 
     steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, _KNOWING)]
     return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.current for step in steps}
-
-
-def _steps_only_fed_by(topology: Topology, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
-    """Returns the ids of sources and of steps that read only from them, without ``through_keyed`` up to keyed steps."""
-    fed = {step.id for step in topology.sources if step.id in sources}
-    for step in topology.steps:
-        if step.inputs and fed.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
-            fed.add(step.id)
-    return fed
 
 
 class _Watermark(NamedTuple):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
-from windrow.plan import ProcessNode, TimestampsNode
+from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -235,7 +235,7 @@ def needs_keeper(topology: Topology) -> bool:
     """
     if not topology.keyed or not topology.timestamps:
         return False
-    if not sees_highest_only(topology) or topology.keyed_before(topology.timestamps[0]):
+    if not sees_highest_only(topology.timestamps) or topology.keyed_before(topology.timestamps[0]):
         return True
     return any(
         isinstance(step.node, ProcessNode) and asks_for_time(step.node.function) and topology.keyed_before(step)
@@ -243,11 +243,11 @@ def needs_keeper(topology: Topology) -> bool:
     )
 
 
-def sees_highest_only(topology: Topology) -> bool:
-    """Returns whether the watermark depends only on the highest timestamp of one timestamp-assigning step."""
-    if len(topology.timestamps) != 1:
+def sees_highest_only(timestamps: Sequence[Step]) -> bool:
+    """Returns whether the watermark follows from the highest timestamp of one timestamp-assigning step."""
+    if len(timestamps) != 1:
         return False
-    (step,) = topology.timestamps
+    (step,) = timestamps
     assert isinstance(step.node, TimestampsNode)
     return type(step.node.strategy.create_generator()) in _HIGHEST_ONLY
 

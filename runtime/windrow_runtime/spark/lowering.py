@@ -7,37 +7,35 @@ pass one stateful operator for each level of keyed steps. Rows for sinks travel 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import Pipeline, SinkNode, Step, WindowNode
+from windrow.plan import Pipeline, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow_runtime.columnar.forms.result_type import results_of
-from windrow_runtime.columnar.forms.row_form import row_form, task_aggregation_of
-from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm, sink_form
-from windrow_runtime.columnar.forms.step_form import OnColumns, step_form
-from windrow_runtime.operators.choose import form_text
-from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Port, Topology, is_keyed, source_of, uses_clock
+from windrow_runtime.operators.topology import Port, Topology, source_of
+from windrow_runtime.physical.choose import operator_for
+from windrow_runtime.physical.columns import ColumnPlanner
+from windrow_runtime.physical.edge import Objects
+from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan, PhysicalStep
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
+from windrow_runtime.spark.exchange.fragment import PortFragment, Watermarks
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, sequence_number
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
-from windrow_runtime.spark.keyed.level import Level
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
-from windrow_runtime.spark.shipped_steps import ShippedSteps
-from windrow_runtime.spark.shipping import functions_of, known_classes
+from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
 from windrow_runtime.spark.sources.scan import ScanContext
@@ -46,99 +44,64 @@ from windrow_runtime.spark.sources.table import check_columns, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
 
 
-def forms_of(topology: Topology) -> dict[str, PlanForm]:
-    """Returns the columnar form of each keyed step, and of each sink that takes columns, or why it has none."""
-    found: dict[str, PlanForm] = {}
-    for step in topology.keyed:
-        try:
-            found[step.id] = step_form(topology, step, check_columns, partial(results_of, found))
-        except DeclinedError as declined:
-            found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
-    for step in filter(takes_columns, topology.sinks):
-        try:
-            found[step.id] = sink_form(topology, step, check_columns, partial(results_of, found))
-        except DeclinedError as declined:
-            found[step.id] = declined.with_traceback(None)
-    return found
-
-
-def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
-    """Describes how each keyed step of a new query runs and, if not on columns, why, and how elements get there."""
-    if not columnar:
-        return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
-    forms = forms_of(topology)
-    found: dict[str, str] = {}
-    for step_id, form in forms.items():
-        step = topology.step(step_id)
-        if isinstance(form, (OnColumns, SinkForm)):
-            text = form.describe()
-        elif isinstance(step.node, SinkNode):
-            text = f"Python, element by element; not on columns: {form}"
-        else:
-            text = _python_text(topology, step, forms)
-        # What is behind a keyed step runs as that one says, unless steps in between leave the columns.
-        is_shown = not isinstance(step.node, SinkNode) or not topology.keyed_before(step)
-        if is_shown or _leaves_columns(topology, step, forms):
-            found[step_id] = text
-    return found
-
-
-def _leaves_columns(topology: Topology, sink: Step, forms: Mapping[str, PlanForm]) -> bool:
-    """Returns whether the results of keyed steps on columns become objects on their way to a sink."""
-    if not isinstance(forms[sink.id], DeclinedError):
-        return False
-    steps = [topology.step(source) for source in sink.inputs]
-    while any(not is_keyed(step.node) and step.inputs for step in steps):
-        steps = [before for step in steps for before in _before(topology, step)]
-    return all(isinstance(forms.get(step.id), OnColumns) for step in steps)
-
-
-def _before(topology: Topology, step: Step) -> list[Step]:
-    """Returns the steps in front of a step without state, or a keyed step or a source itself."""
-    has_none = is_keyed(step.node) or not step.inputs
-    return [step] if has_none else [topology.step(source) for source in step.inputs]
-
-
-def _python_text(topology: Topology, step: Step, forms: Mapping[str, PlanForm]) -> str:
-    """Describes how a step runs on Python objects, with the reason why not on columns."""
-    reason = forms[step.id]
-    way = ""
-    lacking = "elements cross the exchange one by one"
-    try:
-        arrival = row_form(topology, step, check_columns, partial(results_of, forms))
-        way = f", {arrival.describe()}"
-        lacking = "not partially aggregated before the exchange"
-        task_aggregation_of(step)
-        why = None
-    except DeclinedError as declined:
-        why = str(declined)
-    text = f"{form_text(step)}{way}; not on columns: {reason}"
-    # A reason that the text already has is not repeated.
-    return text if why is None or why in text else f"{text}; {lacking}: {why}"
-
-
-def steps_by_clock(topology: Topology) -> list[Step]:
-    """Returns the steps of a plan that wait for the clock."""
-    return [step for step in topology.keyed if uses_clock(step.node)]
-
-
-def keeps_clock(topology: Topology, *, own_clock: bool) -> bool:
-    """Returns whether windrow keeps the time of each batch of a plan; the user's own clock asks for it.
-
-    A query that waits for the clock runs in Spark's mode for processing time, in which Spark gives its watermark to the
-    first stateful operator alone. So does the end of the stream, which is a watermark, too.
-    """
-    is_deep = max(topology.levels.values(), default=0) > 1
-    return bool(topology.keyed) and (
-        own_clock or needs_keeper(topology) or (is_deep and bool(steps_by_clock(topology)))
-    )
+def physical_plan(topology: Topology, *, columnar: bool = True) -> PhysicalPlan:
+    """Plans how a pipeline runs on Spark, on columns where it can unless they are turned off."""
+    return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns) if columnar else TURNED_OFF)
 
 
 def time_of(topology: Topology, *, own_clock: bool) -> str:
-    """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it."""
-    if keeps_clock(topology, own_clock=own_clock):
+    """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it.
+
+    Windrow keeps the time of each batch if the user's own clock asks for it. A query that waits for the clock runs in
+    Spark's mode for processing time, in which Spark gives its watermark to the first stateful operator alone. So does
+    the end of the stream, which is a watermark, too.
+    """
+    waits = bool(topology.by_clock)
+    if topology.keyed and (own_clock or needs_keeper(topology) or (waits and topology.depth > 1)):
         return KEPT_TIME
-    return PROCESSING_TIME if steps_by_clock(topology) else EVENT_TIME
+    return PROCESSING_TIME if waits else EVENT_TIME
+
+
+@dataclass(frozen=True)
+class WorkerSteps:
+    """The steps of a physical plan as workers get them."""
+
+    plan: PhysicalPlan
+    clock: ClockFiles | None = None
+    watermarks: Watermarks | None = None
+
+    def fragment(self, port: Port) -> partial[PortFragment]:
+        """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
+        fed = self.plan.fed_by_columns(port)
+        return partial(PortFragment, self.plan.topology, port, self.clock, fed, self.watermarks)
+
+    def level(self, number: int) -> tuple[KeyedStep, ...]:
+        """Returns the keyed steps of a level; the first one has the number 1."""
+        levels = self.plan.topology.levels
+        return tuple(self._keyed_step(step) for step_id, step in self.plan.keyed.items() if levels[step_id] == number)
+
+    def _keyed_step(self, planned: PhysicalStep) -> KeyedStep:
+        plan, step = self.plan, planned.step
+        ports, targets = plan.topology.ports(step), plan.edges(step.id)
+        direct = plan.sink_edges(Port(step.id))
+        has_types = bool(targets) or any(edge.route is not None for edge in direct)
+        return KeyedStep(
+            number=plan.topology.numbers[step.id],
+            step_id=step.id,
+            state_id=plan.state_ids[step.id],
+            create=partial(operator_for, step),
+            output=self.fragment(Port(step.id))() if Port(step.id) in ports else None,
+            side_outputs={port.tag: self.fragment(port)() for port in ports if port.tag is not None},
+            has_watermark=bool(plan.topology.timestamp_steps(step)),
+            name=step.node.name,
+            where=step.where,
+            form=planned.on_columns,
+            arrival=planned.row_form,
+            targets=targets,
+            results=None if isinstance(planned.results, Objects) or not has_types else planned.results,
+            direct_sinks=direct,
+            side_sinks={port.tag: plan.sink_edges(port) for port in ports if port.tag is not None},
+        )
 
 
 class Lowered:
@@ -153,9 +116,8 @@ class Lowered:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        topology: Topology,
+        plan: PhysicalPlan,
         stored: StoredPlan,
-        forms: Mapping[str, PlanForm],
         *,
         checkpoint: Checkpoint | None = None,
         own_clock: bool = False,
@@ -165,19 +127,19 @@ class Lowered:
         self.spark = spark
         self.limits = limits
         self.pipeline = pipeline
-        self.topology = topology
+        self.topology = topology = plan.topology
         self.groups = stored.groups
         self._stored = stored
         self._checkpoint = None if checkpoint is None else checkpoint.with_folders(stored.folders)
         self.clock = None
-        if checkpoint is not None and keeps_clock(topology, own_clock=own_clock):
-            self.clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
+        if checkpoint is not None and time_of(topology, own_clock=own_clock) == KEPT_TIME:
+            self.clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
-        self.by_clock = self.clock is not None or bool(steps_by_clock(topology))
+        self.by_clock = self.clock is not None or bool(topology.by_clock)
         self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
-        self.steps = ShippedSteps(
-            topology, forms, stored.columnar, stored.state_ids, self.clock, check_columns, self._bounds
-        )
+        # Workers get the steps without sources and sinks, which only the driver can load.
+        shipped = plan.shipped(without_sources_and_sinks(topology.steps), stored.columnar)
+        self.steps = WorkerSteps(shipped, self.clock, self._bounds)
         self.classes = known_classes(topology.steps)
         for step in topology.steps:
             check_picklable(step, functions_of(step.node))
@@ -187,7 +149,6 @@ class Lowered:
         self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch=JOB_BATCH if checkpoint is None else None)
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
-        self._depth = max(topology.levels.values(), default=0)
         writers = {writer_of(sink) for sink in topology.sinks}
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
@@ -195,7 +156,7 @@ class Lowered:
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
         frame = self._scanned()
-        if self._depth:
+        if self.topology.depth:
             frame = frame.union(self._control(checkpoint))
             if self.clock is None:
                 # Spark has one watermark: if several steps make watermarks, windrow keeps the time itself.
@@ -203,7 +164,7 @@ class Lowered:
         # Spark drops late rows only where it sees the column of the watermark.
         frame = frame.select(*PackedRow._fields)
         mode = "ProcessingTime" if self.by_clock else "EventTime"
-        for number in range(1, self._depth + 1):
+        for number in range(1, self.topology.depth + 1):
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(self._level(number)), EXCHANGE_SCHEMA, "Append", mode
             )
@@ -215,7 +176,7 @@ class Lowered:
         second = f.lit(sequence_number(SECOND_ROUND, 0, 0))
         shift = second - f.lit(sequence_number(FIRST_ROUND, 0, 0))
         frame = frame.withColumn("number", f.col("number") - shift)
-        for number in range(1, self._depth + 1):
+        for number in range(1, self.topology.depth + 1):
             # In each round elements for all keys come first, as they do in a batch of a streaming query.
             is_second, is_keyed = f.col("number") >= second, f.col("kind") != RowKind.BROADCAST
             order = "group", is_second, is_keyed, "number"
@@ -226,13 +187,13 @@ class Lowered:
     def watched(self) -> list[WatchedStep]:
         """Returns the properties of each source, keyed step and sink that reports depend on."""
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
-        for step in self.topology.keyed:
-            form = self.steps.forms.get(step.id)
+        for step_id, planned in self.steps.plan.keyed.items():
+            step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.timestamp_steps(step))
-            state_id = self._stored.state_ids[step.id]
-            found.append(WatchedStep(step.id, state_id, has_watermark, has_windows, has_timers=form is None))
+            names = step_id, self.steps.plan.state_ids[step_id]
+            found.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))
         return found
 
     def _scanned(self) -> DataFrame:
@@ -263,32 +224,32 @@ class Lowered:
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
-        checkpoint = self._checkpoint
+        checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.
         bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
-        malformed_output = None if bad is None or bad not in self.topology.ports(step) else self.steps.create(bad)
+        malformed_output = None if bad is None or bad not in self.topology.ports(step) else self.steps.fragment(bad)
         by_spark = any(writer_of(sink) is SinkWriter.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
-            create=self.steps.create(Port(step.id)),
+            create=self.steps.fragment(Port(step.id)),
             groups=self.groups,
-            levels=self._depth,
+            levels=self.topology.depth,
             malformed=MalformedRule(step.id, step.where, rule == "fail", malformed_output, step.node.location),
             place=place,
             classes=self.classes,
             closed=None if checkpoint is None else checkpoint.closed_sources,
-            open=scan.narrowed(self.steps.columns_needed(step)).open,
+            open=scan.narrowed(shipped.columns_needed(step.id)).open,
             names=scan.names,
-            targets=self.steps.targets(step),
-            sink_targets=self.steps.sinks_of(step.id),
+            targets=shipped.edges(step.id),
+            sink_targets=shipped.sink_edges(Port(step.id)),
             kind=scan.kind,
             bounds=self._bounds,
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
-            sinks=None if self._depth else self.parts,
+            sinks=None if self.topology.depth else self.parts,
         )
         frame = scan.frame.mapInArrow(stage, SOURCE_SCHEMA)
         if checkpoint is None:
@@ -297,7 +258,7 @@ class Lowered:
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _level(self, number: int) -> Level:
-        last = number == self._depth
+        last = number == self.topology.depth
         return Level(
             number=number,
             last=last,

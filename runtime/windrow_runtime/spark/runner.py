@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,9 @@ from windrow.addresses.paths import reads_from
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.plan import Pipeline
+from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
-from windrow_runtime.columnar.forms.sink_form import PlanForm
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
@@ -36,7 +35,7 @@ from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, un
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_jar
-from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
 from windrow_runtime.spark.run.query import Query, run_job
@@ -151,16 +150,16 @@ class SparkRunner:
                 self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
         return self._session
 
-    def _check_before_start(self, topology: Topology) -> None:
+    def _check_before_start(self, sources_and_sinks: Iterable[Step]) -> None:
         if self._session is None:
-            check_jar([*topology.sources, *topology.sinks])
+            check_jar(sources_and_sinks)
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
         """
-        return form_texts(topology_of(pipeline), columnar=self._columnar)
+        return physical_plan(topology_of(pipeline), columnar=self._columnar).texts()
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -186,12 +185,7 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
-        topology = topology_of(pipeline)
-        if drain:
-            check_bounded(topology.sources, "a stream without an end cannot be drained")
-        check_source_files(topology)
-        self._check_before_start(topology)
-        query = self._prepare(pipeline, topology, self._on_progress, drain=drain)
+        query = self._prepare(pipeline, self._on_progress, drain=drain)
 
         def run() -> PipelineResult:
             if drain:
@@ -234,9 +228,9 @@ class SparkRunner:
         """
         self._refuse_checkpoint("run_batch(pipeline)")
         topology = topology_of(pipeline)
-        check_source_files(topology)
-        self._check_before_start(topology)
-        self._check_sinks(topology)
+        check_source_files(topology.sources)
+        self._check_before_start(topology.sources + topology.sinks)
+        self._check_sinks(topology.sinks)
         return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
 
     @short_tracebacks
@@ -269,10 +263,7 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        topology = topology_of(pipeline)
-        check_source_files(topology, waits=True)
-        self._check_before_start(topology)
-        query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
+        query = self._prepare(pipeline, on_progress or self._on_progress, drain=False, waits=True)
         try:
             return RunningPipeline(query, query.attend(lambda: query.start(interval_seconds)))
         except BaseException as error:
@@ -317,13 +308,13 @@ class SparkRunner:
             self._refuse_checkpoint("to_dataframe(stream, batch=True)")
         pipeline = pipeline_of(stream, name)
         topology = topology_of(pipeline)
-        check_source_files(topology, waits=not batch)
-        self._check_before_start(topology)
+        check_source_files(topology.sources, waits=not batch)
+        self._check_before_start(topology.sources + topology.sinks)
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
             if self._checkpoint is not None:
-                _check_checkpoint_apart(topology, os.fspath(self._checkpoint))
+                _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
             lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
@@ -337,20 +328,27 @@ class SparkRunner:
                 hint=f"SparkRunner(spark).{call}",
             )
 
-    def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
-        """Prepares the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
+    def _prepare(
+        self, pipeline: Pipeline, on_progress: OnProgress | None, *, drain: bool, waits: bool = False
+    ) -> Query:
+        """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
+        topology = topology_of(pipeline)
+        if drain:
+            check_bounded(topology.sources, "a stream without an end cannot be drained")
+        check_source_files(topology.sources, waits=waits)
+        self._check_before_start(topology.sources + topology.sinks)
         with ctrl_c_kept(), OwnStack() as opened:
             # This check precedes all writes: a checkpoint in the folder of a source would be read as elements.
             if self._checkpoint is not None:
-                _check_checkpoint_apart(topology, os.fspath(self._checkpoint))
+                _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
                 checkpoint = Checkpoint.at(self._checkpoint)
             else:
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
-                _check_checkpoint_apart(topology, os.fspath(checkpoint.path))
+                _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
-            self._check_sinks(topology)
+            self._check_sinks(topology.sinks)
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
                 check_resumable(step, checkpoint)
@@ -372,7 +370,7 @@ class SparkRunner:
                 sources = lowered.topology.sources
                 keeper = ClockKeeper(
                     lowered.clock,
-                    lowered.steps.topology,
+                    lowered.steps.plan.topology,
                     self._clock,
                     lowered.codec,
                     ending={
@@ -387,17 +385,14 @@ class SparkRunner:
             query.opened = opened.pop_all()
             return query
 
-    def _check_sinks(self, topology: Topology) -> None:
-        for step in topology.sinks:
+    def _check_sinks(self, sinks: Iterable[Step]) -> None:
+        for step in sinks:
             if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
-
-    def _forms(self, topology: Topology) -> dict[str, PlanForm]:
-        return forms_of(topology) if self._columnar else {}
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""
@@ -407,7 +402,7 @@ class SparkRunner:
             warn_of_partitions(self._spark, groups.partitions)
         with ctrl_c_kept(), _secrets_hidden(pipeline):
             check_bounded(topology.sources, "a batch job reads sources that come to an end")
-            for step in steps_by_clock(topology):
+            for step in topology.by_clock:
                 raise UnsupportedOperationError(
                     "a step waits for the clock, and a batch job has one instant",
                     given=step.node.describe(),
@@ -415,28 +410,26 @@ class SparkRunner:
                     where=step.where,
                     hint="run(pipeline)",
                 )
-            forms = self._forms(topology)
+            plan = physical_plan(topology, columnar=self._columnar)
             now = clock_millis(self._clock or now_millis)
-            stored = unstored(topology, groups, forms)
             lower = partial(Lowered, now=now, limits=self._limits)
-            return uninterrupted(lambda: lower(spark, pipeline, topology, stored, forms), spark)
+            return uninterrupted(lambda: lower(spark, pipeline, plan, unstored(plan, groups)), spark)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
-        """Lowers a pipeline to a streaming query, and checks its checkpoint; ``by_user`` if the user starts it."""
-        forms = self._forms(topology)
+        """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
+        plan = physical_plan(topology, columnar=self._columnar)
         own_clock = self._clock is not None
         stored = resume(
             checkpoint,
-            topology,
+            plan,
             time_of(topology, own_clock=own_clock),
             self._wanted(),
-            forms,
             self._accepted,
             begins=not checkpoint.has_run(),
         )
-        checkpoint.check_whole(topology)
+        checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
             warn_of_partitions(self._spark, stored.groups.partitions)
         spark = self._spark
@@ -449,7 +442,7 @@ class SparkRunner:
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
             lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock, limits=self._limits)
-            lowered = uninterrupted(lambda: lower(spark, pipeline, topology, stored, forms), spark)
+            lowered = uninterrupted(lambda: lower(spark, pipeline, plan, stored), spark)
         for step in topology.sinks if lowered.clock is not None else ():
             if writer_of(step) is SinkWriter.QUERY:
                 raise UnsupportedOperationError(
@@ -485,8 +478,8 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 
-def _check_checkpoint_apart(topology: Topology, path: str) -> None:
-    for step in topology.sources:
+def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
+    for step in sources:
         source = source_of(step)
         if isinstance(source, FileSource) and reads_from(source.path, path):
             raise InvalidArgumentError(

@@ -1,1 +1,1 @@
-"""Decides which steps run on columns, and what hands columns to them."""
+"""The forms in which steps take columns, and the routes on which these get there."""

@@ -1,4 +1,4 @@
-"""Decides which windows run on columns."""
+"""The form of windows that run on columns."""
 
 from __future__ import annotations
 
@@ -16,19 +16,10 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.plan.fitting import is_subtype
-from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
-from windrow_runtime.columnar.forms.route import (
-    CheckSource,
-    ExchangeRows,
-    ResultsOf,
-    Route,
-    ScanTarget,
-    no_results,
-    routes_to,
-)
+from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_runtime.columnar.forms.route_step import total_expression
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
@@ -54,7 +45,6 @@ from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.slices import SliceOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology
 
 # Any in this module: aggregates of every type.
 
@@ -185,11 +175,10 @@ class ColumnarForm(ScanTarget):
         return f"columns{clock}{self.operator.describe()}{partial}"
 
 
-def check_ends(topology: Topology, routes: Sequence[Route]) -> None:
+def check_ends(routes: Sequence[Route]) -> None:
     """Declines elements that carry the end of time, as the results of windows of all time do."""
     for route in routes:
-        before = topology.step(route.source).node
-        if isinstance(before, WindowNode) and isinstance(before.assigner, GlobalWindows) and not route.assigns_stamps:
+        if route.begins_at_end and not route.assigns_stamps:
             raise DeclinedError(f"the results of {route.source} carry the end of time")
 
 
@@ -206,9 +195,7 @@ def check_near(stamps: Ints) -> None:
         )
 
 
-def columnar_form(
-    topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
-) -> ColumnarForm:
+def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     """The form of a keyed step on columns; declined where it has none."""
     node = step.node
     if not isinstance(node, WindowNode):
@@ -220,9 +207,9 @@ def columnar_form(
     with_panes = isinstance(windows, Paned) and windows.with_panes
     if spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes:
         raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
-    routes = routes_to(topology, step, check_source, results_of, stamped=needs_timestamps(windows))
+    routes = routes_to(step, stamped=needs_timestamps(windows))
     if needs_timestamps(windows):
-        check_ends(topology, routes)
+        check_ends(routes)
     element = routes[0].element
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)

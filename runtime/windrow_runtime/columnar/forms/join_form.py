@@ -6,7 +6,7 @@ element is of one side, and a slot that only the other side fills would be empty
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -23,7 +23,7 @@ from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.columnar_form import check_ends, check_near
-from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, side_routes
+from windrow_runtime.columnar.forms.route import Route, ScanTarget
 from windrow_runtime.columnar.forms.route_step import total_expression
 from windrow_runtime.columnar.joins.interval import IntervalOperator
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Taken
@@ -32,7 +32,6 @@ from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology
 
 # Any: elements, keys and results of every type.
 
@@ -123,16 +122,14 @@ class JoinForm(ScanTarget):
         return f"columns, {self.operator.describe()}"
 
 
-def join_form(
-    topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
-) -> JoinForm:
+def join_form(step: Step, side_routes: Callable[[Step], tuple[Route, ...]]) -> JoinForm:
     """The form of a join on columns; declined where it has none."""
     node = step.node
     assert isinstance(node, _JoinNode), "the caller asked"
     join = _declared(node)
     make, kind = _kind_of(node)
-    routes = side_routes(topology, step, check_source, results_of)
-    check_ends(topology, routes)
+    routes = side_routes(step)
+    check_ends(routes)
     slots = slots_of(join, routes, kind)
     return JoinForm(step, routes, join, slots, make(routes[0].key_type, slots.types, slots.taken))
 

@@ -6,19 +6,14 @@ It is what kernels give, not what annotations promise: a result that may be None
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from windrow.plan import Step
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, input_of
 from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.route import no_results
 from windrow_runtime.columnar.forms.route_step import check_made, record_of, single, tuple_of
-from windrow_runtime.columnar.forms.sink_form import PlanForm, SinkForm
-from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.columnar.kernels.choice import plural
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_runtime.columnar.rows.columns import WholeElement
@@ -44,24 +39,11 @@ _VALUES: Final = {
 """The types of results that are elements of columns. A sum of decimals has more digits than a column takes."""
 
 
-def results_of(forms: Mapping[str, PlanForm], step: Step) -> RecordType:
-    """The type of the results of a keyed step, from the forms of keyed steps by id; declined if they are objects."""
-    form = forms.get(step.id)
-    if form is None or isinstance(form, (DeclinedError, SinkForm)):
-        return no_results(step)
-    try:
-        return result_type(form)
-    except DeclinedError as reason:
-        raise DeclinedError(f"{step.id} is in front: {reason}") from None
-
-
-def result_type(form: OnColumns) -> RecordType:
+def result_type(form: ColumnarForm | JoinForm) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]
-        found = record_of(form.join.target, names, list(form.slots.values))
-        check_made(found)
-        return found
+        return check_made(record_of(form.join.target, names, list(form.slots.values)))
     if isinstance(form.windows, Paned) and form.windows.with_panes:
         raise DeclinedError("it gives results with their panes")
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
@@ -72,13 +54,10 @@ def result_type(form: OnColumns) -> RecordType:
         values = [values[place] if isinstance(place, int) else facts.get(place, _INT) for place in form.filled.places]
     combined = form.combined
     if combined is None:
-        found = single(values[0])
-    elif combined.target is None:
-        found = tuple_of(values)
-    else:
-        found = record_of(combined.target, [name for name, _ in combined.members], values)
-    check_made(found)
-    return found
+        return check_made(single(values[0]))
+    if combined.target is None:
+        return check_made(tuple_of(values))
+    return check_made(record_of(combined.target, [name for name, _ in combined.members], values))
 
 
 def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:

@@ -1,4 +1,4 @@
-"""Finds the way by which columns get to a keyed step or a sink, if every function on it is a plain expression.
+"""Describes the routes by which columns get to keyed steps and sinks, and what takes them at their end.
 
 Columns come from sources, and from other keyed steps on columns, whose results are columns.
 """
@@ -7,47 +7,24 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import InvalidArgumentError
-from windrow.functions.marked import LEFT, RIGHT, SideKey
-from windrow.plan import (
-    BroadcastProcessNode,
-    FilterNode,
-    KeyByNode,
-    MapNode,
-    ReturnsNode,
-    SourceNode,
-    Step,
-    TimestampsNode,
-    UnionNode,
-)
-from windrow.plan.changing import carries_changes
-from windrow.sources import Source
+from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord
-from windrow_runtime.columnar.forms.route_step import RouteStep, check_made, keying_step, route_step
+from windrow_runtime.columnar.forms.route_step import RouteStep
 from windrow_runtime.columnar.rows.groups import Keys
-from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology, is_keyed
 from windrow_runtime.operators.windows.partials import Partials
 
-# Any in this module: sources and selectors of elements of every type.
-
-CheckSource: TypeAlias = Callable[[Source[Any]], None]
-"""Declines a source that gives an engine no columns."""
-
-ResultsOf: TypeAlias = Callable[[Step], RecordType]
-"""Returns the type of the results of a keyed step; declines a step whose results are no columns."""
+# Any in this module: elements of every type.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +37,7 @@ class Route:
     keyed: RouteStep | None = None  # takes the keys at the end; None: the stream has none
     has_stamps: bool = False  # whether the elements have timestamps where the way begins
     side: int | None = None  # LEFT or RIGHT, of two streams that come together there; None: there is one stream
+    begins_at_end: bool = False  # whether elements carry the end of time there, as results of windows of all time do
 
     @property
     def assigns_stamps(self) -> bool:
@@ -83,10 +61,10 @@ class Route:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
-    def with_steps(self, topology: Topology) -> Route:
-        """Returns the same way through the steps of another topology, such as that of workers, by their ids."""
-        steps = [replace(each, step=topology.step(each.step.id)) for each in self.steps]
-        keyed = None if self.keyed is None else replace(self.keyed, step=topology.step(self.keyed.step.id))
+    def with_steps(self, by_id: Mapping[str, Step]) -> Route:
+        """Returns the same route through other steps, by their ids."""
+        steps = [replace(each, step=by_id[each.step.id]) for each in self.steps]
+        keyed = None if self.keyed is None else replace(self.keyed, step=by_id[self.keyed.step.id])
         return replace(self, steps=tuple(steps), keyed=keyed)
 
     def columns_needed(self, at_end: frozenset[str] | None) -> frozenset[str] | None:
@@ -127,6 +105,12 @@ class Route:
         return batch, stamps.to_numpy(), highest
 
 
+class RoutesTo(Protocol):
+    """Finds all routes to a keyed step; declines one to which elements do not get as columns, with timestamps."""
+
+    def __call__(self, step: Step, *, stamped: bool = True) -> tuple[Route, ...]: ...
+
+
 class ExchangeRows(enum.Enum):
     """Says whether rows in the exchange are elements, or partial aggregates."""
 
@@ -146,6 +130,10 @@ class ScanTarget(ABC):
 
     step: Step
     routes: tuple[Route, ...]  # from each source, and from each keyed step in front
+
+    def with_steps(self, by_id: Mapping[str, Step]) -> Self:
+        """Returns the same form, with routes through other steps, such as those of workers, by their ids."""
+        return replace(self, step=by_id[self.step.id], routes=tuple(each.with_steps(by_id) for each in self.routes))
 
     @property
     def element(self) -> RecordType:
@@ -206,125 +194,3 @@ class ScanTarget(ABC):
     def batch_of(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
         """The record batch of elements whose columns these are."""
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
-
-
-def no_results(step: Step) -> RecordType:
-    """Declines each keyed step: its results are objects."""
-    raise DeclinedError(f"{step.id} is in front")
-
-
-def routes_to(
-    topology: Topology,
-    step: Step,
-    check_source: CheckSource,
-    results_of: ResultsOf = no_results,
-    *,
-    stamped: bool = True,
-) -> tuple[Route, ...]:
-    """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps."""
-    if isinstance(step.node, BroadcastProcessNode):
-        raise DeclinedError("some elements are for all keys")
-    before = topology.step(step.inputs[0])
-    key_by = before.node if isinstance(before.node, KeyByNode) else None
-    routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before, results_of)
-    selector = None if key_by is None else key_by.selector
-    routes = [_ending(route, before, selector, stamped=stamped) for route in routes]
-    if len({route.source for route in routes}) < len(routes):
-        raise DeclinedError("elements of one step get there by several routes")
-    if len({route.element for route in routes}) > 1:
-        raise DeclinedError("elements of several types get there")
-    _check_sources(topology, routes, check_source)
-    return tuple(routes)
-
-
-def open_routes(
-    topology: Topology, before: Step, check_source: CheckSource, results_of: ResultsOf = no_results
-) -> tuple[Route, ...]:
-    """All routes to what reads a step, without keys; declined where elements do not get there as columns."""
-    routes = _routes(topology, before, results_of)
-    if len({route.source for route in routes}) < len(routes):
-        raise DeclinedError("elements of one step get there by several routes")
-    _check_sources(topology, routes, check_source)
-    return tuple(routes)
-
-
-def side_routes(
-    topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results
-) -> tuple[Route, ...]:
-    """All routes of two streams to a keyed step that joins them by key; declined as those of :func:`routes_to`.
-
-    A step in front may be on routes of both streams.
-    """
-    before = topology.step(step.inputs[0])
-    assert isinstance(before.node, KeyByNode), "joins are by key"
-    selector = before.node.selector
-    assert isinstance(selector, SideKey), "each stream has a selector of its own"
-    marking = map(topology.step, topology.step(before.inputs[0]).inputs)
-    routes: list[Route] = []
-    for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
-        found = _routes(topology, topology.step(marker.inputs[0]), results_of)
-        found = [replace(_ending(route, before, of_side, stamped=True), side=side) for route in found]
-        if len({route.source for route in found}) < len(found):
-            raise DeclinedError("elements of one step get there by several routes")
-        if len({route.element for route in found}) > 1:
-            raise DeclinedError("elements of several types are in one of the streams")
-        routes += found
-    if len({route.key_type for route in routes}) > 1:
-        raise DeclinedError("the keys of both streams have other columns")
-    _check_sources(topology, routes, check_source)
-    return tuple(routes)
-
-
-# Any: selectors of elements of every type.
-def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
-    """The way with the key that is taken at its end."""
-    for each in route.steps:
-        if each.may_outgrow:
-            raise DeclinedError(f"{each.step.id} makes ints that may outgrow 64 bits")
-    if stamped and not route.is_stamped:
-        raise DeclinedError("elements have no timestamps on the way")
-    if selector is None:
-        return route
-    return replace(route, keyed=keying_step(step, selector, route.element))
-
-
-def _check_sources(topology: Topology, routes: Sequence[Route], check_source: CheckSource) -> None:
-    for route in routes:
-        node = topology.step(route.source).node
-        if isinstance(node, SourceNode):
-            check_source(node.source)
-
-
-def _routes(topology: Topology, step: Step, results_of: ResultsOf) -> list[Route]:
-    """The routes to a step in front of which no key is taken."""
-    node = step.node
-    if isinstance(node, SourceNode):
-        return [Route(step.id, _element_of(node))]
-    if is_keyed(node):
-        if carries_changes(node):
-            # Their kinds have no column in the exchange.
-            raise DeclinedError(f"{step.id} withdraws results")
-        return [Route(step.id, results_of(step), has_stamps=True)]
-    if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
-        raise DeclinedError(f"{step.id} is in front")
-    routes = [route for before in step.inputs for route in _routes(topology, topology.step(before), results_of)]
-    if isinstance(node, (ReturnsNode, UnionNode)):
-        return routes
-    return [_extended(route, step, node) for route in routes]
-
-
-def _element_of(node: SourceNode) -> RecordType:
-    if node.element_type is None:
-        raise DeclinedError("the type of the elements is not known")
-    try:
-        kind = record_type(node.element_type)
-    except InvalidArgumentError as error:
-        raise DeclinedError(error.message) from error
-    check_made(kind)
-    return kind
-
-
-def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
-    """The way that goes on through one more step."""
-    found = route_step(step, node, route.element, is_stamped=route.is_stamped)
-    return replace(route, element=found.made, steps=(*route.steps, found))

@@ -89,12 +89,21 @@ class RouteStep:
         return f"element {self.given.name} with {', '.join(f'{name}={shortened(row[name])}' for name in names)}"
 
 
-def check_made(kind: RecordType) -> None:
+def columns_type(element_type: object) -> RecordType:
+    """The type of elements as columns; declined where they have none."""
+    try:
+        return record_type(element_type)
+    except InvalidArgumentError as error:
+        raise DeclinedError(error.message) from error
+
+
+def check_made(kind: RecordType) -> RecordType:
     """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
     check_element(kind)
     made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
+    return kind
 
 
 def route_step(
@@ -163,10 +172,7 @@ def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRec
 
 def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
     """The types of the fields of a record class that may be None, which has no type of its own."""
-    try:
-        kind = record_type(target)
-    except InvalidArgumentError as error:
-        raise DeclinedError(error.message) from error
+    kind = columns_type(target)
     return {field.name: field.type for field in kind.root.fields if field.type.nullable}
 
 
@@ -184,10 +190,7 @@ def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) ->
     """
     if not isinstance(target, type):
         raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
-    try:
-        kind = record_type(target)
-    except InvalidArgumentError as error:
-        raise DeclinedError(error.message) from error
+    kind = columns_type(target)
     fields = kind.root.fields
     by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
     if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:

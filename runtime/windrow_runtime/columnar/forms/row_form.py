@@ -36,15 +36,7 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import (
-    CheckSource,
-    ExchangeRows,
-    ResultsOf,
-    Route,
-    ScanTarget,
-    no_results,
-    routes_to,
-)
+from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices
@@ -53,7 +45,6 @@ from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.shape import GapWindows, shape_of
 
@@ -226,13 +217,10 @@ class RowPortion:
         return RowPortion(self.form, rows, [self.keys[place] for place in places])
 
 
-def row_form(topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results) -> RowForm:
+def row_form(step: Step, routes_to: RoutesTo, aggregation: TaskAggregation | None) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     # A plan with windows of event time was checked for timestamps.
-    routes = routes_to(topology, step, check_source, results_of, stamped=False)
-    aggregation: TaskAggregation | None = None
-    with suppress(DeclinedError):
-        aggregation = task_aggregation_of(step)
+    routes = routes_to(step, stamped=False)
     has_sessions = False
     with suppress(DeclinedError):
         has_sessions = isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)

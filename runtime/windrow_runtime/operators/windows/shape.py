@@ -74,28 +74,25 @@ WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
 def fires_once(node: WindowNode) -> bool:
     """Returns whether each window of a step fires once, when the watermark passes it, and is cleaned up with that."""
     trigger = node.effective_trigger
-    if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING:
-        trigger = trigger.inner
-    return _fires_at_end(node, trigger) and not node.allowed_lateness
+    inner = trigger.inner if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING else trigger
+    return _fires_at_end(node, inner) and not node.allowed_lateness
 
 
 def lets_panes_out(node: WindowNode) -> bool:
     """Returns whether the operator of panes runs a step: where results differ from those by a trigger of Flink's."""
-    if not node.panes.describes_panes and not isinstance(node.effective_trigger, ComposableTrigger):
-        return False
     return _without_panes(node) is None
 
 
 def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
     """The trigger that operators ask: one of Flink's where results are the same, whatever was set."""
-    if not node.panes.describes_panes and not isinstance(node.effective_trigger, ComposableTrigger):
-        return node.effective_trigger
     return _without_panes(node) or node.effective_trigger
 
 
 def _without_panes(node: WindowNode) -> Trigger[Any, Any] | None:
     """The trigger of Flink's by which windows give the results that they give with panes; None: there is none."""
     settings, trigger = node.panes, node.effective_trigger
+    if not settings.describes_panes and not isinstance(trigger, ComposableTrigger):
+        return trigger
     if node.evictor is not None or settings.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
         return None
     if fires_once(node):

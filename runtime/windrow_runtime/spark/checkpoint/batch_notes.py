@@ -17,9 +17,8 @@ import msgspec
 from windrow.errors import IncompatibleStateError
 from windrow.plan import ProcessNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
-from windrow_runtime.spark.checkpoint.plan_shape import state_ids
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -88,17 +87,18 @@ class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
     last: int
 
 
-def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch]:
-    """Reads the notes of all committed batches.
+def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch]:
+    """Reads the notes of all batches that are done.
 
     Args:
         checkpoint: The checkpoint.
-        topology: The plan, whose sources are collections and files of mounted file systems.
+        plan: The plan, whose sources are collections and files of mounted file systems.
 
     Raises:
         IncompatibleStateError: If no run has used the checkpoint, or the notes of the first batches are deleted.
         CheckpointError: If a file is damaged.
     """
+    topology = plan.topology
     stored = checkpoint.description()
     spark = checkpoint.spark_path
     with checkpoint_errors(spark):
@@ -115,8 +115,8 @@ def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch
             expected="batches from 0 on, since the state before them is not known",
             hint="the notes of the last 100 batches are kept: replay a shorter run",
         )
-    logs = [_file_log(spark / "sources" / str(index)) for index in range(len(topology.sources))]
-    clock = ClockFiles(checkpoint.clock_folder, state_ids(topology))
+    logs = [_file_log(spark / "sources" / str(place)) for place in range(len(topology.sources))]
+    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
     closed = checkpoint.closed_sources.batch()
     batches: list[NotedBatch] = []
     before = [-1] * len(logs)
@@ -128,16 +128,17 @@ def noted_batches(checkpoint: Checkpoint, topology: Topology) -> list[NotedBatch
         }
         if number >= closed >= 0:
             files = dict.fromkeys(files, ())
-        now, watermarks = _time_of(number, line, stored, topology, clock)
+        now, watermarks = _time_of(number, line, stored, plan, clock)
         batches.append(NotedBatch(number, now, watermarks, files))
         before = last
     return batches
 
 
 def _time_of(
-    number: int, line: _BatchLine, stored: Description, topology: Topology, clock: ClockFiles
+    number: int, line: _BatchLine, stored: Description, plan: PhysicalPlan, clock: ClockFiles
 ) -> tuple[int, Mapping[str, int]]:
-    steps = [step for step in topology.steps if step in topology.keyed or isinstance(step.node, ProcessNode)]
+    topology = plan.topology
+    steps = [step for step in topology.steps if step.id in plan.keyed or isinstance(step.node, ProcessNode)]
     if stored.time == KEPT_TIME:
         kept = clock.read(number)
         watermarks = {step.id: kept.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}

@@ -15,7 +15,7 @@ from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.operators.topology import source_of
 from windrow_runtime.outputs.whole_files import clear, write_whole
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
@@ -298,18 +298,17 @@ class Checkpoint:
             -1 if reported is None else reported.batch,
         )
 
-    def check_whole(self, topology: Topology) -> None:
-        """Refuse a folder with missing files if Spark would go on as if these had never existed."""
+    def check_whole(self, sources: Sequence[Step], *, stateful: bool) -> None:
+        """Refuse a folder that lacks a part, if Spark would go on as if that had never been."""
         # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
-        stateful = bool(topology.keyed)
         check_spark_files(self.spark_path, newest, stateful=stateful)
-        sources = map(source_of, topology.sources)
-        streams = [source for source in sources if isinstance(source, DataFrameSource) and source.dataframe.isStreaming]
-        # Spark reads a stream that two DataFrames share only once, and has one log for both.
+        frames = [source for source in map(source_of, sources) if isinstance(source, DataFrameSource)]
+        streams = [source for source in frames if source.dataframe.isStreaming]
+        # Spark reads a stream once that two DataFrames have in common, and has one log for both.
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
-            check_source_logs(self.spark_path, len(topology.sources) + stateful)
+            check_source_logs(self.spark_path, len(sources) + stateful)
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile."""

@@ -11,7 +11,6 @@ import enum
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, count
 from typing import Any
 
 from windrow.aggregates.combined import Combined
@@ -40,8 +39,8 @@ from windrow.state import StateDescriptor
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.operators.windows.shape import fires_once, lets_panes_out
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.storage.stored_classes import StoredForm, default_makers, stored_form_of
 
 # Any in this module: what JSON holds, and functions of every type.
@@ -54,30 +53,14 @@ _HASHED = ("dict", "set", "frozenset")
 _SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # all of them store the same state
 
 
-def state_ids(topology: Topology) -> dict[str, str]:
-    """Returns the name under which each step's state is stored, by the id of the step.
-
-    A named step stores its state under its name, wherever it is in the plan. Others are numbered among the unnamed ones
-    of their kind, so that steps without state and named steps may be added or removed around them.
-    """
-    ids: dict[str, str] = {}
-    for step in (*topology.keyed, *topology.timestamps):
-        name = step.node.name
-        numbered = (f"#{step.node.kind}-{number}" for number in count(1))
-        renamed = (f"{name}#{number}" for number in count(2))
-        candidates = numbered if name is None else chain([name], renamed)
-        ids[step.id] = next(candidate for candidate in candidates if candidate not in ids.values())
-    return ids
-
-
-def step_shape(topology: Topology, step: Step) -> Shape:
+def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     """Describes the parts of a keyed step on which its state depends; the caller fills in its form on columns."""
     node = step.node
-    keys = key_step(topology, step)
+    keys = plan.topology.key_step(step)
     shape: Shape = {
         "form": None,
         "kind": node.kind,
-        "level": topology.levels[step.id],
+        "level": plan.topology.levels[step.id],
         "key type": type_shape(keys.node.key_type)
         if keys is not None and isinstance(keys.node, KeyByNode)
         else "no keys",

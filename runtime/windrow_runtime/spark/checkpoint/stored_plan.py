@@ -11,13 +11,12 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.columnar.forms.sink_form import PlanForm
-from windrow_runtime.columnar.forms.step_form import OnColumns
-from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.operators.topology import source_of
+from windrow_runtime.physical.edge import Objects
+from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan
 from windrow_runtime.spark.checkpoint.adopted_clock import adopt_clock
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
-from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, state_ids, step_changes, step_shape
+from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
 from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
@@ -33,7 +32,6 @@ _MOVED_HINT: Final = (
     "put each stream where it was; if the change is meant, and what is stored goes with it, say so once: "
     "SparkRunner(accept_changes=[...]) with the ids or names of these steps"
 )
-_TURNED_OFF: Final = DeclinedError("columns are turned off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +55,15 @@ class StoredPlan:
 
     groups: KeyGroups
     fingerprint: bytes  # the plan's number in all stored state
-    state_ids: Mapping[str, str]  # the name under which the state of a step is stored, by the id of the step
     folders: Mapping[str, str]  # the folder of each source, by the id of its step
     columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
 
 
 def resume(
     checkpoint: Checkpoint,
-    topology: Topology,
+    plan: PhysicalPlan,
     time: str,
     wanted: Parallelism,
-    forms: Mapping[str, PlanForm] | None = None,
     accepted: Collection[str] = (),
     *,
     begins: bool = False,
@@ -75,32 +71,31 @@ def resume(
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
-    kind of time by which the query runs cannot change, nor the parallelism. Without forms no step runs on columns.
-    If an earlier version left the watermark to Spark, which showed it to the first level of keyed steps alone, windrow
-    keeps it from now on.
-    ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
-    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
+    kind of time by which the query runs cannot change, nor the parallelism. Windrow keeps the
+    watermark from now on where earlier versions left it to Spark, which showed it to the first level of keyed steps
+    alone.
+    ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
+    A query ``begins`` where no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
-    check_accepted(topology, accepted)
-    forms = forms or {}
-    names = state_ids(topology)
-    shapes = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
-    streams = streams_of(topology, names)
+    topology, names = plan.topology, plan.state_ids
+    check_accepted(topology.steps, accepted)
+    shapes = {names[step.id]: step_shape(plan, step) for step in topology.keyed}
+    streams = streams_of(plan)
     stored = checkpoint.description()
     if stored is None or begins:
         identifier = uuid.uuid4().hex if stored is None else stored.id
         if stored is not None:
             checkpoint.forget_elements()
-        for step, form in forms.items():
-            if isinstance(form, OnColumns):
-                shapes[names[step]]["form"] = form.state_text
-        stored = _new_description(identifier, topology, time, wanted.groups(), shapes)
+        for step_id, step in plan.keyed.items():
+            if step.on_columns is not None:
+                shapes[names[step_id]]["form"] = step.on_columns.state_text
+        stored = _new_description(identifier, plan, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
     else:
         _check_parallelism(stored, wanted, checkpoint)
-        changes = list(_changes(stored, topology, time, names, shapes, forms))
+        changes = list(_changes(stored, plan, time, shapes))
         before = checkpoint.streams.read()  # None: an older version wrote the checkpoint
-        moved = [] if before is None else list(stream_changes(before, streams, topology, names, accepted))
+        moved = [] if before is None else list(stream_changes(before, streams, plan, accepted))
         if changes or moved:
             raise IncompatibleStateError(
                 "the checkpoint belongs to another plan",
@@ -123,20 +118,18 @@ def resume(
     return StoredPlan(
         KeyGroups.balanced(stored.partitions, stored.groups),
         bytes.fromhex(stored.fingerprint),
-        names,
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
 
 
-def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, PlanForm]) -> StoredPlan:
-    """Returns the plan of a run without a checkpoint, which is not stored."""
-    columnar = frozenset(step for step, form in forms.items() if isinstance(form, OnColumns))
-    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
+def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
+    """Makes the stored plan of a run without a checkpoint."""
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, plan.on_columns)
 
 
 def _new_description(
-    identifier: str, topology: Topology, time: str, groups: KeyGroups, shapes: Mapping[str, Shape]
+    identifier: str, plan: PhysicalPlan, time: str, groups: KeyGroups, shapes: Mapping[str, Shape]
 ) -> Description:
     fingerprint = blake2b(json.dumps(shapes, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES)
     return Description(
@@ -146,7 +139,7 @@ def _new_description(
         groups=groups.count // groups.partitions,
         fingerprint=fingerprint.hexdigest(),
         time=time,
-        sources=[StoredSource(type(source_of(step)).__name__, str(step.index)) for step in topology.sources],
+        sources=[StoredSource(type(source_of(step)).__name__, str(step.index)) for step in plan.topology.sources],
         steps=shapes,
     )
 
@@ -166,15 +159,9 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
             )
 
 
-def _changes(
-    stored: Description,
-    topology: Topology,
-    time: str,
-    names: Mapping[str, str],
-    shapes: Mapping[str, Shape],
-    forms: Mapping[str, PlanForm],
-) -> Iterator[str]:
-    """Yields the changes that keep a plan from reading the stored state."""
+def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping[str, Shape]) -> Iterator[str]:
+    """Yields the changes that keep a plan from reading what is stored."""
+    topology, names = plan.topology, plan.state_ids
     for step in topology.keyed:
         name = names[step.id]
         if name not in stored.steps:
@@ -186,7 +173,9 @@ def _changes(
         if name not in shapes:
             part = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
             yield f"{name.lstrip('#')} ({part}) is gone"
-    if stored.time != time and not _is_adopted(stored.time, time, topology):
+    # Windrow may take over a watermark from Spark, which deeper levels of keyed steps never saw.
+    is_adopted = (stored.time, time) == (PROCESSING_TIME, KEPT_TIME) and topology.depth > 1
+    if stored.time != time and not is_adopted:
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
@@ -195,15 +184,11 @@ def _changes(
         yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
     for step in topology.keyed:
         columns = stored.steps.get(names[step.id], {}).get("form")
-        form = forms.get(step.id, _TURNED_OFF)
+        form = plan.keyed[step.id].form
         if columns is None:
             continue
-        if isinstance(form, DeclinedError):
-            yield f"{step.where}: its state lies in columns, and it would run without ({form})"
-        elif isinstance(form, OnColumns) and form.state_text != columns:
+        if isinstance(form, Objects):
+            reason = "columns are turned off" if form is TURNED_OFF else form.reason
+            yield f"{step.where}: its state lies in columns, and it would run without ({reason})"
+        elif form.state_text != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"
-
-
-def _is_adopted(before: str, now: str, topology: Topology) -> bool:
-    """Returns whether windrow takes over the watermark from Spark, which hid it from deeper levels of keyed steps."""
-    return (before, now) == (PROCESSING_TIME, KEPT_TIME) and max(topology.levels.values(), default=0) > 1

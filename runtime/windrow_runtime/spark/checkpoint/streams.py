@@ -6,7 +6,7 @@ as before: two sources of one class, or the sides of a join, may have changed pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,8 @@ from windrow.plan import (
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow.sources import CollectionSource, FileSource
-from windrow_runtime.operators.topology import Topology, is_keyed, key_step, source_of
+from windrow_runtime.operators.topology import is_keyed, source_of
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
 
 # Any in this module: functions of elements of every type.
@@ -60,15 +61,16 @@ class StoredStreams:
     steps: Mapping[str, StreamMarks]
 
 
-def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
-    """Returns the marks of a plan; ``names`` has the name under which a step's state is stored, by the step's id."""
-    feeds = _Feeds(topology, names)
+def streams_of(plan: PhysicalPlan) -> StoredStreams:
+    """Makes the marks of a plan."""
+    topology, names = plan.topology, plan.state_ids
+    feeds = _Feeds(plan)
     steps: dict[str, StreamMarks] = {}
     for step in topology.keyed:
         name = step.node.name
         # A named step cannot be mixed up with another one.
         moving = {} if name is not None else {"the functions in front": feeds.route_to(step)}
-        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(topology, step), moving, name)
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(step, topology.key_step(step)), moving, name)
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
         taken = "" if step.node.timestamp is None else _stable(step.node.timestamp)
@@ -78,9 +80,10 @@ def streams_of(topology: Topology, names: Mapping[str, str]) -> StoredStreams:
 
 
 def stream_changes(
-    stored: StoredStreams, now: StoredStreams, topology: Topology, names: Mapping[str, str], accepted: Collection[str]
+    stored: StoredStreams, now: StoredStreams, plan: PhysicalPlan, accepted: Collection[str]
 ) -> Iterator[str]:
-    """Yields the steps whose streams were exchanged or replaced, except for steps whose changes are accepted."""
+    """Yields what was exchanged, or is taken from elsewhere, but for steps whose changes are accepted."""
+    topology, names = plan.topology, plan.state_ids
     pairs = list(zip(topology.sources, stored.sources, now.sources, strict=False))
     yield from _exchanged(pairs, accepted)
     for step, before, marks in pairs:
@@ -105,9 +108,9 @@ def stream_changes(
                 yield f"{step.where}: {part} was {old} and is {shown}"
 
 
-def check_accepted(topology: Topology, accepted: Collection[str]) -> None:
-    """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
-    existing = {text for step in topology.steps for text in (step.id, step.node.name) if text is not None}
+def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
+    """Refuses names of steps whose changes are accepted, if the plan has no such step."""
+    existing = {text for step in steps for text in (step.id, step.node.name) if text is not None}
     for name in accepted:
         if name not in existing:
             raise InvalidArgumentError(
@@ -161,7 +164,8 @@ def _shown(elements: Sequence[Any]) -> str | None:
 class _Feeds:
     """Finds, for each step, which sources and keyed steps feed it, and through which functions."""
 
-    def __init__(self, topology: Topology, names: Mapping[str, str]) -> None:
+    def __init__(self, plan: PhysicalPlan) -> None:
+        topology, names = plan.topology, plan.state_ids
         numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
         self._before: dict[str, dict[str, frozenset[str]]] = {}
         self._routes: dict[str, str] = {}
@@ -220,10 +224,9 @@ def _stable(function: Callable[..., Any]) -> str:
     return mark.text if mark.recognised else mark.names or ""
 
 
-def _parts(topology: Topology, step: Step) -> dict[str, Mark]:
-    """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
+def _parts(step: Step, keys: Step | None) -> dict[str, Mark]:
+    """Marks the functions on which stored state depends, and what decides which pairs a join makes."""
     parts: dict[str, Mark] = {}
-    keys = key_step(topology, step)
     if keys is not None and isinstance(keys.node, KeyByNode):
         selector = keys.node.selector
         if isinstance(selector, SideKey):

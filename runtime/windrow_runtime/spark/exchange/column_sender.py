@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import ExchangeRows, Route, ScanTarget
+from windrow_runtime.columnar.forms.route import ExchangeRows
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.physical.plan import StepEdge
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -24,15 +24,6 @@ from windrow_runtime.spark.key_groups import KeyGroups
 
 _ROWS_AT_ONCE: Final = 1 << 19
 """The elements that are aggregated and sent at a time, so that a task's memory does not grow with its partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnTarget:
-    """A keyed step, by its number, that takes columns from a source or a keyed step upstream, by a route."""
-
-    step: int
-    form: ScanTarget
-    route: Route
 
 
 class ColumnSender:
@@ -44,7 +35,7 @@ class ColumnSender:
         # Returns an upper bound for the watermark that a step, by its id, has when the elements arrive; None: unknown.
         self.bound_of: Callable[[str], int | None] = no_bound
         # The elements for each step that have not been sent yet, as Arrow batches.
-        self._waiting: dict[int, tuple[ColumnTarget, list[Any]]] = {}
+        self._waiting: dict[int, tuple[StepEdge, list[Any]]] = {}
         self._records: Counter[str] = Counter()
 
     def take_counts(self) -> list[Count]:
@@ -54,7 +45,7 @@ class ColumnSender:
         return counts
 
     def add(
-        self, targets: Sequence[ColumnTarget], columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]
+        self, targets: Sequence[StepEdge], columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]
     ) -> None:
         """Adds columns of well-formed elements for targets, with their timestamps if they have some already.
 
@@ -62,6 +53,7 @@ class ColumnSender:
         """
         for target in targets:
             form, route = target.form, target.route
+            assert route is not None, "only sinks take columns as they are"
             with errors_at(form.step.where):
                 routed, routed_stamps, highest = route.run(columns, stamps)
                 form.check(routed_stamps)
@@ -74,7 +66,7 @@ class ColumnSender:
             with errors_at(form.step.where):
                 key = pa.nulls(count) if route.keyed is None else route.keyed.evaluate(routed)
             arrays = [key, form.stamps_of(route, routed_stamps), *form.columns_of(route, named)]
-            _, waiting = self._waiting.setdefault(target.step, (target, []))
+            _, waiting = self._waiting.setdefault(target.number, (target, []))
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count
 
@@ -91,7 +83,7 @@ class ColumnSender:
             if sum(rows.num_rows for rows in waiting) >= least:
                 yield from self._send(target, waiting)
 
-    def _send(self, target: ColumnTarget, waiting: list[Any]) -> Iterator[PackedRow]:
+    def _send(self, target: StepEdge, waiting: list[Any]) -> Iterator[PackedRow]:
         form = target.form
         rows = concatenated(waiting)
         waiting.clear()
@@ -100,7 +92,7 @@ class ColumnSender:
         for contents, part in parts:
             yield from self._send_rows(target, part, contents)
 
-    def _send_rows(self, target: ColumnTarget, rows: Any, contents: ExchangeRows) -> Iterator[PackedRow]:
+    def _send_rows(self, target: StepEdge, rows: Any, contents: ExchangeRows) -> Iterator[PackedRow]:
         form = target.form
         keys = encode_keys(rows.column(0))
         groups, labels = self._groups.count, self._groups.labels
@@ -112,16 +104,16 @@ class ColumnSender:
             order, bounds = _by_group(of_key[keys.codes])
             rows = rows.take(pa.array(order)) if groups > 1 else rows
             for number, start, end in bounds:
-                # Rows are not compressed here, since Spark compresses shuffled data.
-                rows_of_group = rows.slice(start, end - start)
-                yield self._new_row(labels[number], kind, target.step, dump_rows(rows_of_group, compress=False))
+                # Spark compresses what it shuffles.
+                part = rows.slice(start, end - start)
+                yield self._new_row(labels[number], kind, target.number, dump_rows(part, compress=False))
             return
         codes, partials = aggregated
         order, bounds = _by_group(of_key[codes])
         row_numbers = order.tolist()
         for number, start, end in bounds:
             payload = pack_partials(partials.pick(row_numbers[start:end]))
-            yield self._new_row(labels[number], RowKind.PARTIALS, target.step, payload)
+            yield self._new_row(labels[number], RowKind.PARTIALS, target.number, payload)
 
 
 def _by_group(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.topology import Port, Topology, key_step
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
@@ -19,15 +18,6 @@ from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToS
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """The numbers of keyed steps, of sinks and of keyed steps' levels in exchanged rows, by the ids of steps."""
-
-    steps: Mapping[str, int]
-    sinks: Mapping[str, int]
-    levels: Mapping[str, int]
 
 
 class Watermarks(Protocol):
@@ -47,14 +37,12 @@ class PortFragment:
         self,
         topology: Topology,
         port: Port,
-        routes: Routes,
         clock: ClockFiles | None = None,
         fed_by_columns: frozenset[str] = frozenset(),
         watermarks: Watermarks | None = None,
     ) -> None:
         self._topology = topology
         self._port = port
-        self._routes = routes
         self._clock = clock
         self._fed_by_columns = fed_by_columns
         self._watermarks = watermarks
@@ -67,11 +55,10 @@ class PortFragment:
         self._metrics: dict[str, Metrics] = {}
         self._records: Counter[str] = Counter()
         self._routed: list[Routed] = []
-        selectors = {step.id: key_step(topology, step) for step in topology.keyed}
-        self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
+        self._wheres = {step.id: keys.where for step in topology.keyed if (keys := topology.key_step(step)) is not None}
 
     def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
-        own = (self._topology, self._port, self._routes, self._clock, self._fed_by_columns, self._watermarks)
+        own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks)
         return PortFragment, own
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
@@ -117,7 +104,7 @@ class PortFragment:
             clock = self._clock.read(batch)
             return (clock.previous if self.precedes_watermark else clock.watermarks).get(step.id, MIN_TIMESTAMP)
         timestamp_steps = self._topology.timestamp_steps(step)
-        if self._watermarks is None or not timestamp_steps or not sees_highest_only(self._topology):
+        if self._watermarks is None or not timestamp_steps or not sees_highest_only(self._topology.timestamps):
             return MIN_TIMESTAMP
         watermark = self._watermarks.read()(step.id)
         return MIN_TIMESTAMP if watermark is None else watermark
@@ -143,21 +130,23 @@ class PortFragment:
         return OperatorRuntimeContext(step.node.name or step.id, metrics)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
-        """Collects elements that the fragment emits to a keyed step."""
-        target = ToStep(self._routes.steps[step], self._routes.levels[step], keys, self._wheres.get(step))
+        """Takes elements for a keyed step from the fragment."""
+        topology = self._topology
+        target = ToStep(topology.numbers[step], topology.levels[step], keys, self._wheres.get(step))
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Collects elements that the fragment emits to all keys of a keyed step."""
-        target = ToAllKeys(self._routes.steps[step], self._routes.levels[step], self._topology.step(step).where)
+        """Takes elements for all keys of a keyed step from the fragment."""
+        topology = self._topology
+        target = ToAllKeys(topology.numbers[step], topology.levels[step], topology.step(step).where)
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Collects elements that the fragment emits to a sink."""
         self._records[step] += len(values)
-        self._routed.append((ToSink(self._routes.sinks[step], self._topology.step(step).where), values, timestamps))
+        self._routed.append((ToSink(self._topology.numbers[step], self._topology.step(step).where), values, timestamps))
 
     @property
     def watermark(self) -> int:

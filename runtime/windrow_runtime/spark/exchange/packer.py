@@ -25,7 +25,8 @@ from windrow_runtime.spark.exchange.rows import (
 from windrow_runtime.spark.key_groups import KeyGroups
 
 if TYPE_CHECKING:
-    from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
+    from windrow_runtime.physical.plan import StepEdge
+    from windrow_runtime.spark.exchange.column_sender import ColumnSender
 
 # Any: keys and values are the user's, of every type.
 
@@ -160,7 +161,7 @@ class Packer:
             raise
 
     def add_columns(
-        self, targets: Sequence[ColumnTarget], columns: Any, stamps: Any, observe: Callable[[str, int], None]
+        self, targets: Sequence[StepEdge], columns: Any, stamps: Any, observe: Callable[[str, int], None]
     ) -> None:
         """Adds elements as columns, with their timestamps; see :meth:`ColumnSender.add`."""
         if self._columns is None:

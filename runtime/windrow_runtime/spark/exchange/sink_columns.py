@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.physical.plan import SinkEdge
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow
@@ -24,25 +22,17 @@ from windrow_runtime.spark.exchange.rows import PackedRow
 _ROWS_IN_A_PAYLOAD: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class SinkTarget:
-    """A sink, by its number, that takes columns; ``route`` has the functions between their source and the sink."""
-
-    number: int
-    step_id: str
-    where: str
-    kind: RecordType
-    route: Route | None = None  # None: there are no functions
-
-    def columns_of(self, columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]) -> Any:
-        """Returns the columns of the sink's elements; ``observe`` gets the highest timestamp that each step gave."""
-        if self.route is None:
-            return columns
-        with errors_at(self.where):
-            elements, _, highest = self.route.run(columns, stamps)
-        for step, stamp in highest.items():
-            observe(step, stamp)
-        return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(self.kind))
+def columns_for(target: SinkEdge, columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]) -> Any:
+    """Returns the columns of a sink's elements; ``observe`` gets the highest timestamp that each step gave."""
+    sink, route = target.form, target.route
+    if route is None:
+        return columns
+    with errors_at(sink.step.where):
+        found, _, highest = route.run(columns, stamps)
+    for step, stamp in highest.items():
+        observe(step, stamp)
+    assert sink.kind is not None, "it has columns"
+    return pa.RecordBatch.from_arrays(found.columns, schema=arrow_schema(sink.kind))
 
 
 class SinkSender:
@@ -59,7 +49,7 @@ class SinkSender:
 
     def send(
         self,
-        targets: Sequence[SinkTarget],
+        targets: Sequence[SinkEdge],
         columns: Any,
         stamps: Ints | None,
         packer: Packer,
@@ -67,12 +57,12 @@ class SinkSender:
     ) -> Iterator[PackedRow]:
         """Sends elements, with timestamps that they have already, to sinks; yields rows for the driver."""
         for target in targets:
-            yield from self.send_batch(target, target.columns_of(columns, stamps, observe), packer)
+            yield from self.send_batch(target, columns_for(target, columns, stamps, observe), packer)
 
-    def send_batch(self, target: SinkTarget, batch: Any, packer: Packer) -> Iterator[PackedRow]:
-        """Sends the elements of one sink, which are in its columns already."""
+    def send_batch(self, target: SinkEdge, batch: Any, packer: Packer) -> Iterator[PackedRow]:
+        """Sends the elements of one sink, in its columns."""
         if batch.num_rows:
-            self._records[target.step_id] += batch.num_rows
+            self._records[target.form.step.id] += batch.num_rows
         for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
             portion = batch.slice(start, _ROWS_IN_A_PAYLOAD)
             if packer.writes(target.number):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.step_form import OnColumns
 from windrow_runtime.columnar.joins.pair_results import batch_of_pairs, values_of_pairs
 from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state import concatenated, load_rows, no_rows
@@ -28,10 +27,14 @@ from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT, Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
-from windrow_runtime.spark.exchange.sink_columns import SinkSender, SinkTarget
+from windrow_runtime.spark.exchange.sink_columns import SinkSender, columns_for
 from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
 from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
+
+if TYPE_CHECKING:
+    from windrow_runtime.physical.columns import OnColumns
+    from windrow_runtime.physical.plan import SinkEdge
 
 # Any in this module: results are of every type, and pyarrow has no types.
 
@@ -122,7 +125,7 @@ class ColumnRunner(StepRunner):
         if len(columns[0]) != late.elements:
             raise folded_behind(late.watermark)
         direct = self.step.side_sinks.get(tag, ())
-        if direct and all(target.kind == form.element for target in direct):
+        if direct and all(target.form.kind == form.element for target in direct):
             batch = form.batch_of(columns)
             for target in direct:
                 yield from self._to_sinks.send_batch(target, batch, packer)
@@ -155,11 +158,12 @@ class ColumnRunner(StepRunner):
             self._collector.drain(packer, have_columns=True)
             yield from packer.full()
 
-    def _batch_for(self, target: SinkTarget, results: Any) -> Any | None:
+    def _batch_for(self, target: SinkEdge, results: Any) -> Any | None:
         """Returns the columns of a sink's elements; None where Python has to make them."""
         if target.route is None:
-            return self._batch_of(results, target.kind)
+            assert target.form.kind is not None, "it has columns"
+            return self._batch_of(results, target.form.kind)
         step = self.step
         assert step.results is not None, "columns have a type"
         assert step.output is not None, "somebody reads them"
-        return target.columns_of(self._batch_of(results, step.results), results.stamps, step.output.observe)
+        return columns_for(target, self._batch_of(results, step.results), results.stamps, step.output.observe)

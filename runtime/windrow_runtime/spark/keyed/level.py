@@ -21,10 +21,9 @@ from windrow_runtime.storage.tuning import MEASURED, StateTuning
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.forms.row_form import RowForm
-    from windrow_runtime.columnar.forms.step_form import OnColumns
+    from windrow_runtime.physical.columns import OnColumns
+    from windrow_runtime.physical.plan import SinkEdge, StepEdge
     from windrow_runtime.spark.checkpoint.folder import EndMark
-    from windrow_runtime.spark.exchange.column_sender import ColumnTarget
-    from windrow_runtime.spark.exchange.sink_columns import SinkTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 
 # Any: elements, keys and states are of the user's types; pyarrow and numpy are not imported here.
@@ -74,12 +73,12 @@ class KeyedStep:
     form: OnColumns | None = None  # how it runs on columns; None: it runs on Python objects
     arrival: RowForm | None = None  # how elements in columns become objects; None: they come as objects
     # The keyed steps that take its results as columns, and the type of these; None: they are for the fragment alone.
-    targets: tuple[ColumnTarget, ...] = ()
+    targets: tuple[StepEdge, ...] = ()
     results: RecordType | None = None
     # The sinks that take its results as columns; none if something else that takes no columns reads it, too.
-    direct_sinks: tuple[SinkTarget, ...] = ()
+    direct_sinks: tuple[SinkEdge, ...] = ()
     # The same for each side output that sinks alone read.
-    side_sinks: Mapping[str, tuple[SinkTarget, ...]] = field(default_factory=dict)
+    side_sinks: Mapping[str, tuple[SinkEdge, ...]] = field(default_factory=dict)
 
     def send(self, columns: Any, stamps: Any, packer: Packer) -> None:
         """Sends results as columns, with their timestamps, to the keyed steps that take them so."""

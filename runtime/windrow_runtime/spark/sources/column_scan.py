@@ -11,11 +11,12 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.inputs.text_rows import TextRows
-from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
+from windrow_runtime.physical.plan import SinkEdge, StepEdge
+from windrow_runtime.spark.exchange.column_sender import ColumnSender
 from windrow_runtime.spark.exchange.facts import Count
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, no_bound, sequence_number
-from windrow_runtime.spark.exchange.sink_columns import SinkSender, SinkTarget
+from windrow_runtime.spark.exchange.sink_columns import SinkSender
 from windrow_runtime.spark.key_groups import KeyGroups
 
 # Any in this module: pyarrow has no types.
@@ -31,12 +32,12 @@ class ColumnScan:
     def __init__(
         self,
         kind: RecordType,
-        targets: Sequence[ColumnTarget],
+        targets: Sequence[StepEdge],
         groups: KeyGroups,
         origin: int,
         observe: Callable[[str, int], None],
         bound_of: Callable[[str], int | None] = no_bound,
-        sinks: Sequence[SinkTarget] = (),
+        sinks: Sequence[SinkEdge] = (),
         packer: Packer | None = None,
     ) -> None:
         self._kind = kind

@@ -27,8 +27,7 @@ from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
-    from windrow_runtime.spark.exchange.column_sender import ColumnTarget
-    from windrow_runtime.spark.exchange.sink_columns import SinkTarget
+    from windrow_runtime.physical.plan import SinkEdge, StepEdge
     from windrow_runtime.spark.sinks.parts import WorkerSinks
     from windrow_runtime.spark.sources.column_scan import ColumnScan
 
@@ -63,13 +62,13 @@ class SourceStage:
     closed: ClosedSources | None = None  # the first batch that ignores the sources; None: there is no checkpoint
     # Reads the batches to decode, if those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    names: tuple[str, ...] | None = None  # the names to give to columns of batches; None: they have names
-    targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
-    sink_targets: tuple[SinkTarget, ...] = ()  # the sinks that take the elements as columns
-    kind: RecordType | None = None  # the type of the elements; required with such steps and sinks
-    bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
-    note: BatchNote | None = None  # stores the newest batch, if Spark writes the sink and no other code sees batches
-    sinks: WorkerSinks | None = None  # the sinks that the stage writes itself, if no other stage follows
+    names: tuple[str, ...] | None = None  # those of the columns of batches; None: they have them
+    targets: tuple[StepEdge, ...] = ()  # the keyed steps that take the elements as columns
+    sink_targets: tuple[SinkEdge, ...] = ()  # the sinks that do
+    kind: RecordType | None = None  # the type of the elements; needed for such steps and sinks
+    bounds: WatermarkBounds | None = None  # of the watermarks of these steps; needed for them
+    note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
+    sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Processes Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""

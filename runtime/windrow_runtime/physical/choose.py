@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 from windrow.plan import (
     AggregateSpec,
@@ -10,6 +12,7 @@ from windrow.plan import (
     BroadcastProcessNode,
     IntervalJoinNode,
     KeyedProcessNode,
+    Node,
     ReduceSpec,
     Step,
     WindowNode,
@@ -28,43 +31,42 @@ from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, lets_panes_out, shape_of
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
+# Any: each operator takes the nodes of its kind.
+_OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
+    AsOfJoinNode: AsOfJoinOperator,
+    BroadcastProcessNode: BroadcastOperator,
+    IntervalJoinNode: IntervalJoinOperator,
+    KeyedProcessNode: ProcessOperator,
+}
+
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     """Makes a new operator for a keyed step; a loop for its windows if ``fast``, else the general operator."""
-    node = step.node
-    if isinstance(node, KeyedProcessNode):
-        return ProcessOperator(step, node)
-    if isinstance(node, BroadcastProcessNode):
-        return BroadcastOperator(step, node)
-    if isinstance(node, IntervalJoinNode):
-        return IntervalJoinOperator(step, node)
-    if isinstance(node, AsOfJoinNode):
-        return AsOfJoinOperator(step, node)
-    assert isinstance(node, WindowNode), f"{node.kind} is not a keyed step"
-    if takes_changes(node):
-        return (ChangingPaneOperator if lets_panes_out(node) else ChangingWindowOperator)(step, node)
-    if lets_panes_out(node):
-        return PaneOperator(step, node)
-    if fast:
-        with suppress(DeclinedError):
-            return _loop_for(step, node)
-    return WindowOperator(step, node)
+    return _chosen(step, fast=fast)[0]()
 
 
 def form_text(step: Step, *, fast: bool = True) -> str:
     """Describes for ``explain()`` which loop runs a keyed step on Python objects, or why the general operator does."""
-    if not isinstance(step.node, WindowNode):
-        return "Python, element by element"
-    if takes_changes(step.node):
-        return "Python, changes: withdrawn elements are taken out again"
-    if lets_panes_out(step.node):
-        return "Python, panes"
-    if not fast:
-        return "Python, general operator: faster forms are turned off"
+    return f"Python, {_chosen(step, fast=fast)[1]}"
+
+
+def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str]:
+    """Chooses what makes the operator of a keyed step, and describes it."""
+    node = step.node
+    if not isinstance(node, WindowNode):
+        return partial(_OPERATORS[type(node)], step, node), "element by element"
+    if takes_changes(node):
+        changing = ChangingPaneOperator if lets_panes_out(node) else ChangingWindowOperator
+        return partial(changing, step, node), "changes: withdrawn elements are taken out again"
+    if lets_panes_out(node):
+        return partial(PaneOperator, step, node), "panes"
     try:
-        return f"Python, {_loop_for(step, step.node).form}"
+        if not fast:
+            raise DeclinedError("faster forms are turned off")
+        loop = _loop_for(step, node)
     except DeclinedError as declined:
-        return f"Python, general operator: {declined}"
+        return partial(WindowOperator, step, node), f"general operator: {declined}"
+    return lambda: loop, loop.form
 
 
 def _loop_for(step: Step, node: WindowNode) -> WindowOperator:

@@ -1,0 +1,94 @@
+"""Decides which keyed steps and sinks of a plan take columns, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from windrow.functions.marked import JoinPairs
+from windrow.plan import Step, TimedJoinNode, WindowNode
+from windrow_runtime.codecs.arrow.encoding import arrow_type
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.join_form import JoinForm, join_form
+from windrow_runtime.columnar.forms.result_type import result_type
+from windrow_runtime.columnar.forms.route import Route
+from windrow_runtime.columnar.forms.route_step import columns_type
+from windrow_runtime.columnar.forms.row_form import RowForm, row_form, task_aggregation_of
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.physical.edge import Objects, decided
+from windrow_runtime.physical.plan import PhysicalSink, PhysicalStep
+from windrow_runtime.physical.streams import CheckSource, Streams
+
+OnColumns: TypeAlias = ColumnarForm | JoinForm
+"""The form of a keyed step that runs on columns."""
+
+
+class ColumnPlanner:
+    """Plans one step after another, in order, for an engine: on columns where it can.
+
+    ``check_source`` declines sources that give the engine no columns, and ``takes_columns`` knows the sinks that it
+    writes from columns.
+    """
+
+    def __init__(self, check_source: CheckSource, takes_columns: Callable[[Step], bool] = lambda sink: False) -> None:
+        self._streams = Streams(check_source)
+        self._takes_columns = takes_columns
+
+    def stateless(self, step: Step) -> None:
+        """Adds a step without state, or a source."""
+        self._streams.add(step)
+
+    def sink(self, step: Step) -> PhysicalSink | None:
+        """Plans a sink; None: it is written from objects."""
+        if not self._takes_columns(step):
+            return None
+        kind = decided(lambda: columns_type(step.node.element_type))
+        if isinstance(kind, Objects):
+            return PhysicalSink(step, None, kind)
+        return PhysicalSink(step, kind, decided(lambda: self._sink_routes(step, kind)))
+
+    def keyed(self, step: Step) -> PhysicalStep:
+        """Plans a keyed step."""
+        form = decided(lambda: self._form_of(step))
+        aggregation = decided(lambda: task_aggregation_of(step))
+        partial = None if isinstance(aggregation, Objects) else aggregation
+        arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, partial))
+        results = _results(step, form)
+        self._streams.add(step, results)
+        return PhysicalStep(step, form, arrival, aggregation, results)
+
+    def _form_of(self, step: Step) -> OnColumns:
+        """The form of a keyed step on columns; declined where it has none."""
+        node = step.node
+        if isinstance(node, TimedJoinNode) or (
+            isinstance(node, WindowNode) and isinstance(node.function.process, JoinPairs)
+        ):
+            return join_form(step, self._streams.side_routes)
+        return columnar_form(step, self._streams.routes_to)
+
+    def _sink_routes(self, step: Step, kind: RecordType) -> tuple[Route, ...]:
+        """The routes to a sink; declined where its elements do not get there as columns."""
+        for route in (routes := self._streams.routes_behind(step.inputs[0])):
+            _check_fits(route.element, kind)
+        return routes
+
+
+def _results(step: Step, form: OnColumns | Objects) -> RecordType | Objects:
+    """The type of the results of a keyed step, or why they are no columns."""
+    if isinstance(form, Objects):
+        return Objects(f"{step.id} is in front")
+    kind = decided(lambda: result_type(form))
+    return Objects(f"{step.id} is in front: {kind.reason}") if isinstance(kind, Objects) else kind
+
+
+def _check_fits(given: RecordType, wanted: RecordType) -> None:
+    """Declines columns that are not those which the sink would make of the elements."""
+    if len(given.columns) != len(wanted.columns) or given.single != wanted.single:
+        raise DeclinedError(f"the columns of a {given} are not those of a {wanted}")
+    for one, other in zip(given.columns, wanted.columns, strict=True):
+        same = one.column == other.column and one.type.kind is other.type.kind
+        if not same or arrow_type(one.type) != arrow_type(other.type):
+            raise DeclinedError(f"{wanted.prefix}{other.name} is a {other.type}, and it gets a {one.type}")
+        if one.type.nullable and not other.type.nullable:
+            raise DeclinedError(f"{wanted.prefix}{other.name} may get None")

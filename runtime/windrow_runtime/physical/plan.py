@@ -1,0 +1,244 @@
+"""The physical plan of a pipeline: how each keyed step and each sink runs, and how elements get there.
+
+It is made in one pass over the steps in order, and keeps why a step takes no columns. Engines, ``explain()``, the
+description of a checkpoint and workers read it, and decide nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, count
+from typing import TYPE_CHECKING, TypeAlias
+
+from windrow.panes import Change
+from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.physical.choose import form_text, operator_for
+from windrow_runtime.physical.edge import Edge, Objects
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.columnar.forms.route import Route, ScanTarget
+    from windrow_runtime.columnar.forms.row_form import RowForm, TaskAggregation
+    from windrow_runtime.physical.columns import ColumnPlanner, OnColumns
+
+NO_COLUMNS = Objects("")
+"""Says that the engine has no columns."""
+
+TURNED_OFF = Objects("they are turned off")
+"""Says that it has some, and the user does without."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalStep:
+    """A keyed step as it runs."""
+
+    step: Step
+    form: OnColumns | Objects  # how it runs on columns
+    arrival: RowForm | Objects  # how elements in columns get to it where it runs on objects
+    aggregation: TaskAggregation | Objects  # how tasks aggregate these before the exchange
+    results: RecordType | Objects  # the type of its results as columns
+    fast: bool = True  # whether a loop for its windows runs it on objects where there is one
+
+    @property
+    def on_columns(self) -> OnColumns | None:
+        """The form in which it runs on columns; None: it runs on objects."""
+        return None if isinstance(self.form, Objects) else self.form
+
+    @property
+    def takes_columns(self) -> ScanTarget | None:
+        """The form by which it gets elements as columns; None: it gets objects."""
+        return self.on_columns or self.row_form
+
+    @property
+    def row_form(self) -> RowForm | None:
+        """The form in which it runs on objects and gets columns; None: it runs on columns, or gets objects."""
+        return None if self.on_columns or isinstance(self.arrival, Objects) else self.arrival
+
+    def operator(self) -> KeyedOperator:
+        """Makes a new operator, which runs the step on objects."""
+        return operator_for(self.step, fast=self.fast)
+
+    def describe(self) -> str:
+        """Describes for ``explain()`` how the step runs and, if not on columns, why, and how elements get there."""
+        if not isinstance(self.form, Objects):
+            return self.form.describe()
+        on_objects = form_text(self.step, fast=self.fast)
+        if self.form is NO_COLUMNS:
+            return on_objects
+        why: object = self.arrival
+        if isinstance(self.arrival, Objects):
+            lacking = "elements cross the exchange one by one"
+        else:
+            on_objects += f", {self.arrival.describe()}"
+            lacking = "not partially aggregated before the exchange"
+            why = self.aggregation
+        text = f"{on_objects}; not on columns: {self.form.reason}"
+        # A reason that the text already has is not repeated.
+        return f"{text}; {lacking}: {why.reason}" if isinstance(why, Objects) and why.reason not in text else text
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalSink:
+    """A sink that is written from columns where its elements get there as such."""
+
+    step: Step
+    kind: RecordType | None  # the type of its elements; None: they have no columns
+    routes: tuple[Route, ...] | Objects  # from each source and each keyed step on columns
+
+    def describe(self) -> str:
+        """Describes for ``explain()`` how elements get there and, if not as columns, why."""
+        if isinstance(self.routes, Objects):
+            return f"Python, element by element; not on columns: {self.routes.reason}"
+        return "columns, in Arrow"
+
+    def with_steps(self, by_id: Mapping[str, Step]) -> PhysicalSink:
+        """Returns the same sink, with routes through other steps, such as those of workers, by their ids."""
+        routes = self.routes
+        if not isinstance(routes, Objects):
+            routes = tuple(route.with_steps(by_id) for route in routes)
+        return replace(self, step=by_id[self.step.id], routes=routes)
+
+    def columns_needed(self, route: Route) -> frozenset[str] | None:
+        """The columns that are needed of elements which come by a route, where it begins; None: all."""
+        return route.columns_needed(None)
+
+
+StepEdge: TypeAlias = "Edge[ScanTarget]"
+SinkEdge: TypeAlias = "Edge[PhysicalSink]"
+
+
+class PhysicalPlan:
+    """A pipeline as an engine runs it, on columns where the planner finds forms for them."""
+
+    def __init__(self, topology: Topology, planner: ColumnPlanner | Objects = NO_COLUMNS, *, fast: bool = True) -> None:
+        self.topology = topology
+        self.keyed: dict[str, PhysicalStep] = {}  # by id, as the sinks
+        self.sinks: dict[str, PhysicalSink] = {}
+        for step in topology.steps:
+            if isinstance(planner, Objects):
+                if is_keyed(step.node):
+                    self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner, fast)
+            elif is_keyed(step.node):
+                self.keyed[step.id] = planner.keyed(step)
+            elif not isinstance(step.node, SinkNode):
+                planner.stateless(step)
+            elif (sink := planner.sink(step)) is not None:
+                self.sinks[step.id] = sink
+
+    def texts(self) -> dict[str, str]:
+        """Describes for ``explain()`` how each keyed step of a new run runs, and sinks that take columns."""
+        texts = {step_id: step.describe() for step_id, step in self.keyed.items()}
+        for step_id, sink in self.sinks.items():
+            # What is downstream of a keyed step runs as that one says, unless steps in between leave the columns.
+            leaves_columns = isinstance(sink.routes, Objects) and self.on_columns.issuperset(
+                self.topology.boundaries_before(sink.step)
+            )
+            if leaves_columns or not self.topology.keyed_before(sink.step):
+                texts[step_id] = sink.describe()
+        return texts
+
+    @cached_property
+    def state_ids(self) -> dict[str, str]:
+        """The name under which each step's state is stored, by the id of the step.
+
+        A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so
+        steps without state and steps with a name may come and go around them.
+        """
+        found: dict[str, str] = {}
+        for step in (*self.topology.keyed, *self.topology.timestamps):
+            name = step.node.name
+            numbered = (f"#{step.node.kind}-{number}" for number in count(1))
+            renamed = (f"{name}#{number}" for number in count(2))
+            candidates = numbered if name is None else chain([name], renamed)
+            found[step.id] = next(candidate for candidate in candidates if candidate not in found.values())
+        return found
+
+    @cached_property
+    def on_columns(self) -> frozenset[str]:
+        """The ids of the keyed steps that run on columns."""
+        return frozenset(step_id for step_id, step in self.keyed.items() if step.on_columns)
+
+    def shipped(self, steps: Sequence[Step], on_columns: Collection[str]) -> PhysicalPlan:
+        """Returns the plan through the steps as workers get them; only steps ``on_columns``, by id, run on columns.
+
+        Others have their stored state in objects.
+        """
+        plan, by_id = PhysicalPlan(Topology(steps)), {step.id: step for step in steps}
+        on_objects = Objects("its state is stored as objects")
+        for step_id, planned in self.keyed.items():
+            plan.keyed[step_id] = replace(
+                planned,
+                step=by_id[step_id],
+                form=planned.form.with_steps(by_id) if step_id in on_columns else on_objects,
+                arrival=planned.arrival.with_steps(by_id),
+            )
+        plan.sinks = {step_id: sink.with_steps(by_id) for step_id, sink in self.sinks.items()}
+        return plan
+
+    def edges(self, source: str) -> tuple[StepEdge, ...]:
+        """Returns the edges by which a source or a keyed step gives columns to keyed steps."""
+        return tuple(
+            Edge(self.topology.numbers[step_id], form, route)
+            for step_id, step in self.keyed.items()
+            if (form := step.takes_columns) is not None
+            for route in form.routes
+            if route.source == source
+        )
+
+    def sink_edges(self, port: Port) -> tuple[SinkEdge, ...]:
+        """Returns the edges by which a source or a keyed step gives columns to sinks."""
+        if port.step in self.keyed:
+            return self._direct_sinks(port)
+        return () if port.tag is not None else tuple(self._edges_to_sinks(port.step))
+
+    def _edges_to_sinks(self, source: str) -> Iterator[SinkEdge]:
+        for step_id, sink in self.sinks.items():
+            routes = () if isinstance(sink.routes, Objects) else sink.routes
+            number = self.topology.numbers[step_id]
+            yield from (Edge(number, sink, route) for route in routes if route.source == source)
+
+    def _direct_sinks(self, port: Port) -> tuple[SinkEdge, ...]:
+        """Returns the edges to sinks from an output of a keyed step; none if anything takes its elements as objects."""
+        edges: dict[int, SinkEdge] = {}
+        fed = self._fed
+        if port.tag is None:
+            edges = {edge.number: edge for edge in self._edges_to_sinks(port.step)}
+            fed |= {step_id for step_id, sink in self.sinks.items() if not isinstance(sink.routes, Objects)}
+        readers = self.topology.entries(port)
+        while readers:
+            reader = readers.pop()
+            # A sink of changes has the columns of these.
+            is_log = isinstance(reader.node, ChangelogNode) and reader.node.function is Change
+            if isinstance(reader.node, ReturnsNode) or is_log:
+                readers += self.topology.readers(reader)
+            elif (sink := self.sinks.get(reader.id)) is not None and sink.kind is not None:
+                number = self.topology.numbers[reader.id]
+                edges[number] = Edge(number, sink)
+            elif self.topology.needs_objects(reader, fed):
+                return ()
+        return tuple(edges.values())
+
+    def fed_by_columns(self, port: Port) -> frozenset[str]:
+        """Returns the ids of the keyed steps and the sinks that take no objects from a port."""
+        # Sinks get the results of keyed steps as objects, too: where their batches have no columns.
+        sinks = () if port.step in self.keyed else self.sink_edges(port)
+        return self._fed.union(edge.form.step.id for edge in sinks)
+
+    @cached_property
+    def _fed(self) -> frozenset[str]:
+        return frozenset(step_id for step_id, step in self.keyed.items() if step.takes_columns)
+
+    def columns_needed(self, source: str) -> frozenset[str] | None:
+        """Returns the columns of a source that are needed; None: all, or its elements become objects."""
+        port = Port(source)
+        fed = self.fed_by_columns(port)
+        if any(self.topology.needs_objects(reader, fed) for reader in self.topology.entries(port)):
+            return None
+        edges: list[StepEdge | SinkEdge] = [*self.edges(source), *self.sink_edges(port)]
+        found = [None if edge.route is None else edge.form.columns_needed(edge.route) for edge in edges]
+        needed = [columns for columns in found if columns is not None]
+        return frozenset().union(*needed) if len(needed) == len(found) else None
