@@ -147,39 +147,45 @@ class Fragment:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if is_keyed(node):
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
-        if isinstance(node, SinkNode):
-            return _Boundary(step, partial(output.to_sink, step.id))
-        if isinstance(node, KeyByNode):
-            return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
-        if isinstance(node, BroadcastNode):
-            ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
-            return FusedStep(step, ends)
-        then = self._fused(readers)
-        if isinstance(node, TimestampsNode):
-            return _Timestamps(step, then, node, self._observer_of(step, node))
-        if isinstance(node, ChangelogNode):
-            return _Changelog(step, then, node.function, self._changes)
-        if isinstance(node, (ProcessNode, MapAsyncNode)):
-            readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
-            taps = Taps(step, readers_of, self._observing(step))
-            return (
-                ProcessStep(step, then, taps, node, self._times)
-                if isinstance(node, ProcessNode)
-                else AsyncStep(step, then, taps, node)
-            )
-        if isinstance(node, MapBatchesNode):
-            return BatchStep(step, then, node)
-        if isinstance(node, MapNode):
-            return _Map(step, then, node.function, emits=True)
-        if isinstance(node, FilterNode):
-            return _Filter(step, then, node.function)
-        if isinstance(node, FlatMapNode):
-            stated = (reader.node.element_type for reader in readers if isinstance(reader.node, ReturnsNode))
-            return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
-        if isinstance(node, ReturnsNode) and is_fixed_tuple(node.element_type):
-            return _Tuples(step, then)
+        match node:
+            case SinkNode():
+                return _Boundary(step, partial(output.to_sink, step.id))
+            case KeyByNode():
+                return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
+            case BroadcastNode():
+                ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
+                return FusedStep(step, ends)
+        return self._stateless(step, self._fused(readers))
+
+    def _stateless(self, step: Step, then: Sequence[FusedStep]) -> FusedStep:
+        match node := step.node:
+            case TimestampsNode():
+                return _Timestamps(step, then, node, self._observer_of(step, node))
+            case ChangelogNode():
+                return _Changelog(step, then, node.function, self._changes)
+            case ProcessNode():
+                return ProcessStep(step, then, self._taps(step), node, self._times)
+            case MapAsyncNode():
+                return AsyncStep(step, then, self._taps(step), node)
+            case MapBatchesNode():
+                return BatchStep(step, then, node)
+            case MapNode():
+                return _Map(step, then, node.function, emits=True)
+            case FilterNode():
+                return _Filter(step, then, node.function)
+            case FlatMapNode():
+                readers = (reader.node for reader in self._topology.readers(step))
+                stated = (reader.element_type for reader in readers if isinstance(reader, ReturnsNode))
+                return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
+            case ReturnsNode() if is_fixed_tuple(node.element_type):
+                return _Tuples(step, then)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
         return FusedStep(step, then)
+
+    def _taps(self, step: Step) -> Taps:
+        """What takes the side outputs of a step without state."""
+        readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
+        return Taps(step, readers_of, self._observing(step))
 
     def _observing(self, step: Step) -> Observe | None:
         observe = self._observe

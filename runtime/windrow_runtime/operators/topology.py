@@ -77,8 +77,11 @@ class Topology:
             self._depths[step.id] = before + is_keyed(step.node)
         # The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
         self.levels = {step.id: self._depths[step.id] for step in self.keyed}
-        self._timestamps_before = self._nearest(lambda node: isinstance(node, TimestampsNode))
-        self._boundaries_before = self._nearest(lambda node: isinstance(node, SourceNode) or is_keyed(node))
+        # The ids of the timestamp-assigning steps whose watermarks reach a step; keyed steps hand watermarks on, and a
+        # source without timestamps has none.
+        self.timestamp_steps = self._nearest(lambda node: isinstance(node, TimestampsNode))
+        # The ids of the sources and the keyed steps whose elements reach a step through stateless steps alone.
+        self.boundaries_before = self._nearest(lambda node: isinstance(node, SourceNode) or is_keyed(node))
 
     @property
     def depth(self) -> int:
@@ -144,25 +147,14 @@ class Topology:
             self._takers[fed_by_columns] = takers
         return step.id in self._takers[fed_by_columns]
 
-    def timestamp_steps(self, step: Step) -> tuple[str, ...]:
-        """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
-
-        A keyed step hands on the watermark that reaches it. A source without timestamps has none.
-        """
-        return self._timestamps_before[step.id]
-
-    def boundaries_before(self, step: Step) -> tuple[str, ...]:
-        """The ids of the sources and the keyed steps whose elements reach a step through stateless steps alone."""
-        return self._boundaries_before[step.id]
-
     def keyed_before(self, step: Step) -> bool:
         """Returns whether a step's elements come from a keyed step."""
         return any(self._depths[source] for source in step.inputs)
 
-    def key_step(self, step: Step) -> Step | None:
+    def key_by(self, step: Step) -> KeyByNode | None:
         """The ``key_by`` upstream of a keyed step; None where the stream has no keys."""
-        source = self.step(step.inputs[0])
-        return source if isinstance(source.node, KeyByNode) else None
+        node = self.step(step.inputs[0]).node
+        return node if isinstance(node, KeyByNode) else None
 
     def fed_only_by(self, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
         """The ids of sources and of the steps that read from them alone; up to keyed steps if not ``through_keyed``."""

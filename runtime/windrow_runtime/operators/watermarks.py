@@ -221,7 +221,7 @@ class TimestampScale:
             are_seconds = _FIRST_SECOND <= watermark <= _LAST_SECOND
             if not are_seconds and not _FIRST_MICROSECOND <= watermark < MAX_TIMESTAMP:
                 continue
-            for identifier in self._topology.timestamp_steps(keyed):
+            for identifier in self._topology.timestamp_steps[keyed.id]:
                 if identifier in self._warned:
                     continue
                 self._warned.add(identifier)

@@ -135,7 +135,7 @@ class PhysicalPlan:
         for step_id, sink in self.sinks.items():
             # What is downstream of a keyed step runs as that one says, unless steps in between leave the columns.
             leaves_columns = isinstance(sink.routes, Objects) and self.on_columns.issuperset(
-                self.topology.boundaries_before(sink.step)
+                self.topology.boundaries_before[step_id]
             )
             if leaves_columns or not self.topology.keyed_before(sink.step):
                 texts[step_id] = sink.describe()

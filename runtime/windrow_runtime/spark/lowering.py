@@ -92,7 +92,7 @@ class WorkerSteps:
             create=partial(operator_for, step),
             output=self.fragment(Port(step.id))() if Port(step.id) in ports else None,
             side_outputs={port.tag: self.fragment(port)() for port in ports if port.tag is not None},
-            has_watermark=bool(plan.topology.timestamp_steps(step)),
+            has_watermark=bool(plan.topology.timestamp_steps[step.id]),
             name=step.node.name,
             where=step.where,
             form=planned.on_columns,
@@ -191,7 +191,7 @@ class Lowered:
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
-            has_watermark = bool(self.topology.timestamp_steps(step))
+            has_watermark = bool(self.topology.timestamp_steps[step.id])
             names = step_id, self.steps.plan.state_ids[step_id]
             found.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))
         return found

@@ -121,19 +121,19 @@ def functions_of(node: Node) -> Iterable[object]:
 def _types_of(node: Node) -> Iterable[object]:
     """Yields the types of what a step handles: elements, keys, accumulators, windows and state."""
     yield node.element_type
-    if isinstance(node, SourceNode):
-        if isinstance(node.source, CollectionSource):
-            yield from _classes_of(node.source.elements)
-    elif isinstance(node, KeyByNode):
-        yield node.key_type
-    elif isinstance(node, WindowNode):
-        yield from _window_types(node)
-    elif isinstance(node, BroadcastNode):
-        yield from _kinds_of(node.descriptors)
-    elif isinstance(node, (KeyedProcessNode, BroadcastProcessNode)):
-        function = unwrapped(node.function)
-        yield type(function)
-        yield from _held_types(function)
+    match node:
+        case SourceNode(source=CollectionSource(elements=elements)):
+            yield from _classes_of(elements)
+        case KeyByNode():
+            yield node.key_type
+        case WindowNode():
+            yield from _window_types(node)
+        case BroadcastNode():
+            yield from _kinds_of(node.descriptors)
+        case KeyedProcessNode() | BroadcastProcessNode():
+            function = unwrapped(node.function)
+            yield type(function)
+            yield from _held_types(function)
 
 
 def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:

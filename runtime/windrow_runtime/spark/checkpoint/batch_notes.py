@@ -147,7 +147,7 @@ def _time_of(
     # A step without a timestamp-assigning step upstream sees no watermark but the end of the stream.
     sees_all = reached == MAX_TIMESTAMP
     return line.now, {
-        step.id: reached if sees_all or topology.timestamp_steps(step) else MIN_TIMESTAMP for step in steps
+        step.id: reached if sees_all or topology.timestamp_steps[step.id] else MIN_TIMESTAMP for step in steps
     }
 
 

@@ -24,7 +24,6 @@ from windrow.panes import AccumulationMode
 from windrow.plan import (
     AggregateSpec,
     BroadcastProcessNode,
-    KeyByNode,
     KeyedProcessNode,
     ReduceSpec,
     Step,
@@ -56,14 +55,12 @@ _SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # all of 
 def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     """Describes the parts of a keyed step on which its state depends; the caller fills in its form on columns."""
     node = step.node
-    keys = plan.topology.key_step(step)
+    keys = plan.topology.key_by(step)
     shape: Shape = {
         "form": None,
         "kind": node.kind,
         "level": plan.topology.levels[step.id],
-        "key type": type_shape(keys.node.key_type)
-        if keys is not None and isinstance(keys.node, KeyByNode)
-        else "no keys",
+        "key type": "no keys" if keys is None else type_shape(keys.key_type),
         "record type": type_shape(node.inputs[0].element_type),
     }
     if isinstance(node, WindowNode):

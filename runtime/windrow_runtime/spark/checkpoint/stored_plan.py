@@ -107,7 +107,7 @@ def resume(
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if stored.time != time:
             adopt_clock(
-                checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.timestamp_steps(step)}
+                checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.timestamp_steps[step.id]}
             )
         if steps != stored.steps or stored.time != time:
             # The next run has to read the state that this one stores.

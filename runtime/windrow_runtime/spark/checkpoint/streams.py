@@ -22,10 +22,12 @@ from windrow.plan import (
     KeyByNode,
     KeyedProcessNode,
     MapNode,
+    ReturnsNode,
     SideOutputNode,
     SourceNode,
     Step,
     TimestampsNode,
+    UnionNode,
     WindowNode,
 )
 from windrow.plan.nodes import type_name
@@ -70,7 +72,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         name = step.node.name
         # A named step cannot be mixed up with another one.
         moving = {} if name is not None else {"the functions in front": feeds.route_to(step)}
-        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(step, topology.key_step(step)), moving, name)
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(step, topology.key_by(step)), moving, name)
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
         taken = "" if step.node.timestamp is None else _stable(step.node.timestamp)
@@ -202,16 +204,19 @@ def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozen
     """Returns the sources and keyed steps that feed steps downstream of a stateless one, by input."""
     node = step.node
     whole: frozenset[str] = frozenset().union(*taken.values())
-    if isinstance(node, BroadcastNode):
-        return {"rules": whole}
-    if isinstance(node, MapNode) and isinstance(node.function, FromLeft):
-        return {"left": whole}
-    if isinstance(node, MapNode) and isinstance(node.function, FromRight):
-        return {"right": whole}
-    if isinstance(node, SideOutputNode):
-        return {"input": frozenset(f"{label} side output {node.tag.name!r}" for label in whole)}
+    match node:
+        case BroadcastNode():
+            return {"rules": whole}
+        case MapNode(function=FromLeft()):
+            return {"left": whole}
+        case MapNode(function=FromRight()):
+            return {"right": whole}
+        case SideOutputNode():
+            return {"input": frozenset(f"{label} side output {node.tag.name!r}" for label in whole)}
+        case KeyByNode() | UnionNode() | ReturnsNode():
+            return dict(taken)
     # A function turns elements of two streams into those of one.
-    return dict(taken) if isinstance(node, KeyByNode) or node.kind in ("union", "returns") else {"input": whole}
+    return {"input": whole}
 
 
 def _function_mark(node: Any) -> str:
@@ -224,33 +229,32 @@ def _stable(function: Callable[..., Any]) -> str:
     return mark.text if mark.recognised else mark.names or ""
 
 
-def _parts(step: Step, keys: Step | None) -> dict[str, Mark]:
+def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
     """Marks the functions on which stored state depends, and what decides which pairs a join makes."""
     parts: dict[str, Mark] = {}
-    if keys is not None and isinstance(keys.node, KeyByNode):
-        selector = keys.node.selector
-        if isinstance(selector, SideKey):
+    match keys:
+        case KeyByNode(selector=SideKey() as selector):
             parts["the key of the left"], parts["the key of the right"] = map(mark_of, selector.selectors)
-        else:
+        case KeyByNode(selector=selector):
             parts["the key"] = mark_of(selector)
-    node = step.node
-    if isinstance(node, IntervalJoinNode):
-        parts["the bounds"] = Mark(f"{node.lower} to {node.upper} ms")
-    elif isinstance(node, AsOfJoinNode):
-        parts["the join"] = Mark("left outer" if node.is_outer else "inner")
-    elif isinstance(node, KeyedProcessNode):
-        parts |= _rolling(unwrapped(node.function))
-    elif isinstance(node, WindowNode):
-        process = node.function.process
-        if isinstance(process, (JoinPairs, CoGroup)):
-            parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
-        aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
-        if isinstance(aggregate, DeclaredAggregate):
-            parts |= {
-                f"what aggregate {number} takes{role}": mark
-                for number, member in enumerate(_plain(aggregate.declaration), start=1)
-                for role, mark in _selectors(member)
-            }
+    match step.node:
+        case IntervalJoinNode() as join:
+            parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")
+        case AsOfJoinNode() as join:
+            parts["the join"] = Mark("left outer" if join.is_outer else "inner")
+        case KeyedProcessNode() as node:
+            parts |= _rolling(unwrapped(node.function))
+        case WindowNode() as windows:
+            process = windows.function.process
+            if isinstance(process, (JoinPairs, CoGroup)):
+                parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
+            aggregate = windows.function.aggregate if isinstance(windows.function, AggregateSpec) else None
+            if isinstance(aggregate, DeclaredAggregate):
+                parts |= {
+                    f"what aggregate {number} takes{role}": mark
+                    for number, member in enumerate(_plain(aggregate.declaration), start=1)
+                    for role, mark in _selectors(member)
+                }
     return parts
 
 

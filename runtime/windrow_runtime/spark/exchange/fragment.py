@@ -55,7 +55,8 @@ class PortFragment:
         self._metrics: dict[str, Metrics] = {}
         self._records: Counter[str] = Counter()
         self._routed: list[Routed] = []
-        self._wheres = {step.id: keys.where for step in topology.keyed if (keys := topology.key_step(step)) is not None}
+        with_keys = [step for step in topology.keyed if topology.key_by(step) is not None]
+        self._wheres = {step.id: topology.step(step.inputs[0]).where for step in with_keys}
 
     def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
         own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks)
@@ -103,7 +104,7 @@ class PortFragment:
         if self._clock is not None and batch is not None:
             clock = self._clock.read(batch)
             return (clock.previous if self.precedes_watermark else clock.watermarks).get(step.id, MIN_TIMESTAMP)
-        timestamp_steps = self._topology.timestamp_steps(step)
+        timestamp_steps = self._topology.timestamp_steps[step.id]
         if self._watermarks is None or not timestamp_steps or not sees_highest_only(self._topology.timestamps):
             return MIN_TIMESTAMP
         watermark = self._watermarks.read()(step.id)
