@@ -20,8 +20,11 @@ from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
 _Keys: TypeAlias = "dict[Hashable, None]"
 
-_Layout: TypeAlias = "dict[int | str, list[Hashable]]"
-"""The keys of a page: those of each window table by the window's start, others by the attribute that has them."""
+_Layout: TypeAlias = "dict[tuple[str, int] | str, list[Hashable]]"
+"""The keys of a page: by the name of the attribute, and those in a table by its start as well."""
+
+_TABLES: Final = ("tables", "fired")
+"""The attributes of a state that are tables by start, each a dictionary by key."""
 
 _BY_KEY: Final = ("keys", "sessions")
 """The attributes of an operator's state that are dictionaries by key."""
@@ -163,7 +166,9 @@ class _ObjectContents:
             self._opened_segments.update(self._segments_of(state))
             # The keys of the working set are taken out again before the state is split.
             if len(pages) > 1 and page != WORKING_SET:
-                layout = self._layouts[page] = {start: list(table) for start, table in state.tables.items()}
+                layout = self._layouts[page] = {
+                    (name, start): list(table) for name in _TABLES for start, table in getattr(state, name).items()
+                }
                 layout.update((name, list(getattr(state, name))) for name in _BY_KEY)
                 self._homes.update(dict.fromkeys(chain.from_iterable(layout.values()), page))
         return self.join([*pages.values()])
@@ -176,12 +181,15 @@ class _ObjectContents:
         for part in others:
             joined.keys.update(part.keys)
             joined.sessions.update(part.sessions)
-            for start, table in part.tables.items():
-                if start in joined.tables:
-                    joined.tables[start].update(table)
-                else:
-                    joined.tables[start] = table
+            for name in _TABLES:
+                tables = getattr(joined, name)
+                for start, table in getattr(part, name).items():
+                    if start in tables:
+                        tables[start].update(table)
+                    else:
+                        tables[start] = table
             joined.table_size = part.table_size or joined.table_size
+            joined.table_lateness = part.table_lateness or joined.table_lateness
         for name, entries in timers.items():
             if len(entries) > len(getattr(joined, name)):
                 setattr(joined, name, TimerQueue(entries))
@@ -195,9 +203,10 @@ class _ObjectContents:
         for name in _BY_KEY:
             for page, entries in self._split_dict(getattr(state, name), name).items():
                 setattr(parts[page], name, entries)
-        for start, table in state.tables.items():
-            for page, table_part in self._split_dict(table, start).items():
-                parts[page].tables[start] = table_part
+        for name in _TABLES:
+            for start, table in getattr(state, name).items():
+                for page, table_part in self._split_dict(table, (name, start)).items():
+                    getattr(parts[page], name)[start] = table_part
         for name in TIMERS:
             by_page: defaultdict[int, list[tuple[Hashable, Any, int]]] = defaultdict(list)
             for timer in getattr(state, name):
@@ -205,10 +214,10 @@ class _ObjectContents:
             for page, page_timers in by_page.items():
                 setattr(parts[page], name, TimerQueue(page_timers))
         for part in parts.values():
-            part.table_size = state.table_size
+            part.table_size, part.table_lateness = state.table_size, state.table_lateness
         return dict(parts)
 
-    def _split_dict(self, whole: dict[Hashable, Any], name: int | str) -> dict[int, dict[Hashable, Any]]:
+    def _split_dict(self, whole: dict[Hashable, Any], name: tuple[str, int] | str) -> dict[int, dict[Hashable, Any]]:
         """Divides a dictionary among pages, without Python bytecode per key for keys that stay in their page."""
         by_page: dict[int, dict[Hashable, Any]] = {}
         layouts = {page: layout[name] for page, layout in self._layouts.items() if layout.get(name)}
@@ -226,14 +235,16 @@ class _ObjectContents:
         return by_page
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
-        taken = OperatorState(table_size=state.table_size)
+        taken = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
         for name in _BY_KEY:
             setattr(taken, name, _take(getattr(state, name), keys))
-        for start, table in list(state.tables.items()):
-            if taken_table := _take(table, keys):
-                taken.tables[start] = taken_table
-            if not table:
-                del state.tables[start]
+        for name in _TABLES:
+            tables = getattr(state, name)
+            for start, table in list(tables.items()):
+                if taken_table := _take(table, keys):
+                    getattr(taken, name)[start] = taken_table
+                if not table:
+                    del tables[start]
         for name in TIMERS:
             timers = list(getattr(state, name))
             taken_timers = [timer for timer in timers if timer[0] in keys]

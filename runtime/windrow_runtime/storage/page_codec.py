@@ -43,7 +43,7 @@ _OF_AN_ENTRY: Final = ("contents", "born", "trigger_state", "window_state")
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
     """Returns the keys of a state, each once, in their order."""
     timers = (key for name in TIMERS for key, _, _ in getattr(state, name))
-    return dict.fromkeys(chain(state.keys, *state.tables.values(), state.sessions, timers))
+    return dict.fromkeys(chain(state.keys, *state.tables.values(), *state.fired.values(), state.sessions, timers))
 
 
 class PageCodec:
@@ -58,20 +58,23 @@ class PageCodec:
         names = list(keys_in(state))
         columns = [
             self._codec.pack(names),
-            self._pack_tables(state, names),
+            self._pack_tables(state.table_size, state.tables, names),
             self._pack_sessions(state.sessions, names, write_segment),
             self._pack_keys(state, write_segment),
             *(self._pack_timers(getattr(state, name), names) for name in TIMERS),
         ]
+        if state.fired:
+            # Few steps have any, and the pages of others stay as they are.
+            columns.append(self._pack_tables(state.table_lateness, state.fired, names))
         return compress(encode(packed(_PAGE, columns=columns)))
 
-    def _pack_tables(self, state: OperatorState, names: list[Hashable]) -> Packed:
-        tables = {start: table for start, table in state.tables.items() if table}
+    def _pack_tables(self, length: int, tables: dict[int, dict[Hashable, Any]], names: list[Hashable]) -> Packed:
+        tables = {start: table for start, table in tables.items() if table}
         packed_tables = [
             packed("", _members(list(table), names), columns=[self._codec.pack(list(table.values()))])
             for table in tables.values()
         ]
-        return packed("", columns=[self._codec.pack([state.table_size, *tables]), *packed_tables])
+        return packed("", columns=[self._codec.pack([length, *tables]), *packed_tables])
 
     def _pack_sessions(
         self, sessions: dict[Hashable, list[Any]], names: list[Hashable], write_segment: Callable[[bytes], int]
@@ -171,12 +174,13 @@ class _PageReader:
         self._budget = CollisionBudget()
         self._keys = self._budget.checked(with_one_nan(self._budget.checked(self._read(keys))))
 
-    def state(self, tables: Packed, sessions: Packed, keyed: Packed, events: Packed, clocks: Packed) -> OperatorState:
+    def state(
+        self, tables: Packed, sessions: Packed, keyed: Packed, events: Packed, clocks: Packed, *fired: Packed
+    ) -> OperatorState:
         state = OperatorState()
-        state.table_size, *starts = self._typed(tables.columns[0], int)
-        for start, table in zip(starts, tables.columns[1:], strict=True):
-            (contents,) = table.columns
-            state.tables[start] = dict(zip(self._owners(table.data), self._read(contents), strict=True))
+        state.table_size, state.tables = self._tables(tables)
+        for kept in fired:
+            state.table_lateness, state.fired = self._tables(kept)
         if sessions.columns:
             state.sessions = dict(zip(self._owners(sessions.data), self._sessions(sessions), strict=True))
         if keyed.columns:
@@ -185,6 +189,15 @@ class _PageReader:
         state.event_timers = self._timers(events)
         state.processing_timers = self._timers(clocks)
         return state
+
+    def _tables(self, column: Packed) -> tuple[int, dict[int, dict[Hashable, Any]]]:
+        """The tables that :meth:`PageCodec._pack_tables` was given, and the length."""
+        tables: dict[int, dict[Hashable, Any]] = {}
+        length, *starts = self._typed(column.columns[0], int)
+        for start, table in zip(starts, column.columns[1:], strict=True):
+            (contents,) = table.columns
+            tables[start] = dict(zip(self._owners(table.data), self._read(contents), strict=True))
+        return length, tables
 
     def _read(self, column: Packed) -> list[Any]:
         return self._codec.unpack(column, self._reader)

@@ -13,6 +13,9 @@ A tumbling window has its elements in order of arrival either way: those of one 
 ``merge`` gets the earlier accumulator first. A sliding window has those of one slice after those of another, so its
 function must say that order makes no difference.
 
+Where late elements leave one by one, or fire their windows, those that may be behind the watermark when they arrive
+cross one by one.
+
 Elements of one key of which each is at most a gap behind the one before become one session where they are read, if the
 function says the same and no element of the key may be behind the watermark when it arrives: whether one that is behind
 is late depends on those before it.
@@ -35,7 +38,7 @@ from windrow.aggregates.declared import DeclaredAggregate
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
-from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
@@ -64,11 +67,17 @@ class TaskAggregation(NamedTuple):
 
     windows: Slices | Sessions
     function: AggregateFunction[Any, Any, Any]
+    sees_late: bool = False  # whether late elements leave, or fire their windows, one by one
 
     @property
     def shares_slices(self) -> bool:
         """Returns whether a window is made of several slices."""
         return isinstance(self.windows, Slices) and self.windows.windows_each > 1
+
+    @property
+    def is_on_time_only(self) -> bool:
+        """Returns whether elements that may be behind the watermark cross the exchange one by one."""
+        return self.sees_late or isinstance(self.windows, Sessions)
 
 
 class _Groups(NamedTuple):
@@ -95,7 +104,8 @@ class RowForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        before = "" if self.aggregation is None else ", partially aggregated before where that pays"
+        where = "on time and worth it" if self.aggregation and self.aggregation.sees_late else "that pays"
+        before = "" if self.aggregation is None else f", partially aggregated before where {where}"
         shared = ", slices shared by windows" if self.aggregation and self.aggregation.shares_slices else ""
         return f"elements cross the exchange as columns{before}{shared}"
 
@@ -118,13 +128,11 @@ class RowForm(ScanTarget):
 
     def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         aggregation = self.aggregation
-        if aggregation is None or (isinstance(aggregation.windows, Sessions) and bound is None):
+        if aggregation is None or (bound is None and aggregation.is_on_time_only):
             yield ExchangeRows.ELEMENTS, rows
             return
-        if isinstance(aggregation.windows, Sessions):
-            assert bound is not None, "asked above"
-            keys = encode_keys(rows.column(0))
-            stays = may_be_behind(keys, rows.column(1).to_numpy(), aggregation.windows.gap, bound)
+        if bound is not None and aggregation.is_on_time_only:
+            stays = _may_be_late(aggregation.windows, rows, bound)
             if stays.any():
                 yield ExchangeRows.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
@@ -182,6 +190,17 @@ class RowForm(ScanTarget):
         return made
 
 
+def _may_be_late(windows: Slices | Sessions, rows: pa.RecordBatch, bound: int) -> Mask:
+    """Marks elements that may be late, or fire a window again, under a watermark that is not above a bound."""
+    stamps = rows.column(1).to_numpy()
+    if isinstance(windows, Sessions):
+        return may_be_behind(encode_keys(rows.column(0)), stamps, windows.gap, bound)
+    # A sum may not leave 64 bits: elements that are so far away are not aggregated.
+    near = np.clip(stamps, -FARTHEST, FARTHEST)
+    on_time: Mask = windows.on_time(bound, windows.slices_of(near)) & (near == stamps)
+    return ~on_time
+
+
 def _groups_in(windows: Slices | Sessions, keys: Keys, stamps: Ints) -> _Groups:
     """Groups the elements of a task by key, and by slice or session."""
     if isinstance(windows, Sessions):
@@ -237,12 +256,10 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
         raise DeclinedError("what a reduce leaves need not stand for its elements")
     if not isinstance(node.function, AggregateSpec):
         raise DeclinedError("the function takes all elements of a window")
-    if node.allowed_lateness:
-        raise DeclinedError("each late element fires its window")
     shape_of(node)
     windows = windows_of(node)
-    if node.late_tag is not None and isinstance(windows, Slices):
-        raise DeclinedError("late elements leave one by one")
+    if node.allowed_lateness and isinstance(windows, Sessions):
+        raise DeclinedError("each late element fires its window")
     assert isinstance(windows, (Slices, Sessions)), "the others have triggers that are asked at each element"
     if isinstance(windows, Slices) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
@@ -251,7 +268,8 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
         raise DeclinedError("the function has no merge")
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
-    aggregation = TaskAggregation(windows, function)
+    sees_late = bool(node.allowed_lateness) or (node.late_tag is not None and isinstance(windows, Slices))
+    aggregation = TaskAggregation(windows, function, sees_late)
     if aggregation.shares_slices and not function.can_share:
         raise DeclinedError("sliding windows share slices, and the function is not commutative")
     if isinstance(windows, Sessions) and not function.can_share:

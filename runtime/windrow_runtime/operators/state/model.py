@@ -260,8 +260,9 @@ class OperatorState:
     windows.
 
     ``tables`` are windows of ``table_size`` milliseconds that have not fired, by start: their contents by key. Steps in
-    a faster form use them; a key in a table implies an entry and a timer. ``sessions`` are the same for sessions that
-    have not fired: three items of a list, start, end and contents, for each session of a key, in order of creation.
+    a faster form use them; a key in a table implies an entry and a timer. ``fired`` are those that have fired and are
+    kept for ``table_lateness`` milliseconds more. ``sessions`` are the same as ``tables`` for sessions that have not
+    fired: three items of a list, start, end and contents, for each session of a key, in order of creation.
     """
 
     keys: dict[Hashable, KeyState] = field(default_factory=dict)
@@ -270,6 +271,8 @@ class OperatorState:
     shared: dict[str, Any] = field(default_factory=dict)
     tables: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
     table_size: int = 0
+    fired: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
+    table_lateness: int = 0
     sessions: dict[Hashable, list[Any]] = field(default_factory=dict)
 
     def earliest_event_timer(self) -> int | None:
@@ -281,6 +284,8 @@ class OperatorState:
         times = [] if earliest is None else [earliest]
         if self.tables:
             times.append(min(self.tables) + self.table_size - 1)
+        if self.fired and (cleanup := min(self.fired) + self.table_size - 1 + self.table_lateness) < MAX_TIMESTAMP:
+            times.append(cleanup)
         if self.sessions:
             times.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
         if not times and any(entry.unfired for entry in self._entries()):
@@ -313,6 +318,7 @@ class OperatorState:
         # Unpickling makes a separate NaN for each occurrence of a key.
         state.keys = _united(state.keys)
         state.tables = {start: _united(table) for start, table in state.tables.items()}
+        state.fired = {start: _united(table) for start, table in state.fired.items()}
         state.sessions = _united(state.sessions)
         state.event_timers = _united_timers(state.event_timers)
         state.processing_timers = _united_timers(state.processing_timers)

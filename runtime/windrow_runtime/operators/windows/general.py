@@ -93,7 +93,7 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
-        if (state.tables or state.sessions) and not self.keeps_tables:
+        if (state.tables or state.fired or state.sessions) and not self.keeps_tables:
             self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
@@ -106,7 +106,10 @@ class WindowOperator(KeyedOperator):
             for key, contents in state.tables[start].items():
                 self.open_entry(key, window, contents)
                 state.event_timers.register(key, window, window.max_timestamp())
-        state.tables = {}
+        for start, table in state.fired.items():
+            for key, contents in table.items():
+                self.open_entry(key, TimeWindow(start, start + state.table_size), contents)
+        state.tables, state.fired = {}, {}
         for key in list(state.sessions):
             self.open_sessions(key)
 

@@ -44,8 +44,10 @@ class PartialsOperator(WindowOperator):
         # Of a window that fires and goes, and of a key that has nothing else.
         self._entry, self._blank = WindowEntry(), KeyState()
 
-    def fire_once(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        """Fires a window that has no entry, and is over then."""
+    def fire_once(
+        self, key: Hashable, window: TimeWindow, contents: Any, *, stays: bool = False
+    ) -> dict[str, Any] | None:
+        """Fires a window that has no entry; it is over then, or it stays. Returns the state that it has got."""
         keyed = self.state.keys
         known = keyed.get(key) if keyed else None
         key_state = self._blank if known is None else known
@@ -53,7 +55,7 @@ class PartialsOperator(WindowOperator):
         entry.contents, entry.window_state = contents, None
         try:
             self._fire(key, key_state, window, entry)
-            if self._clears:
+            if self._clears and not stays:
                 assert self.process is not None
                 self.process.clear(self._window_context.at(window, entry, key_state.state))
         except BaseException:
@@ -64,6 +66,7 @@ class PartialsOperator(WindowOperator):
                 keyed[key], self._blank = key_state, KeyState()
         elif known.is_empty and key not in self.state.sessions:
             del keyed[key]
+        return entry.window_state
 
     @abstractmethod
     def merge_batch(self, partials: Partials) -> None:

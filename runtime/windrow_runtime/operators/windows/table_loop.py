@@ -17,7 +17,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
@@ -35,8 +35,9 @@ _DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end
 class TableOperator(PartialsOperator):
     """Runs windows of one size with a reduce or an aggregate and the default trigger.
 
-    A window that has not fired is a table: one dictionary of contents by key, without an entry and a timer for each. It
-    becomes entries of the general operator when it fires and lateness keeps it alive.
+    A window is a table: one dictionary of contents by key, without an entry and a timer for each. Where lateness keeps
+    it when it has fired, it stays one; but it becomes entries of the general operator if the window function is told
+    when it goes, and the window of a key does so if that function keeps state for it.
     """
 
     keeps_tables = True
@@ -52,15 +53,18 @@ class TableOperator(PartialsOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
-        state.table_size = self._size
+        state.table_size, state.table_lateness = self._size, self.lateness
 
     def _add(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
-        if not self.current_watermark < window.end - 1 <= MAX_TIMESTAMP or window in key_state.windows:
-            # A window that fired and is kept for late elements, one beyond the end of time, or one from a snapshot of
-            # the general operator.
+        has_fired = window.end - 1 <= self.current_watermark
+        if window in key_state.windows or window.end - 1 > MAX_TIMESTAMP or (has_fired and self._clears):
+            # A window of the general operator, or one beyond the end of time.
             super()._add(key, key_state, window, value, timestamp, stamp)
+            return
+        if has_fired:
+            self._fire_again(key, key_state, window, own(value) if self.exposure.windows else value, timestamp)
             return
         tables = self.state.tables
         held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
@@ -132,13 +136,37 @@ class TableOperator(PartialsOperator):
             # Its last window is gone, and so are those before.
             self._late(value, timestamp)
 
+    def _fire_again(
+        self, key: Hashable, key_state: KeyState, window: TimeWindow, value: Any, timestamp: int | None
+    ) -> None:
+        """Adds an element to a window that has fired and is kept, and fires it."""
+        fired, entry = self.state.fired, self._entry
+        contents = self.contents.add(fired.get(window.start, _NO_ROWS).get(key, NOTHING), value, timestamp, 0)
+        table = fired.setdefault(window.start, {})
+        table[key] = entry.contents = contents
+        entry.window_state = None
+        self._fire(key, key_state, window, entry)
+        if entry.window_state:
+            self.state.keys[key] = key_state
+            self._keep_state(key, window, table, entry.window_state)
+
+    def _keep_state(
+        self, key: Hashable, window: TimeWindow, table: dict[Hashable, Any], window_state: dict[str, Any]
+    ) -> None:
+        """Makes an entry of the window of a key, for which the window function keeps state."""
+        self.open_entry(key, window, table.pop(key))
+        self.state.keys[key].windows[window].window_state = window_state
+
     def merge_batch(self, partials: Partials) -> None:
-        assert not self.lateness, "a late element might have to be seen by itself"
+        sees_late = bool(self.lateness) or self.node.late_tag is not None
         keys, contents, starts, _, counts = partials
         done = 0
         for slice_start, places in groupby(starts):
             begin, done = done, done + len(list(places))
             windows = self._open_windows(slice_start)
+            are_all = len(windows) == len(self._windows_from(slice_start, slice_start - self._size))
+            if sees_late and not (are_all if self.lateness else windows):
+                raise folded_behind(self.current_watermark, self.step.where)
             if not windows:
                 late = sum(counts[begin:done])
                 self.metrics.late += late
@@ -160,7 +188,10 @@ class TableOperator(PartialsOperator):
 
     def _open_windows(self, slice_start: int) -> list[int]:
         """The starts of the windows that hold a slice and have not fired, the latest first."""
-        before = max(slice_start, self.current_watermark + 1) - self._size
+        return self._windows_from(slice_start, max(slice_start, self.current_watermark + 1) - self._size)
+
+    def _windows_from(self, slice_start: int, before: int) -> list[int]:
+        """The starts of the windows that hold a slice and begin after a time, the latest first."""
         return list(range(self._shape.last_start(slice_start), before, -self._shape.slide))
 
     def _merge_into(self, start: int, keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
@@ -199,6 +230,9 @@ class TableOperator(PartialsOperator):
             if fired >= FIRINGS_AT_ONCE:
                 fired = 0
                 yield
+        expires = reach + self.lateness
+        for start in [start for start in self.state.fired if start + expires <= min(watermark, MAX_TIMESTAMP - 1)]:
+            del self.state.fired[start]
         yield from self.firing_event_timers(watermark)
 
     def _fire_table(self, window: TimeWindow, table: dict[Hashable, Any]) -> None:
@@ -211,18 +245,21 @@ class TableOperator(PartialsOperator):
                 for key, contents in table.items():  # noqa: B007  the error names the key
                     collect(contents if result is None else result(contents), timestamp)
                 return
-            for key, contents in table.items():
-                self._fire_row(key, window, contents)
+            stays = self.cleanup_time(window) > window.max_timestamp()
+            if stays and not self._clears:
+                self.state.fired[window.start] = table
+            for key, contents in list(table.items()):
+                if stays and self._clears:
+                    self._fire_entry(key, window, contents)
+                elif (window_state := self.fire_once(key, window, contents, stays=stays)) and stays:
+                    self._keep_state(key, window, table, window_state)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))
 
-    def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        if self.cleanup_time(window) > window.max_timestamp():
-            self.open_entry(key, window, contents)
-            key_state = self.state.keys[key]
-            self._fire(key, key_state, window, key_state.windows[window])
-            return
-        self.fire_once(key, window, contents)
+    def _fire_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        self.open_entry(key, window, contents)
+        key_state = self.state.keys[key]
+        self._fire(key, key_state, window, key_state.windows[window])
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
         yield from super().pending_event_timers()
@@ -232,10 +269,14 @@ class TableOperator(PartialsOperator):
             times = {last, self.cleanup_time(window)}
             for key in table:
                 yield from ((key, window, time) for time in times if time < MAX_TIMESTAMP or time == last)
+        for start, table in self.state.fired.items():
+            window = TimeWindow(start, start + self._size)
+            cleanup = self.cleanup_time(window)
+            yield from ((key, window, cleanup) for key in table if cleanup < MAX_TIMESTAMP)
 
     def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
         yield from super().open_windows()
-        for start, table in self.state.tables.items():
+        for start, table in chain(self.state.tables.items(), self.state.fired.items()):
             yield from ((key, TimeWindow(start, start + self._size)) for key in table)
 
 

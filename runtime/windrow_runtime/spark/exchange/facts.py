@@ -7,6 +7,7 @@ that of a fact a number. The driver adds them up; of watermarks it takes the hig
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Final, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState
@@ -43,4 +44,5 @@ def timers_in(state: OperatorState) -> int:
 
 
 def _in_tables(state: OperatorState) -> int:
-    return sum(map(len, state.tables.values())) + sum(map(len, state.sessions.values())) // 3
+    tables = chain(state.tables.values(), state.fired.values())
+    return sum(map(len, tables)) + sum(map(len, state.sessions.values())) // 3
