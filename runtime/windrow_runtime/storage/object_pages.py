@@ -89,6 +89,10 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
             divided = (_divide(elements, homes, part_of) for elements in (before, after))
             yield from map(Share, parts, *divided)
 
+    def know(self, hashes: Iterable[tuple[Hashable, int]]) -> None:
+        """Notes the hashes of keys, which columns compute many times as fast."""
+        self._objects.know(hashes)
+
     def load(self, pages: Sequence[int]) -> OperatorState:
         """Reads the state of some pages."""
         state = super().load(pages)
@@ -282,9 +286,16 @@ class _ObjectContents:
         bits.update((key, self._hashed(key)) for key in filterfalse(bits.__contains__, keys))
         return {key: bits[key] for key in keys}
 
+    def know(self, hashes: Iterable[tuple[Hashable, int]]) -> None:
+        """Notes the hashes of keys."""
+        self._bits.update((key, self._bits_in(hashed)) for key, hashed in hashes)
+
     def _hashed(self, key: Hashable) -> int:
+        return self._bits_in(stable_hash(key))
+
+    def _bits_in(self, hashed: int) -> int:
         """Returns up to 32 bits of a key's hash, which tell it apart from other keys of its group."""
-        return stable_hash(key) // self._groups & 0xFFFF_FFFF
+        return hashed // self._groups & 0xFFFF_FFFF
 
     def _home(self, key: Hashable) -> int:
         bits = self._bits.get(key)

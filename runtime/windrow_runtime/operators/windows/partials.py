@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from windrow.functions import ProcessWindowFunction
 from windrow.plan import Step, WindowNode
+from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
+from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import KeyState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 
@@ -44,29 +47,51 @@ class PartialsOperator(WindowOperator):
         # Of a window that fires and goes, and of a key that has nothing else.
         self._entry, self._blank = WindowEntry(), KeyState()
 
-    def fire_once(
-        self, key: Hashable, window: TimeWindow, contents: Any, *, stays: bool = False
-    ) -> dict[str, Any] | None:
-        """Fires a window that has no entry; it is over then, or it stays. Returns the state that it has got."""
-        keyed = self.state.keys
-        known = keyed.get(key) if keyed else None
-        key_state = self._blank if known is None else known
-        entry = self._entry
-        entry.contents, entry.window_state = contents, None
+    def fire_all(
+        self, rows: Iterable[tuple[Hashable, TimeWindow, Any]], *, stays: bool = False
+    ) -> list[tuple[Hashable, TimeWindow, dict[str, Any]]]:
+        """Fires windows that have no entries, given with their keys and contents; they are over then, or they stay.
+
+        Returns those for which the window function keeps state, with that state. This is ``_fire`` and ``_evaluate`` in
+        one loop: calls between functions take as long as the functions of most users. Nobody observes faster forms.
+        """
+        keyed, sessions, entry, context = self.state.keys, self.state.sessions, self._entry, self._window_context
+        process, collect, kind, owns = self.process, self.output.collect, self._result_type, self.exposure.process
+        elements_of, clears = self.contents.elements, self._clears and not stays
+        with_state: list[tuple[Hashable, TimeWindow, dict[str, Any]]] = []
+        blank = self._blank
+        key: Hashable = None
+        window: Any = None
         try:
-            self._fire(key, key_state, window, entry)
-            if self._clears and not stays:
-                assert self.process is not None
-                self.process.clear(self._window_context.at(window, entry, key_state.state))
-        except BaseException:
+            for key, window, contents in rows:
+                known = keyed.get(key) if keyed else None
+                key_state = blank if known is None else known
+                entry.contents, entry.window_state = contents, None
+                elements = elements_of(contents)
+                if owns:
+                    elements = own_all(list(elements))
+                context.at(window, entry, key_state.state)
+                results = elements if process is None else process.process(key, context, elements)
+                if results is not None:
+                    timestamp = window.max_timestamp()
+                    for result in elements if process is None else records_of(results, kind):
+                        collect(result, timestamp)
+                if clears and process is not None:
+                    process.clear(context.at(window, entry, key_state.state))
+                if known is None:
+                    if key_state.state:
+                        keyed[key] = key_state
+                        blank = self._blank = KeyState()
+                elif known.is_empty and key not in sessions:
+                    del keyed[key]
+                if entry.window_state:
+                    with_state.append((key, window, entry.window_state))
+        except BaseException as error:
             self._blank = KeyState()  # what the function has kept is this key's alone
+            if isinstance(error, USER_ERRORS):
+                raise_call_error(self.step, error, call_description(key, window=window))
             raise
-        if known is None:
-            if key_state.state:
-                keyed[key], self._blank = key_state, KeyState()
-        elif known.is_empty and key not in self.state.sessions:
-            del keyed[key]
-        return entry.window_state
+        return with_state
 
     @abstractmethod
     def merge_batch(self, partials: Partials) -> None:

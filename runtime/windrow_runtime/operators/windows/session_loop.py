@@ -296,6 +296,11 @@ class SessionLoopOperator(PartialsOperator):
         more = [(end, key) for key, held in sessions.items() if len(held) > _ITEMS for end in held[4::3]]
         due += [found for found in more if found[0] <= frontier]
         due.sort(key=itemgetter(0))
+        if not goes_by_timers and not self.contents.keeps_values:
+            for first in range(0, len(due), FIRINGS_AT_ONCE):
+                self.fire_all([self._taken(key, end) for end, key in due[first : first + FIRINGS_AT_ONCE]])
+                yield
+            return
         for number, (end, key) in enumerate(due, 1):
             if goes_by_timers:
                 yield from self.firing_event_timers(min(end - 1, MAX_TIMESTAMP))
@@ -307,6 +312,17 @@ class SessionLoopOperator(PartialsOperator):
             if number % FIRINGS_AT_ONCE == 0:
                 yield
         yield from self.firing_event_timers(watermark)
+
+    def _taken(self, key: Hashable, end: int) -> tuple[Hashable, TimeWindow, Any]:
+        """Takes the session of a key that has an end out of the state, with its contents."""
+        held = self.state.sessions[key]
+        if len(held) == _ITEMS:
+            del self.state.sessions[key]
+            return key, TimeWindow(held[_START], held[_END]), held[_CONTENTS]
+        at = held[_END::_ITEMS].index(end) * _ITEMS
+        taken = key, TimeWindow(held[at], held[at + _END]), held[at + _CONTENTS]
+        del held[at : at + _ITEMS]
+        return taken
 
     def _fire_session(self, key: Hashable, held: list[Any], at: int) -> None:
         start, end, contents = held if len(held) == _ITEMS else held[at : at + _ITEMS]
@@ -326,7 +342,7 @@ class SessionLoopOperator(PartialsOperator):
                 key_state = self.state.keys[key]
                 self._fire(key, key_state, window, key_state.windows[window])
                 return
-            self.fire_once(key, window, contents)
+            self.fire_all([(key, window, contents)])
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))
 

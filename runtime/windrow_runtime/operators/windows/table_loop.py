@@ -246,15 +246,18 @@ class TableOperator(PartialsOperator):
                     collect(contents if result is None else result(contents), timestamp)
                 return
             stays = self.cleanup_time(window) > window.max_timestamp()
-            if stays and not self._clears:
-                self.state.fired[window.start] = table
-            for key, contents in list(table.items()):
-                if stays and self._clears:
+            if stays and self._clears:
+                for key, contents in table.items():
                     self._fire_entry(key, window, contents)
-                elif (window_state := self.fire_once(key, window, contents, stays=stays)) and stays:
-                    self._keep_state(key, window, table, window_state)
+                return
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))
+        rows = zip(table, repeat(window), table.values(), strict=False)
+        for key, _, window_state in self.fire_all(rows, stays=stays):
+            if stays:
+                self._keep_state(key, window, table, window_state)
+        if stays:
+            self.state.fired[window.start] = table
 
     def _fire_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         self.open_entry(key, window, contents)
