@@ -32,26 +32,26 @@ WORTH_IT: Final = 2
 
 KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE_BEFORE, ChangeKind.UPDATE_AFTER)
 INSERT, UPDATE_BEFORE, UPDATE_AFTER = range(3)
-"""The places of kinds among them."""
+"""The indices of kinds of changes in ``KINDS``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Windows that fired, as columns side by side; in milliseconds."""
+    """Firings of windows, as columns side by side; times are in milliseconds."""
 
     keys: pa.Array
     starts: Ints  # of no meaning for the window of all time
     ends: Ints
     stamps: Ints  # the last timestamps of the windows, which the results carry
     results: pa.Array
-    kinds: Ints | None = None  # the places of the kinds of changes among KINDS; None: these are no changes
-    panes: pa.Array | None = None  # where they stand among the panes of their windows; None: nobody asks
+    kinds: Ints | None = None  # indices of the kinds of changes in KINDS; None: results are no changes
+    panes: pa.Array | None = None  # the pane info of each result; None: the step does not ask for it
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def slice(self, start: int, count: int) -> Fired:
-        """Returns up to ``count`` of them that follow each other."""
+        """Returns up to ``count`` firings, from number ``start`` on."""
         part = slice(start, start + count)
         kinds = None if self.kinds is None else self.kinds[part]
         panes = None if self.panes is None else self.panes[part]
@@ -63,7 +63,7 @@ class PartialAggregation(enum.Enum):
     """Which elements of a step are partially aggregated before the exchange."""
 
     NONE = enum.auto()
-    ALL = enum.auto()  # nobody asks for late ones; those that are aggregated together keep their order
+    ALL = enum.auto()  # no late element has to cross by itself; those that are aggregated together keep their order
     ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
 
 
@@ -75,7 +75,7 @@ Crossing: TypeAlias = tuple[bool, pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class StepTraits:
-    """What an operator knows of its step beside windows and aggregate."""
+    """Facts of a step, beside its windows and its aggregate, on which its operator depends."""
 
     late_leave: bool = False  # whether a side output takes late elements
     has_timers: bool = False  # whether timers upstream of the step may emit elements
@@ -91,13 +91,13 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
     key_type: pa.DataType
     traits: StepTraits = StepTraits()
 
-    window_columns: ClassVar[Sequence[str]]  # columns of state, between the key and those of the kernel
+    window_columns: ClassVar[Sequence[str]]  # the state columns between the key and those of the kernel
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of state: key, what is known of the window, and the kernel's."""
+        """The columns of state: the key, those that describe the window, and the kernel's."""
         fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.window_columns]]
-        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
+        fields += [pa.field(f"s{index}", kind) for index, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
 
     @cached_property
@@ -108,7 +108,7 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
     @property
     @abstractmethod
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
-        """Which elements are partially aggregated before the exchange, and why none of the others."""
+        """Which elements are partially aggregated before the exchange, and why the others are not."""
 
     @property
     def why_late_cross(self) -> str:
@@ -120,7 +120,7 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
     def prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
         """Aggregates elements partially before the exchange where that is allowed and worth it.
 
-        No watermark is above the bound when the elements arrive; None: there is no bound that is known.
+        The watermark is at most the bound when the elements arrive; None: no bound is known.
         """
         aggregation, _ = self.partial_aggregation
         if aggregation is PartialAggregation.NONE or (aggregation is PartialAggregation.ON_TIME and bound is None):
@@ -128,7 +128,7 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
         return self._prepare(rows, None if aggregation is PartialAggregation.ALL else bound)
 
     def _prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
-        """Aggregates elements partially, but for those that may be behind a bound; None: all of them."""
+        """Aggregates elements partially, except those that may be late under the bound; None: all of them."""
         raise NotImplementedError("this operator aggregates no elements before the exchange")
 
     def may_be_late(self, stamps: Ints, bound: int | None) -> Mask:
@@ -153,11 +153,11 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
         return ""
 
     def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-        """Returns rows of state of their columns."""
+        """Builds rows of state from their columns."""
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def inputs_of(self, elements: pa.RecordBatch) -> tuple[pa.Array, Ints, Sequence[pa.Array]]:
-        """Returns the keys of elements, their timestamps, and what the kernel takes from them."""
+        """Returns the keys of elements, their timestamps, and the columns that the kernel takes."""
         keys, stamps, *columns = elements.columns
         return keys, stamps.to_numpy(), columns[: len(self.kernel.inputs)]
 
@@ -168,7 +168,7 @@ def are_few(rows: pa.RecordBatch) -> bool:
 
 
 def on_time_apart(slices: Slices, rows: pa.RecordBatch, bound: int | None) -> Generator[Crossing, None, pa.RecordBatch]:
-    """Lets elements cross one by one that may be behind a bound, and returns the others."""
+    """Yields the elements that may be late under the bound, to cross one by one; returns the others."""
     if bound is None:
         return rows
     on_time = slices.on_time(bound, slices.slices_of(rows.column(1).to_numpy()))
@@ -196,15 +196,15 @@ class KeyedRowsOperator(ColumnOperator[W, StateRows], PagedOperator[Fired]):
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         if self.windows.by_clock:
-            # What waits is counted when the stream ends.
+            # Elements that still wait are counted when the stream ends.
             end = None if times.watermark == MAX_TIMESTAMP else MAX_TIMESTAMP
             return end, self.next_time(times.now, rows)
         return self.next_time(times.watermark, rows), self.next_by_clock(rows)
 
     @abstractmethod
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        """Returns the time at which the first of some rows is due next; the end of time if that is never."""
+        """Returns the earliest time after ``time`` at which a row is due; MAX_TIMESTAMP: never."""
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int | None:
-        """Returns the same by the clock, for what waits for it beside the watermark; None: nothing does."""
+        """Returns when a row is due by the clock, in a step that runs by the watermark; None: never."""
         return None

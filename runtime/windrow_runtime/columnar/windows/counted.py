@@ -105,14 +105,14 @@ class CountOperator(KeyedRowsOperator[Counted]):
     def _add_portion(
         self, rows: pa.RecordBatch, elements: pa.RecordBatch, time: int
     ) -> tuple[Fired | None, pa.RecordBatch]:
-        slices, known = self.windows.slices, rows.num_rows
+        slices, stored_count = self.windows.slices, rows.num_rows
         keys, stamps, inputs = self.inputs_of(elements)
-        places, starts = windows_for(slices, stamps, time)
+        copied, starts = windows_for(slices, stamps, time)
         if slices.windows_each > 1:
-            copies = pa.array(places)
+            copies = pa.array(copied)
             keys, inputs = keys.take(copies), [column.take(copies) for column in inputs]
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
-        runs = _Runs(self.windows, keyed_windows, rows.column(2).to_numpy(), known)
+        runs = _Runs(self.windows, keyed_windows, rows.column(2).to_numpy(), stored_count)
         fresh = self.kernel.partial(Groups(runs.of_elements, len(runs.fresh_windows)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
         states = self._continued(runs, both)
@@ -163,11 +163,11 @@ class CountOperator(KeyedRowsOperator[Counted]):
 class _Runs:
     """The runs of keyed windows, in order: those of the state first in each window, then those of elements."""
 
-    def __init__(self, windows: Counted, keyed_windows: KeyedWindows, ends: Ints, known: int) -> None:
+    def __init__(self, windows: Counted, keyed_windows: KeyedWindows, ends: Ints, stored_count: int) -> None:
         count, length = len(keyed_windows.keys), windows.run_length
-        held, arrived = keyed_windows.of_rows[:known], Groups(keyed_windows.of_rows[known:], len(keyed_windows.keys))
+        of_stored, arrived = keyed_windows.of_rows[:stored_count], Groups(keyed_windows.of_rows[stored_count:], count)
         before = np.zeros(count, np.int64)  # how many elements each keyed window had
-        np.maximum.at(before, held, ends)
+        np.maximum.at(before, of_stored, ends)
         total = before + arrived.sizes
         has_new = arrived.sizes > 0
         # The runs of elements, by keyed window.
@@ -176,16 +176,16 @@ class _Runs:
         self.fresh_windows = np.repeat(np.arange(count), counts)
         ordinals = (before // length - begins)[self.fresh_windows] + np.arange(len(self.fresh_windows)) + 1
         fresh_until = np.minimum(ordinals * length, total[self.fresh_windows])
-        in_order = keyed_windows.of_rows[known:][arrived.order]
+        in_order = keyed_windows.of_rows[stored_count:][arrived.order]
         numbers = np.arange(len(in_order)) + (before - arrived.starts)[in_order]  # from 0
         self.of_elements = np.empty(len(in_order), np.int64)
         self.of_elements[arrived.order] = numbers // length + (begins - before // length)[in_order]
         # Rows are those of the state, then fresh runs; an open row goes on in the first fresh run of its keyed
         # window.
-        is_open = (ends % length > 0) & has_new[held]
+        is_open = (ends % length > 0) & has_new[of_stored]
         self.open_rows = np.flatnonzero(is_open)
-        self.continued = known + begins[held[self.open_rows]]
-        both, until = np.concatenate([held, self.fresh_windows]), np.concatenate([ends, fresh_until])
+        self.continued = stored_count + begins[of_stored[self.open_rows]]
+        both, until = np.concatenate([of_stored, self.fresh_windows]), np.concatenate([ends, fresh_until])
         rows = np.flatnonzero(~np.concatenate([is_open, np.zeros(len(fresh_until), np.bool_)]))
         self.order = rows[np.lexsort((until[rows], both[rows]))]
         self.keyed_windows, self.until = both[self.order], until[self.order]

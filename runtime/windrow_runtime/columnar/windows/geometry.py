@@ -30,7 +30,7 @@ _STARTS_AT_ONCE: Final = 10_000
 
 
 def expired(last: Ints, lateness: int, watermark: int) -> Mask:
-    """Marks the windows that are cleaned up, by their last timestamps; ``FARTHEST`` lateness is for ever."""
+    """Marks the windows that the watermark has cleaned up, by their last timestamps; ``FARTHEST``: none ever is."""
     if lateness >= FARTHEST:
         return np.zeros(len(last), np.bool_)
     # Compared so that nothing is added to the end of time.
@@ -44,7 +44,7 @@ class Slices:
     size: int  # 0: there is one window, of all time
     slide: int  # the distance of starts; that of tumbling windows is their size
     offset: int
-    lateness: int  # how long windows are kept behind their end; MAX_TIMESTAMP: for ever
+    lateness: int  # how long windows are kept after their end; MAX_TIMESTAMP: for ever
     by_clock: bool = False  # whether elements are in them, or fire them, by processing time
     purges: bool = False  # whether their end drops what they hold; a late element then fires them with itself alone
 
@@ -55,17 +55,17 @@ class Slices:
 
     @property
     def held(self) -> Slices:
-        """The windows as the state holds what is in them: it need not keep what their end drops."""
+        """The windows as the state keeps their contents: without lateness if their end drops these."""
         return replace(self, lateness=0) if self.purges else self
 
     @property
     def windows_each(self) -> int:
-        """In how many windows a slice is at most."""
+        """The largest number of windows that hold one slice."""
         return max(1, -(-self.size // self.slide))
 
     @property
     def _cut(self) -> int:
-        """The distance behind a start of windows at which others end; 0: they end where others start."""
+        """The distance from the start of a window to the next end of another one; 0: windows end where others start."""
         return self.size % self.slide
 
     def numbers_of(self, stamps: Ints) -> Ints:
@@ -113,22 +113,22 @@ class Slices:
         return self.last_times(first) > watermark
 
     def next_times(self, slices: Ints, watermark: int) -> Ints:
-        """The time at which each slice has a window that fires or goes next; the end of time if that is never."""
+        """The time at which a window of each slice next fires or is cleaned up; MAX_TIMESTAMP: never."""
         times = np.full(len(slices), MAX_TIMESTAMP)
         if self.is_global:
             return times
         first, last = self.first_windows(slices), self.last_windows(slices)
         for delay in {0, self.lateness}:
             if delay < FARTHEST:
-                found = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
-                fires_later = found <= last
-                np.minimum(times, found + (self.size - 1 + delay), out=times, where=fires_later)
+                starts = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
+                fires_later = starts <= last
+                np.minimum(times, starts + (self.size - 1 + delay), out=times, where=fires_later)
         return times
 
     def ending(self, slices: Ints, after: int, until: int) -> Iterator[Ints]:
         """Yields, in portions, the starts of windows of ascending slices that end in ``(after, until]``."""
         first, last = self._ranges(slices, after, until)
-        # Both ends rise with slices, so each begins new windows behind those of the one before.
+        # First and last windows ascend with slices, so each slice adds windows after those of the one before.
         first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
         counts = np.maximum((last - first) // self.slide + 1, 0)
         # The windows of each slice are a run; these are the numbers of the windows with which runs begin.
@@ -139,7 +139,7 @@ class Slices:
             yield first[runs] + (numbers - bounds[runs]) * self.slide
 
     def windows(self, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """Places of slices, and starts of the windows that end behind ``after``, not ``until``: latest first."""
+        """Pairs the index of each slice with the starts of its windows that end in ``(after, until]``, latest first."""
         first, last = self._ranges(slices, after, until)
         counts = np.maximum((last - first) // self.slide + 1, 0)
         places = np.repeat(np.arange(len(slices)), counts)
@@ -147,16 +147,16 @@ class Slices:
         return places, last[places] - steps * self.slide
 
     def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
-        """Returns whether a window with a slice from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
+        """Returns whether a window with a slice from ``first`` to ``last`` may end in ``(after, until]``."""
         firsts, lasts = self._ranges(np.array([first, last]), after, until)
         return bool(firsts[0] <= lasts[1])
 
     def held_by(self, slices: Ints, starts: Ints) -> tuple[Ints, Ints]:
-        """The slices, of ascending ones, that windows hold: from one place up to another, which is not among them."""
+        """The bounds of each window's slices among ascending ones: the index of the first, and that after the last."""
         return np.searchsorted(slices, starts), np.searchsorted(slices, starts + max(self.size, 1))
 
     def _ranges(self, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The first and last window of each slice that end between two watermarks; first > last if none does."""
+        """The first and last window of each slice that end in ``(after, until]``; first > last if none does."""
         if self.is_global:
             ends = after < MAX_TIMESTAMP <= until
             return slices.copy(), slices - int(not ends)
@@ -167,7 +167,7 @@ class Slices:
         return np.maximum(first, low), np.minimum(last, high)
 
     def _between(self, after: int, until: int) -> tuple[int, int]:
-        """The starts of the first and the last window that end behind one watermark and not behind the other."""
+        """The starts of the first and the last window that end in ``(after, until]``."""
         # No window of an element begins beyond these bounds, and what is computed from them stays in 64 bits.
         low, high = (min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until))
         low += 1
@@ -176,13 +176,13 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class SlicedWindows:
-    """The base of windows that hold elements as slices do, and do not fire at their end alone."""
+    """The base of windows that get elements as :class:`Slices` do, but fire by another trigger."""
 
     slices: Slices  # the windows that the elements are in
 
     @property
     def lateness(self) -> int:
-        """How long windows are kept behind their end."""
+        """How long windows are kept after their end."""
         return self.slices.lateness
 
     @property

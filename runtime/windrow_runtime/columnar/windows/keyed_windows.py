@@ -36,21 +36,21 @@ def keyed_windows_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, start
 
 
 def windows_for(slices: Slices, stamps: Ints, time: int) -> tuple[Ints, Ints]:
-    """Returns places of elements, and the starts of the windows that they are in and that are kept: latest first.
+    """Pairs the index of each element with the starts of its windows that are not cleaned up yet, latest first.
 
     The time is that of the batch: the watermark, or the clock for windows of processing time.
     """
     if slices.is_global:
         return np.arange(len(stamps)), np.zeros(len(stamps), np.int64)
     if slices.by_clock:
-        # Windows whose last millisecond it is have fired in this batch; elements make new ones.
+        # Windows that end with this millisecond have fired in this batch; elements open new ones.
         return slices.windows(slices.slices_of(np.full(len(stamps), time)), time - 1, MAX_TIMESTAMP)
     kept = MIN_TIMESTAMP if slices.lateness >= FARTHEST else max(time - slices.lateness, MIN_TIMESTAMP)
     return slices.windows(slices.slices_of(stamps), kept, MAX_TIMESTAMP)
 
 
 def late(slices: Slices, stamps: Ints, time: int) -> Mask:
-    """Marks the elements that are in no window that is kept."""
+    """Marks late elements, whose windows are all cleaned up."""
     if slices.by_clock:
         return np.zeros(len(stamps), np.bool_)
     return slices.expired(slices.slices_of(stamps), time)
@@ -68,7 +68,7 @@ class KeyedWindowOperator(KeyedRowsOperator[W]):
 
     @cached_property
     def partial_schema(self) -> pa.Schema:
-        """The columns of partial aggregates: key, timestamp of the first one, the kernel's, and how many there are."""
+        """The columns of partial aggregates: key, timestamp of the first element, the kernel's, number of elements."""
         names = [name for name in self.schema.names if name not in self.window_columns]
         key, *states = [self.schema.field(name) for name in names[: 1 + len(self.kernel.state_types)]]
         return pa.schema([key, pa.field("at", pa.int64()), *states, pa.field("elements", pa.int64())])

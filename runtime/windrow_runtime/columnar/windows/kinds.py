@@ -1,4 +1,4 @@
-"""Tells from a step how its windows fire on columns: at their end, at intervals, by counting, or as panes."""
+"""Classifies how the windows of a step fire on columns: at their end, at intervals, by counting, or as panes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sessions:
     """The sessions of a step; in milliseconds."""
 
     gap: int
-    lateness: int  # how long sessions are kept behind their end; MAX_TIMESTAMP: for ever
+    lateness: int  # how long sessions are kept after their end; MAX_TIMESTAMP: for ever
     by_clock: bool = False  # whether they are sessions of processing time
 
 
@@ -98,7 +98,7 @@ def needs_timestamps(windows: Windows) -> bool:
 
 
 def windows_of(node: WindowNode) -> Windows:
-    """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
+    """Classifies the windows of a step; declines an assigner, a trigger or an evictor that has to see each element."""
     if lets_panes_out(node) and not takes_changes(node):
         slices = _assigned(node, shape_assigned(node))
         if isinstance(slices, Sessions):
@@ -132,7 +132,7 @@ def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
         assert isinstance(node.evictor, CountEvictor), "no other one is counted"
         size = node.evictor.max_count
         if node.evictor.do_evict_after:
-            # What is left behind a firing is there at the next one, with the elements that came since.
+            # What is left after a firing is there at the next one, with the elements that came since.
             size += every
         size = min(size, every) if purges else size
         if not size:

@@ -76,7 +76,7 @@ def fire_late(
 
 
 def _windows_to_fire(windows: Slices, slices: Ints, watermark: int) -> tuple[Ints, Ints]:
-    """Returns places of elements, and the starts of the windows that have ended by the watermark and are kept."""
+    """Pairs the index of each element with the starts of its windows that have ended but are not cleaned up yet."""
     return windows.windows(slices, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
 
 
@@ -90,9 +90,9 @@ def _merged_one_by_one(
 ) -> tuple[pa.Array, WindowStates]:
     """Adds late elements, a row for each element and window, one by one to the states of keyed windows.
 
-    Returns the result behind each of them, and the states in the end.
+    Returns the result after each of them, and the states in the end.
     """
-    known = len(stored[1])
+    stored_count = len(stored[1])
     encoded = encode_keys(pa.concat_arrays([stored[0], late[0]]))
     starts = np.concatenate([stored[1], late[1]])
     cells = cells_of(Keys(encoded.codes, encoded.distinct), (starts - windows.offset) // windows.slide)
@@ -101,14 +101,14 @@ def _merged_one_by_one(
     order = keyed_windows.order
     both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(stored[2], late[2], strict=True)]
     merged = kernel.running(both, keyed_windows.starts[keyed_windows.ids[order]])
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    firing = pa.array(place[known:])
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
+    firing = pa.array(positions[stored_count:])
     results = kernel.results([column.take(firing) for column in merged])
     newest = pa.array(keyed_windows.starts + keyed_windows.sizes - 1)
     keys = encoded.distinct.take(pa.array(cells.codes))
-    places = cells.places * windows.slide + windows.offset
-    return results, (keys, places, [column.take(newest) for column in merged])
+    window_starts = cells.places * windows.slide + windows.offset
+    return results, (keys, window_starts, [column.take(newest) for column in merged])
 
 
 def _stored_states(windows: Slices, kernel: Kernel, chunks: Chunks, keys: pa.Array, starts: Ints) -> WindowStates:
@@ -157,10 +157,10 @@ def fire_late_rows(
     key_values = python_values(keys)
     rows = aggregate.rows(inputs, len(key_values))
     # Of each element the later windows come first, as they are assigned.
-    for place, start in zip(places.tolist(), starts.tolist(), strict=True):
-        keyed_window = (key_values[place], start)
+    for index, start in zip(places.tolist(), starts.tolist(), strict=True):
+        keyed_window = (key_values[index], start)
         accumulator = accumulators[keyed_window] if keyed_window in accumulators else function.create_accumulator()
-        accumulator = function.add(rows[place], accumulator)
+        accumulator = function.add(rows[index], accumulator)
         if not windows.purges:
             accumulators[keyed_window] = accumulator
         yield aggregate.result(*keyed_window, start + windows.size, accumulator)

@@ -20,16 +20,16 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
 """The columns between the key and those of the kernel."""
 
-EARLY: Final = 0  # the end of the window has fired no pane; where it never does, no pane has come behind the end
-ENDED: Final = 1  # it has
-LATE: Final = 2  # another pane has come behind that one; where the end fires none, a pane has come behind the end
-FINISHED: Final = 3  # no other one will
+EARLY: Final = 0  # the end of the window has fired no pane; where it never does, no pane has come after the end
+ENDED: Final = 1  # the end of the window has fired its pane
+LATE: Final = 2  # another pane has come after that one; where the end fires none, a pane has come after the end
+FINISHED: Final = 3  # no other pane will come
 
 UNSET: Final = np.iinfo(np.int64).max
-"""The time for which a keyed window waits that waits for none."""
+"""Stands for no timer of the clock: the keyed window waits for no time."""
 
 ON_TIME: Final = 1
-"""The place of panes on time among timings, between early and late ones."""
+"""The index of panes on time among timings, between early and late ones."""
 
 _SMALL: Final = {"phase": pa.int8(), "fresh": pa.int8()}
 _PANE: Final = pa.struct(
@@ -45,12 +45,12 @@ _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 
 
 class FiredPanes(NamedTuple):
-    """Panes in order, and the withdrawals of those that they replace."""
+    """Panes in the order of firing, each after the withdrawal of the pane that it replaces."""
 
     keyed_windows: Ints
     results: pa.Array
-    panes: pa.Array | None  # where they stand among the panes of their windows; None: nobody asks
-    kinds: Ints | None  # the places of the kinds of changes among KINDS; None: these are no changes
+    panes: pa.Array | None  # the pane info of each result; None: the step does not ask for it
+    kinds: Ints | None  # indices of the kinds of changes in KINDS; None: results are no changes
 
 
 def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
@@ -80,12 +80,12 @@ _BOUNDS: Final = {
 
 
 def fault_in(rows: pa.RecordBatch) -> str | None:
-    """Tells what contradicts itself in stored rows; None: nothing does."""
+    """Describes the first fault in stored rows; None: there is none."""
     for name, (lowest, highest) in _BOUNDS.items():
-        place = rows.schema.get_field_index(name)
-        if place < 0:
+        index = rows.schema.get_field_index(name)
+        if index < 0:
             continue
-        column = rows.column(place)
+        column = rows.column(index)
         if column.null_count:
             return f"a row without {name}"
         values = column.to_numpy()
@@ -107,17 +107,17 @@ class PaneRows:
     numbers: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups fire no pane
     phases: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
-    counts: Ints  # how many have come since the condition at work began, where it counts them
+    counts: Ints  # how many have come since the active condition began, where it counts them
     due: Ints  # the time at which the clock fires a pane
     asked: Ints  # the time of the earliest timer of the clock: that of the other condition may be before ``due``
     since: Ints  # ascend in the order in which ``due`` was set
     states: list[pa.Array]  # of no meaning where the keyed window has finished, or discards and has nothing new
-    index: Ints  # how many panes there were; this and the next two where somebody asks for panes
+    index: Ints  # how many panes have fired; this and the next two only where results carry their panes
     nonspeculative: Ints  # how many of them were not early
-    in_time: Mask  # whether one of those since the last pane came before the time of the window was over
+    in_time: Mask  # whether an element since the last pane came before the time of the window was over
     shown: pa.Array | None  # the results that the next panes withdraw, where ``has_shown``; None: nothing is withdrawn
     has_shown: Mask
-    rows: Ints  # the row of state that each was; -1: it is new
+    rows: Ints  # the index of each keyed window's row of state; -1: it is new
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, rules: Paned) -> PaneRows:
@@ -173,7 +173,7 @@ class PaneRows:
             by_window[of_rows] = column
             return by_window
 
-        places = spread(self.rows, -1)
+        source_rows = spread(self.rows, -1)
         return replace(
             self,
             keys=keyed_windows.keys,
@@ -188,13 +188,13 @@ class PaneRows:
             index=spread(self.index, 0),
             nonspeculative=spread(self.nonspeculative, 0),
             in_time=spread(self.in_time, 0),
-            shown=None if self.shown is None else self.shown.take(pa.array(places, mask=places < 0)),
+            shown=None if self.shown is None else self.shown.take(pa.array(source_rows, mask=source_rows < 0)),
             has_shown=spread(self.has_shown, 0),
-            rows=places,
+            rows=source_rows,
         )
 
     def wait_for_none(self, keyed_windows: Mask) -> None:
-        """Lets keyed windows wait for no time of the clock."""
+        """Clears the timers of the clock of the marked keyed windows."""
         self.due = np.where(keyed_windows, UNSET, self.due)
         self.asked = np.where(keyed_windows, UNSET, self.asked)
         self.since = np.where(keyed_windows, 0, self.since)
@@ -202,10 +202,10 @@ class PaneRows:
     def fire_panes(
         self, rules: Paned, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> FiredPanes:
-        """Fires panes in order, and notes them.
+        """Fires panes in order, and records how many there were and what they show.
 
         Args:
-            rules: The rules of the step.
+            rules: How the windows of the step fire panes.
             windows: The keyed window of each.
             results: What each holds.
             over: Marks the keyed windows whose time is over.
@@ -224,7 +224,7 @@ class PaneRows:
         return FiredPanes(windows, results, panes, kinds)
 
     def _placed(self, keyed_windows: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
-        """Tells where panes stand among those of their windows."""
+        """Computes the pane info of each result, and counts the panes of each window."""
         windows = keyed_windows.ids
         ranks = np.empty(len(windows), np.int64)
         ranks[keyed_windows.order] = np.arange(len(windows)) - keyed_windows.starts[windows[keyed_windows.order]]
@@ -242,7 +242,7 @@ class PaneRows:
     def _with_withdrawals(self, keyed_windows: Groups, results: pa.Array) -> tuple[Ints, pa.Array, Ints]:
         """Puts a withdrawal before each result that replaces one; returns windows, results and kinds.
 
-        It notes what is shown then.
+        Records the result that each keyed window shows from then on.
         """
         of_results, count = keyed_windows.ids, keyed_windows.count
         replaced = np.where(self.has_shown, np.arange(count), -1)[of_results]

@@ -1,4 +1,4 @@
-"""Tells when windows fire panes, for the triggers that compose and that columns can follow."""
+"""Classifies when windows fire panes, for the composable triggers that columns can follow."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Paned(SlicedWindows):
     """Windows that fire panes."""
 
     early: Condition | None  # before the end of a window; at all times where the end fires no pane. None: nothing does
-    late: Condition | None  # behind the pane on time
+    late: Condition | None  # after the pane on time
     at_end: bool  # whether the end of a window fires a pane
     finishes: bool  # whether that pane is the last one: what comes later is dropped
     discards: bool
     retracts: bool
     always_on_time: bool  # whether a pane on time is fired where nothing is new
-    always_closes: bool  # whether a closing pane is
+    always_closes: bool  # whether a closing pane is fired where nothing is new
     with_panes: bool  # whether each result says where it stands among the panes of its window
 
     @property
@@ -65,7 +65,7 @@ class Paned(SlicedWindows):
 
     @property
     def may_close_filled(self) -> bool:
-        """Returns whether a window may have a last pane when it is cleaned up behind its end."""
+        """Returns whether a window may have a last pane when it is cleaned up after its end."""
         is_late = not (isinstance(self.late, AfterCount) and self.late.count == 1) and not self.finishes
         return bool(self.lateness) and (self.always_closes or is_late)
 
@@ -75,7 +75,7 @@ _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 
 
 def paned(node: WindowNode, slices: Slices) -> Paned:
-    """When the windows of a step fire panes; declined where the trigger has to be asked at each element."""
+    """Classifies when the windows of a step fire panes; declines a trigger that has to be asked at each element."""
     settings, trigger = node.panes, node.effective_trigger
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
@@ -116,7 +116,7 @@ def _parts(trigger: Trigger[Any, Any]) -> tuple[Condition | None, Condition | No
 
 
 def _repeated(trigger: Trigger[Any, Any] | None) -> Condition | None:
-    """What a trigger waits for each time; None: it never fires."""
+    """The condition that a trigger waits for again and again; None: it never fires."""
     if isinstance(trigger, Repeatedly) and type(trigger) in _REPEATED:
         return _repeated(trigger.inner)
     if trigger is None or type(trigger) is Never:

@@ -70,10 +70,10 @@ from windrow_runtime.storage.tuning import PortionTuning
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
 _States: TypeAlias = Sequence[pa.Array]
 _StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
-"""Gives the states of runs, from the run of each row, and the places of rows among those that came; None: all."""
+"""Computes the states of runs, from the run of each row and the indices of rows in the batch; None: all of them."""
 
 _FEW: Final = 4
-"""Elements are few among rows of state that are more than this many times as many."""
+"""Elements are few if there are more than this many times as many rows of state."""
 
 
 class _Timers(NamedTuple):
@@ -112,7 +112,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         if windows.early is not None and self.traits.has_timers:
             # What timers upstream emit comes before the clock fires panes, and the first element of a window that
             # is due does so by itself.
-            return PartialAggregation.NONE, "what timers in front emit may fire a pane"
+            return PartialAggregation.NONE, "what timers upstream emit may fire a pane"
         return PartialAggregation.ON_TIME, "late elements come one by one"
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -127,11 +127,11 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         watermark, now = times
         if watermark <= before:
             return
-        rules, held = self.windows, PaneRows.of(state.rows, self.windows)
-        ends = rules.slices.last_times(held.starts)
+        rules, keyed = self.windows, PaneRows.of(state.rows, self.windows)
+        ends = rules.slices.last_times(keyed.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
-        ended = (ends > before) & (ends <= watermark) & (held.phases == EARLY)
+        ended = (ends > before) & (ends <= watermark) & (keyed.phases == EARLY)
         # Time may leap over the end of a window and over its clean-up at once: the pane at its end is the last one.
         closing = np.where(ended & closes, ends, closing)
         if not ended.any() and not closes.any():
@@ -139,31 +139,31 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         with_end = closing == ends
         if rules.at_end:
             awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
-            first = ended & (held.fresh | awaited)
-            over = (held.phases == FINISHED) | (ended & rules.finishes)
+            first = ended & (keyed.fresh | awaited)
+            over = (keyed.phases == FINISHED) | (ended & rules.finishes)
             second = closes & ~over & ~(ended & with_end)
         else:
             # The timer for the end looks at the clock, too.
-            first = ended & ~with_end & (held.due <= now)
+            first = ended & ~with_end & (keyed.due <= now)
             second = closes.copy()
-        fresh = held.fresh & ~first
-        # A window that has fired no pane behind its end has its pane on time then.
-        second &= fresh | rules.always_closes | (rules.always_on_time & (held.phases == EARLY) & ~first)
-        at_end = _Timers(first, ends, held.fresh, with_end | (rules.at_end and rules.finishes))
-        fired = self._on_timers(held, at_end, _Timers(second, closing, fresh, closes))
+        fresh = keyed.fresh & ~first
+        # A window that has fired no pane after its end has its pane on time then.
+        second &= fresh | rules.always_closes | (rules.always_on_time & (keyed.phases == EARLY) & ~first)
+        at_end = _Timers(first, ends, keyed.fresh, with_end | (rules.at_end and rules.finishes))
+        fired = self._on_timers(keyed, at_end, _Timers(second, closing, fresh, closes))
         begins_anew = ended if rules.at_end else first
         if rules.at_end:
-            held.phases = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), held.phases)
+            keyed.phases = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), keyed.phases)
         else:
-            held.phases = np.where(first, np.int8(LATE), held.phases)
-        held.counts = np.where(begins_anew, 0, held.counts)
-        held.fresh = fresh
-        held.wait_for_none(begins_anew)
-        state.rows = self._stored(held).filter(pa.array(~closes))
+            keyed.phases = np.where(first, np.int8(LATE), keyed.phases)
+        keyed.counts = np.where(begins_anew, 0, keyed.counts)
+        keyed.fresh = fresh
+        keyed.wait_for_none(begins_anew)
+        state.rows = self._stored(keyed).filter(pa.array(~closes))
         if fired is not None:
             yield fired
 
-    def _on_timers(self, held: PaneRows, *timers: _Timers) -> Fired | None:
+    def _on_timers(self, keyed: PaneRows, *timers: _Timers) -> Fired | None:
         """Fires the panes of keyed windows by the times of their timers."""
         firing = [np.flatnonzero(each.chosen) for each in timers]
         windows = np.concatenate(firing)
@@ -173,41 +173,41 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             np.concatenate([column[rows] for rows, column in zip(firing, columns, strict=True)])
             for columns in zip(*((each.at, each.fresh, each.are_last) for each in timers), strict=True)
         )
-        order = np.lexsort((held.numbers[windows], times))
-        over = np.ones(len(held.starts), np.bool_)
+        order = np.lexsort((keyed.numbers[windows], times))
+        over = np.ones(len(keyed.starts), np.bool_)
         filled = fresh[order] if self.windows.discards else None
         windows = windows[order]
         # All of them come at the end of a window, or when it is cleaned up.
         at_end = np.ones(len(windows), np.bool_)
-        return self._fire_panes(held, windows, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
+        return self._fire_panes(keyed, windows, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, state: StateRows, times: Times) -> Iterator[Fired]:
         rules = self.windows
-        held = PaneRows.of(state.rows, rules)
-        is_due = held.due <= times.now
+        keyed = PaneRows.of(state.rows, rules)
+        is_due = keyed.due <= times.now
         due = np.flatnonzero(is_due)
-        fires_in_vain = (held.asked <= times.now) & ~is_due & (held.asked < held.due)
+        fires_in_vain = (keyed.asked <= times.now) & ~is_due & (keyed.asked < keyed.due)
         if not len(due) and not fires_in_vain.any():
             return
-        due = due[np.lexsort((held.since[due], held.asked[due]))]
-        held.asked = np.where(fires_in_vain, held.due, held.asked)
+        due = due[np.lexsort((keyed.since[due], keyed.asked[due]))]
+        keyed.asked = np.where(fires_in_vain, keyed.due, keyed.asked)
         if not len(due):
-            state.rows = self._stored(held)
+            state.rows = self._stored(keyed)
             return
-        over = self.windows.slices.last_times(held.starts) <= times.watermark
+        over = self.windows.slices.last_times(keyed.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
-        fired = self._fire_panes(held, due, over=over, at_end=none, are_last=none)
-        is_late = (held.phases == ENDED) if rules.at_end else over
-        held.phases = np.where(is_due & is_late, np.int8(LATE), held.phases)
-        held.fresh = held.fresh & ~is_due
-        held.wait_for_none(is_due)
-        state.rows = self._stored(held)
+        fired = self._fire_panes(keyed, due, over=over, at_end=none, are_last=none)
+        is_late = (keyed.phases == ENDED) if rules.at_end else over
+        keyed.phases = np.where(is_due & is_late, np.int8(LATE), keyed.phases)
+        keyed.fresh = keyed.fresh & ~is_due
+        keyed.wait_for_none(is_due)
+        state.rows = self._stored(keyed)
         yield fired
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        held = PaneRows.of(rows, self.windows)
-        ends = self.windows.slices.last_times(held.starts)
-        following = np.where((held.phases == EARLY) & (ends > time), ends, self._closing(ends))
+        keyed = PaneRows.of(rows, self.windows)
+        ends = self.windows.slices.last_times(keyed.starts)
+        following = np.where((keyed.phases == EARLY) & (ends > time), ends, self._closing(ends))
         return int(following.min())
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int:
@@ -234,7 +234,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def _aggregated(self, elements: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints]:
         """Makes one row of all elements of a key and a slice, in the order of the first ones.
 
-        Returns the places of these, too.
+        Returns the indices of these first elements, too.
         """
         keys, stamps, inputs = self.inputs_of(elements)
         encoded = encode_keys(keys)
@@ -259,12 +259,12 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         Returns the other elements, too.
         """
         slices, (partial_rows, elements, arrival) = self.windows.slices, arrived
-        known = partial_rows.num_rows
+        partial_count = partial_rows.num_rows
         on_time = slices.on_time(watermark, slices.slices_of(elements.column(1).to_numpy()))
         if not on_time.any():
             return partial_rows, elements
         more, firsts = self._aggregated(elements.filter(pa.array(on_time)))
-        order = np.argsort(np.concatenate([arrival[:known], arrival[known:][on_time][firsts]]))
+        order = np.argsort(np.concatenate([arrival[:partial_count], arrival[partial_count:][on_time][firsts]]))
         both = concatenated([partial_rows, more]).take(pa.array(order))
         return both, elements.filter(pa.array(~on_time))
 
@@ -303,20 +303,20 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
         places, starts = windows_for(rules.slices, stamps, times.watermark)
         rest, rows = self._untouched_apart(rows, keys, starts, times.watermark)
-        known = rows.num_rows
+        stored_count = rows.num_rows
         # None stands for all elements in order, where each is in one window.
         copied = None if len(places) == len(keys) and rules.slices.windows_each == 1 else places
         keyed_windows = keyed_windows_of(rules.slices, rows, _at([keys], copied)[0], starts)
-        held = PaneRows.of(rows, rules).by_keyed_window(keyed_windows)
-        arrived = Groups(keyed_windows.of_rows[known:], len(keyed_windows.keys))
+        keyed = PaneRows.of(rows, rules).by_keyed_window(keyed_windows)
+        arrived = Groups(keyed_windows.of_rows[stored_count:], len(keyed_windows.keys))
         is_over = rules.slices.last_times(keyed_windows.starts) <= times.watermark
-        ended = (held.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
-        work = ActiveConditions(rules, times.now, ended | (held.phases != EARLY))
+        ended = (keyed.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
+        work = ActiveConditions(rules, times.now, ended | (keyed.phases != EARLY))
         # The place of each element among those for which its keyed window fires panes.
-        begun = np.where(ended | (held.due <= times.now), -1, held.counts)
+        begun = np.where(ended | (keyed.due <= times.now), -1, keyed.counts)
         ranks = np.empty(len(arrived), np.int64)
         ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
-        kept = held.phases[arrived.ids] != FINISHED
+        kept = keyed.phases[arrived.ids] != FINISHED
         if rules.finishes:
             kept &= ~ended[arrived.ids] | (ranks == 0)
         if not kept.all():
@@ -327,9 +327,9 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         windows = arrived.ids
         runs = PaneRuns(arrived, (begun[windows] + ranks + 1) % work.every[windows] == 0)
         fresh = states_of(Groups(runs.of_elements, len(runs.keyed_windows)), copied)
-        was_filled = held.fresh if rules.discards else np.ones(len(held.fresh), np.bool_)
+        was_filled = keyed.fresh if rules.discards else np.ones(len(keyed.fresh), np.bool_)
         states, places = self._running(
-            held, runs, fresh, np.flatnonzero(was_filled & (held.rows >= 0) & (arrived.sizes > 0))
+            keyed, runs, fresh, np.flatnonzero(was_filled & (keyed.rows >= 0) & (arrived.sizes > 0))
         )
         firing = np.flatnonzero(runs.fires)
         firing = firing[np.argsort(runs.last_elements[firing])]
@@ -339,19 +339,19 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             results = self.kernel.results(_at(states, places[firing]))
             windows = runs.keyed_windows[firing]
             are_last, none = (ended & rules.finishes)[windows], np.zeros(len(windows), np.bool_)
-            fired.append(self._emitted(held, windows, results, over=is_over, at_end=none, are_last=are_last))
-        self._go_on(held, arrived, runs, work, begun, ended, counts, since)
+            fired.append(self._emitted(keyed, windows, results, over=is_over, at_end=none, are_last=are_last))
+        self._go_on(keyed, arrived, runs, work, begun, ended, counts, since)
         if not rules.at_end:
-            held.phases[is_over & (counts > 0)] = LATE
-        held.in_time = held.in_time | (held.fresh & ~is_over)
+            keyed.phases[is_over & (counts > 0)] = LATE
+        keyed.in_time = keyed.in_time | (keyed.fresh & ~is_over)
         if rules.may_close_filled:
-            is_new = held.rows < 0
-            held.numbers[is_new] = number + arrived.first_rows[is_new]
-        source = held.rows.copy()
-        source[runs.keyed_windows[runs.are_last]] = known + places[runs.are_last]
+            is_new = keyed.rows < 0
+            keyed.numbers[is_new] = number + arrived.first_rows[is_new]
+        source = keyed.rows.copy()
+        source[runs.keyed_windows[runs.are_last]] = stored_count + places[runs.are_last]
         newest = pa.array(source)
-        held.states = [pa.concat_arrays([old, new]).take(newest) for old, new in zip(held.states, states, strict=True)]
-        state.rows = concatenated([rest, self._stored(held)])
+        keyed.states = [pa.concat_arrays(both).take(newest) for both in zip(keyed.states, states, strict=True)]
+        state.rows = concatenated([rest, self._stored(keyed)])
         yield from fired
 
     def _untouched_apart(
@@ -371,15 +371,15 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             others |= ~is_among(rows.column(0), keys)
         return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
-    def _running(self, held: PaneRows, runs: PaneRuns, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
-        """Merges runs with what they go on from: what ``filled`` keyed windows hold. Returns the states and places."""
-        keyed_windows = Groups(np.concatenate([filled, runs.keyed_windows]), len(held.starts))
+    def _running(self, keyed: PaneRows, runs: PaneRuns, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
+        """Merges runs with the states of ``filled`` keyed windows before them; returns states and runs' indices."""
+        keyed_windows = Groups(np.concatenate([filled, runs.keyed_windows]), len(keyed.starts))
         # What a keyed window holds comes before its runs.
         order = keyed_windows.order
-        before = pa.array(held.rows[filled])
+        before = pa.array(keyed.rows[filled])
         both = [
             pa.concat_arrays([old.take(before), new]).take(pa.array(order))
-            for old, new in zip(held.states, fresh, strict=True)
+            for old, new in zip(keyed.states, fresh, strict=True)
         ]
         if self.windows.discards:
             firsts = np.arange(len(order))
@@ -393,7 +393,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
 
     def _go_on(
         self,
-        held: PaneRows,
+        keyed: PaneRows,
         arrived: Groups,
         runs: PaneRuns,
         work: ActiveConditions,
@@ -402,46 +402,46 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         panes: Ints,
         since: int,
     ) -> None:
-        """Changes what keyed windows wait for, after elements have come, and some panes."""
+        """Updates what keyed windows wait for, after elements have come and some have fired panes."""
         rules = self.windows
-        held.phases[ended] = FINISHED if rules.finishes else ENDED
-        held.phases[(held.phases == ENDED) & (panes > ended)] = LATE
+        keyed.phases[ended] = FINISHED if rules.finishes else ENDED
+        keyed.phases[(keyed.phases == ENDED) & (panes > ended)] = LATE
         last = runs.are_last
         keyed_windows, waits = runs.keyed_windows[last], ~runs.fires[last]
-        held.fresh[keyed_windows] = waits
-        held.counts[keyed_windows] = np.where(
+        keyed.fresh[keyed_windows] = waits
+        keyed.counts[keyed_windows] = np.where(
             work.counts[keyed_windows], (begun + arrived.sizes)[keyed_windows] % work.every[keyed_windows], 0
         )
         # Where the clock decides, the first element after the last pane sets the time.
-        sets = waits & work.is_timed[keyed_windows] & ((panes[keyed_windows] > 0) | (held.due[keyed_windows] == UNSET))
-        held.since[keyed_windows[sets]] = since + runs.first_elements[last][sets]
-        held.due[keyed_windows[~waits]] = held.asked[keyed_windows[~waits]] = UNSET
-        held.since[keyed_windows[~waits]] = 0
+        sets = waits & work.is_timed[keyed_windows] & ((panes[keyed_windows] > 0) | (keyed.due[keyed_windows] == UNSET))
+        keyed.since[keyed_windows[sets]] = since + runs.first_elements[last][sets]
+        keyed.due[keyed_windows[~waits]] = keyed.asked[keyed_windows[~waits]] = UNSET
+        keyed.since[keyed_windows[~waits]] = 0
         timed = keyed_windows[sets]
-        held.due[timed] = work.targets[timed]
-        held.asked[timed] = np.where(held.phases[timed] == LATE, work.targets[timed], work.first_target)
+        keyed.due[timed] = work.targets[timed]
+        keyed.asked[timed] = np.where(keyed.phases[timed] == LATE, work.targets[timed], work.first_target)
 
     # Results
 
     def _fire_panes(
-        self, held: PaneRows, windows: Ints, *, over: Mask, at_end: Mask, are_last: Mask, filled: Mask | None = None
+        self, keyed: PaneRows, windows: Ints, *, over: Mask, at_end: Mask, are_last: Mask, filled: Mask | None = None
     ) -> Fired:
-        """Fires panes of rows of state; where these are not filled, of windows with nothing in them."""
-        states, places = held.states, windows
+        """Fires panes with the states of rows; with the state of no elements where a window is not ``filled``."""
+        states, places = keyed.states, windows
         if filled is not None and not filled.all():
-            states, places = self._and_empty(states), np.where(filled, windows, len(held.starts))
+            states, places = self._and_empty(states), np.where(filled, windows, len(keyed.starts))
         results = self.kernel.results(_at(states, places))
-        return self._emitted(held, windows, results, over=over, at_end=at_end, are_last=are_last)
+        return self._emitted(keyed, windows, results, over=over, at_end=at_end, are_last=are_last)
 
-    def _stored(self, held: PaneRows) -> pa.RecordBatch:
-        """Makes rows of state, which keep nothing that needs room of a keyed window that goes on from nothing."""
-        stale = held.phases == FINISHED
+    def _stored(self, keyed: PaneRows) -> pa.RecordBatch:
+        """Builds rows of state, with empty ones for the large states of finished or discarded contents."""
+        stale = keyed.phases == FINISHED
         if self.windows.discards:
-            stale |= ~held.fresh
+            stale |= ~keyed.fresh
         if self.kernel.is_large and stale.any():
             source = pa.array(np.where(stale, len(stale), np.arange(len(stale))))
-            held.states = [column.take(source) for column in self._and_empty(held.states)]
-        return self.rows(held.columns(self.windows))
+            keyed.states = [column.take(source) for column in self._and_empty(keyed.states)]
+        return self.rows(keyed.columns(self.windows))
 
     def _and_empty(self, states: _States) -> list[pa.Array]:
         """Appends the state of no elements to states."""
@@ -450,17 +450,17 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         return [pa.concat_arrays([column, none]) for column, none in zip(states, empty, strict=True)]
 
     def _emitted(
-        self, held: PaneRows, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
+        self, keyed: PaneRows, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> Fired:
         """Puts the results of panes in order, each after the withdrawal of the one that it replaces, if wanted."""
         slices = self.windows.slices
-        panes = held.fire_panes(self.windows, windows, results, over=over, at_end=at_end, are_last=are_last)
-        starts = held.starts[panes.keyed_windows]
-        keys = held.keys.take(pa.array(panes.keyed_windows))
+        panes = keyed.fire_panes(self.windows, windows, results, over=over, at_end=at_end, are_last=are_last)
+        starts = keyed.starts[panes.keyed_windows]
+        keys = keyed.keys.take(pa.array(panes.keyed_windows))
         ends, stamps = starts + slices.size, slices.last_times(starts)
         return Fired(keys, starts, ends, stamps, panes.results, panes.kinds, panes.panes)
 
 
-def _at(columns: _States, places: Ints | None) -> _States:
-    """Returns columns at some places; None stands for all of them, in order."""
-    return columns if places is None else [column.take(pa.array(places)) for column in columns]
+def _at(columns: _States, indices: Ints | None) -> _States:
+    """Returns columns at some indices; None stands for all of them, in order."""
+    return columns if indices is None else [column.take(pa.array(indices)) for column in columns]

@@ -1,4 +1,4 @@
-"""Finds the sessions of elements among those that were there when they came.
+"""Assigns the elements of a batch to sessions, those of the state and new ones.
 
 The elements of a batch and the sessions of their keys are sorted by key and start; a session ends where none touches
 it::
@@ -61,7 +61,7 @@ def place(windows: Sessions, sessions: pa.RecordBatch, arrived: ColumnsArrived, 
 
 
 def by_key_and_start(keys: Keys, starts: Ints) -> Ints:
-    """Orders rows by key, and inside it by start; returns their numbers."""
+    """Sorts rows by key, then by start; returns their indices in that order."""
     if not len(starts):
         return np.zeros(0, np.int64)
     low, high = int(starts.min()), int(starts.max())
@@ -71,7 +71,7 @@ def by_key_and_start(keys: Keys, starts: Ints) -> Ints:
 
 
 def _owners(keys: Keys, starts: Ints, ends: Ints) -> Ints:
-    """Numbers the sessions that rows fall into, were there no late elements; returns that of each row."""
+    """Returns the number of each row's session, as if no element were late; rows that touch share one."""
     order = by_key_and_start(keys, starts)
     if not len(order):
         return order
@@ -98,7 +98,7 @@ def _highest_so_far(codes: Ints, ends: Ints) -> Ints:
 
 
 def _without_late(owners: Ints, starts: Ints, ends: Ints, ended: Mask, came: Ints) -> tuple[Ints, Mask]:
-    """Marks the elements that were late when they arrived, and parts sessions that only they had held together.
+    """Marks the elements that were late when they arrived, and splits sessions that only late elements joined.
 
     Whether an element whose own window has ended is late depends on what had arrived before it. Where all windows of a
     session have ended, no element ever touched a kept one; mixed sessions are gone through in order of arrival.
@@ -117,7 +117,7 @@ def _without_late(owners: Ints, starts: Ints, ends: Ints, ended: Mask, came: Int
 
 
 def _replay(rows: list[int], owners: Ints, starts: Ints, ends: Ints, ended: Mask, late: Mask, unused: int) -> None:
-    """Goes through the rows of one session in order of arrival; known sessions come before elements."""
+    """Goes through the rows of one session in order of arrival; stored sessions come before elements."""
     line: TimeLine[list[int]] = TimeLine()
     for row in rows:
         start, end, parts = line.take(int(starts[row]), int(ends[row]))
@@ -152,10 +152,10 @@ class TimeLine(Generic[T]):
 
     def put(self, start: int, end: int, contents: T) -> None:
         """Adds a session that touches no other."""
-        place = bisect_left(self._starts, start)
-        self._starts.insert(place, start)
-        self._ends.insert(place, end)
-        self.contents.insert(place, contents)
+        index = bisect_left(self._starts, start)
+        self._starts.insert(index, start)
+        self._ends.insert(index, end)
+        self.contents.insert(index, contents)
 
 
 def by_owner(owners: Ints, wanted: Mask) -> Sequence[Ints]:

@@ -1,8 +1,8 @@
 """Runs sessions over columns.
 
 State is a row for each session that is open: key, start, end, and what the aggregate holds of its elements. With
-allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is not
-after the watermark under which it was left.
+allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is at
+most the watermark of the batch that left it.
 
 Elements of one key and task of which each is at most a gap after the one before become one row with the start and the
 end of their session, if they are on time for certain. None of them is late, so this row stands for them all.
@@ -147,8 +147,8 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def _with_elements(
         self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]
     ) -> pa.RecordBatch:
-        """Returns the sessions with elements that are not late: one row for each owner that has anything."""
-        known, kept = placed.single, placed.kept
+        """Adds the elements that are not late; returns one row for each session."""
+        single, kept = placed.single, placed.kept
         count, ids = _renumbered(placed.owners[kept])
         first = np.full(count, np.iinfo(np.int64).max)
         last = np.full(count, MIN_TIMESTAMP)
@@ -156,20 +156,20 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         np.maximum.at(last, ids, placed.ends[kept])
         codes = np.zeros(count, np.int64)
         codes[ids] = placed.keys.codes[kept]
-        if not kept[known:].all():
-            inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
+        if not kept[single:].all():
+            inputs = [column.filter(pa.array(kept[single:])) for column in inputs]
         stored = rows.columns[3:]
         if partial_rows.num_rows:
             stored = [pa.concat_arrays(both) for both in zip(stored, partial_rows.columns[3:-1], strict=True)]
         if self.kernel.ordered:
             states = self._in_order(stored, placed, ids, count, inputs)
         else:
-            fresh_count, fresh_ids = _renumbered(ids[known:])
+            fresh_count, fresh_ids = _renumbered(ids[single:])
             fresh = np.empty(fresh_count, np.int64)
-            fresh[fresh_ids] = ids[known:]
+            fresh[fresh_ids] = ids[single:]
             states = self.kernel.partial(Groups(fresh_ids, fresh_count), inputs)
-            if known:
-                states = self._merged(stored, states, np.concatenate([ids[:known], fresh]), count)
+            if single:
+                states = self._merged(stored, states, np.concatenate([ids[:single], fresh]), count)
         keys = placed.keys.distinct.take(pa.array(codes))
         sessions = self.rows([keys, pa.array(first), pa.array(last), *states])
         if not self.kernel.ordered:
@@ -182,7 +182,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def _merged(
         self, stored: Sequence[pa.Array], fresh: Sequence[pa.Array], owners: Ints, count: int, order: Ints | None = None
     ) -> list[pa.Array]:
-        """Merges stored states and new ones, by the owners of all, in their order or in another."""
+        """Merges stored states and new ones by their sessions, in order of rows or in another ``order``."""
         both = [pa.concat_arrays([old, new]) for old, new in zip(stored, fresh, strict=True)]
         if order is not None:
             both = [column.take(pa.array(order)) for column in both]
@@ -191,7 +191,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def _in_order(
         self, stored: Sequence[pa.Array], placed: Placed, ids: Ints, count: int, inputs: Sequence[pa.Array]
     ) -> list[pa.Array]:
-        """Merges the parts of sessions as the general operator does it; takes the owners of the rows that are kept.
+        """Merges the parts of sessions in the general operator's order; ``ids`` are the sessions of rows that are kept.
 
         What a session has had from its birth on comes before what it takes, and where sessions meet, the one that was
         born first comes before the other::
@@ -200,23 +200,23 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
             sessions                               0  5  8  15 | 30  38
             the last one joins both                0  5  8  15   30  38   20
         """
-        known = placed.known
+        stored_count = placed.known
         ranks = _ranks(ids, placed.starts[placed.kept], placed.ends[placed.kept])
         order = np.lexsort((ranks, ids))
-        is_known = order < known
+        is_stored = order < stored_count
         begins = np.ones(len(order), np.bool_)
-        begins[1:] = (np.diff(ids[order]) != 0) | is_known[1:] | is_known[:-1]
-        runs = begins & ~is_known
-        elements = order[~is_known]
-        of_elements = (np.cumsum(runs) - 1)[~is_known]
-        columns = [column.take(pa.array(elements - known)) for column in inputs]
+        begins[1:] = (np.diff(ids[order]) != 0) | is_stored[1:] | is_stored[:-1]
+        runs = begins & ~is_stored
+        elements = order[~is_stored]
+        of_elements = (np.cumsum(runs) - 1)[~is_stored]
+        columns = [column.take(pa.array(elements - stored_count)) for column in inputs]
         states = self.kernel.partial(Groups(of_elements, int(runs.sum())), columns)
-        if not known:
+        if not stored_count:
             # Each session has one run.
             return states
-        # The places of known sessions and of runs among the states of both.
-        places = np.where(is_known, order, known + np.cumsum(runs) - 1)[begins]
-        return self._merged(stored, states, ids[order][begins], count, places)
+        # The indices of stored sessions and of runs among the states of both.
+        sources = np.where(is_stored, order, stored_count + np.cumsum(runs) - 1)[begins]
+        return self._merged(stored, states, ids[order][begins], count, sources)
 
     def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
         last, lateness = rows.column(2).to_numpy() - 1, self.windows.lateness
@@ -263,7 +263,7 @@ def _contents_in_order(rows: list[int], starts: Ints, ends: Ints) -> list[int]:
 
 
 def _renumbered(numbers: Ints) -> tuple[int, Ints]:
-    """Counts different numbers, and returns the place of each among them; they are from 0 on and not much more."""
+    """Counts distinct numbers, and returns the rank of each; they are 0 or more, and not much above their count."""
     is_there = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
     is_there[numbers] = True
     places = np.cumsum(is_there)

@@ -44,7 +44,7 @@ class SliceRows:
     def __init__(self, windows: Slices, kernel: Kernel, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
         self.slices, ranks = np.unique(slices_in(rows), return_inverse=True)
         self._by_slice = Groups(ranks, len(self.slices))
-        # The places at which the rows of each slice begin, and at which the last ones end.
+        # The indices at which the rows of each slice begin, and at which the last ones end.
         self._bounds = np.concatenate([self._by_slice.starts, [len(ranks)]])
         self._windows = windows
         self._kernel = kernel
@@ -89,7 +89,7 @@ class SliceRows:
         return common + int(before.sum() + after.sum())
 
     def _merged(self, begins: Ints, ends: Ints, *, shares: bool) -> _Merged:
-        """Merges the rows of windows, each given by the places of its first and last slice."""
+        """Merges the rows of windows, each given by the bounds of its slices: the first, and the one after the last."""
         low, high = begins[-1], ends[0]
         if len(begins) == 1 or not shares or low >= high:
             return self._by_key(*self._rows_of(begins, ends))
@@ -108,7 +108,7 @@ class SliceRows:
         return cells, self._kernel.merge(cells.groups, columns)
 
     def _rows_of(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """Returns the rows of slices, from one place up to another for each window, and the window of each row."""
+        """Returns the rows of each window's slices, given by their bounds, and the window of each row."""
         bounds = zip(self._bounds[begins].tolist(), self._bounds[ends].tolist(), strict=True)
         rows = [self._by_slice.order[low:high] for low, high in bounds]
         return np.concatenate(rows), np.repeat(np.arange(len(rows)), list(map(len, rows)))
@@ -119,9 +119,9 @@ class SliceRows:
         columns = self._columns
         if cells.groups.count == len(rows):
             # Each key has one row in each window: they only have to stand in order.
-            place = np.empty(len(rows), np.int64)
-            place[cells.groups.ids] = rows
-            return cells, [column.take(pa.array(place)) for column in columns]
+            sources = np.empty(len(rows), np.int64)
+            sources[cells.groups.ids] = rows
+            return cells, [column.take(pa.array(sources)) for column in columns]
         if len(rows) != len(self._by_slice) or not np.array_equal(rows, np.arange(len(rows))):
             columns = [column.take(pa.array(rows)) for column in columns]
         return cells, self._kernel.merge(cells.groups, columns)

@@ -110,7 +110,7 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
         chunks.end_batch()
 
     def chunks(self, record: StepRecord, store: PageStore, tuning: ChunkTuning) -> Chunks:
-        """Returns the state of a key group as its record and its store have it."""
+        """Opens the state of a key group from its record and its store."""
         return Chunks(record, self.schema, store, partial(self._measure, record.watermark), self.merged, tuning)
 
     def _measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:

@@ -66,11 +66,11 @@ class TimedOperator(KeyedWindowOperator[Timed]):
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
-        starts, following, filled = (rows.column(place).to_numpy() for place in (1, 2, 3))
+        starts, following, filled = (rows.column(index).to_numpy() for index in (1, 2, 3))
         ends = self.windows.slices.last_times(starts)
         far = (starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (following < -FARTHEST)
         if (far | (following > ends)).any():
-            raise damaged_state("a window that fires next behind its end, or too far away")
+            raise damaged_state("a window that fires next after its end, or too far away")
         if ((filled != 0) & (filled != 1)).any():
             raise damaged_state("a window that is neither filled nor empty")
 
@@ -100,7 +100,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         rows, windows, slices, time = state.rows, self.windows, self.windows.slices, times.watermark
         if time <= before and not slices.by_clock:
             return
-        starts, following, filled, numbers = (rows.column(place).to_numpy() for place in (1, 2, 3, 4))
+        starts, following, filled, numbers = (rows.column(index).to_numpy() for index in (1, 2, 3, 4))
         ends = slices.last_times(starts)
         due, ended = following <= time, ends <= time
         if not slices.by_clock:
@@ -136,7 +136,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         """Yields the firings of windows up to a time, about as many at a time as a portion has."""
         windows, slices = self.windows, self.windows.slices
         keys, starts, at = rows.column(0), rows.column(1).to_numpy(), rows.column(2).to_numpy()
-        # The place of each row among those that fire at one time: the later its first firing here, the sooner.
+        # The rank of each row among those that fire at one time: the later its first firing here, the sooner.
         ranks = np.empty(len(at), np.int64)
         ranks[np.lexsort((rows.column(4).to_numpy(), -at))] = np.arange(len(at))
         ends = slices.last_times(starts)
@@ -203,18 +203,18 @@ class TimedOperator(KeyedWindowOperator[Timed]):
             state.rows = self._with_portion(state.rows, partial_rows.slice(start, portion), time)
 
     def _with_portion(self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
-        """Returns the rows with partial aggregates, which have a row each for every window that they are in."""
-        windows, slices, known = self.windows, self.windows.slices, rows.num_rows
+        """Adds partial aggregates to rows of state, each to every window that it is in."""
+        windows, slices, stored_count = self.windows, self.windows.slices, rows.num_rows
         keys, stamps, *states = partial_rows.columns[:-1]
-        places, starts = windows_for(slices, stamps.to_numpy(), time)
+        copied, starts = windows_for(slices, stamps.to_numpy(), time)
         if slices.windows_each > 1:
-            copies = pa.array(places)
+            copies = pa.array(copied)
             keys, stamps, states = keys.take(copies), stamps.take(copies), [column.take(copies) for column in states]
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
         count = len(keyed_windows.keys)
         was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
         groups = Groups(keyed_windows.of_rows, count)
-        has_new = groups.where(np.arange(known, len(was_filled))).sizes > 0
+        has_new = groups.where(np.arange(stored_count, len(was_filled))).sizes > 0
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[5:], states, strict=True)]
         # What a purge has dropped is left out; where nothing has come since, it is kept and means nothing.
         counts = was_filled | ~has_new[keyed_windows.of_rows]
@@ -224,17 +224,17 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         first = groups.first_rows
         ends = slices.last_times(keyed_windows.starts)
         following = ends.copy()
-        is_stored = first < known
+        is_stored = first < stored_count
         following[is_stored] = rows.column(2).to_numpy()[first[is_stored]]
         if windows.interval is not None:
             begun = np.full(len(stamps), time) if slices.by_clock else stamps.to_numpy()
-            at = begun[first[~is_stored] - known]
+            at = begun[first[~is_stored] - stored_count]
             following[~is_stored] = np.minimum(at - at % windows.interval + windows.interval, ends[~is_stored])
         filled = (was_filled[first] | has_new).astype(np.int64)
         numbers = np.zeros(count, np.int64)
         if self._is_numbered:
             stored = rows.column(4).to_numpy()
-            numbers = stored.max(initial=0) + 1 + first - known
+            numbers = stored.max(initial=0) + 1 + first - stored_count
             numbers[is_stored] = stored[first[is_stored]]
         columns = [pa.array(column) for column in (keyed_windows.starts, following, filled, numbers)]
         return self.rows([keyed_windows.keys, *columns, *merged])
