@@ -1,4 +1,4 @@
-"""Makes the results of windows that fired: record batches for sinks, or Python values for the steps behind."""
+"""Makes the results of windows that fired: record batches for sinks, or Python values for the steps downstream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 _Member: TypeAlias = tuple[Any, pa.Array]  # an aggregate and its results; None for a fact of the window
 
 _TIMINGS: Final = (PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE)
-"""Timings by their places in the columns of panes."""
+"""Timings by their numbers in the columns of panes."""
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
@@ -57,7 +57,7 @@ def _with_panes(form: ColumnarForm, fired: Fired, pane_columns: pa.Array) -> lis
 
 
 def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) -> list[Any]:
-    """The results of one member; a combination makes its own of those of its members."""
+    """Makes the results of one member; those of a combination are made of its own members' results."""
     if isinstance(aggregate, Combined):
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
     if aggregate is None:
@@ -68,23 +68,23 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
 def _combined(
     form: ColumnarForm, fired: Fired, combined: Combined[Any, Any, Any, Any], members: Sequence[_Member]
 ) -> list[Any]:
-    """The results of a combination. Where one is refused, the number of those before it leads to key and window."""
+    """Makes the results of a combination; an error that its target raises names the key and the window."""
     rows = zip(*(_made(form, fired, aggregate, column) for aggregate, column in members), strict=True)
     names, target = [name for name, _ in combined.members], combined.target
     if target is None:
         return list(rows)
-    made: list[Any] = []
+    values: list[Any] = []
     try:
         if names[0]:
-            made.extend(target(**dict(zip(names, row, strict=True))) for row in rows)
+            values.extend(target(**dict(zip(names, row, strict=True))) for row in rows)
         else:
-            made.extend(target(*row) for row in rows)  # not starmap: extend would take a StopIteration for the end
+            values.extend(target(*row) for row in rows)  # not starmap: extend would take a StopIteration for the end
     except USER_ERRORS as error:
-        place = len(made)
-        (key,) = python_values(fired.keys.slice(place, 1))
-        window = GlobalWindow() if _is_global(form) else TimeWindow(int(fired.starts[place]), int(fired.ends[place]))
+        index = len(values)  # that of the result that was refused
+        (key,) = python_values(fired.keys.slice(index, 1))
+        window = GlobalWindow() if _is_global(form) else TimeWindow(int(fired.starts[index]), int(fired.ends[index]))
         raise_call_error(form.step, error, call_description(key, window=window))
-    return made
+    return values
 
 
 def _is_global(form: ColumnarForm) -> bool:
@@ -155,7 +155,7 @@ def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
 
 
 def _is_element(form: ColumnarForm, results: pa.Array, kind: RecordType) -> bool:
-    """Whether results are elements, each of which is there, for a sink of elements."""
+    """Whether results are elements without nulls, of the type that a sink takes."""
     element = form.element
     if element.single or results.null_count or results.type != arrow_type(element.root):
         return False
@@ -165,7 +165,7 @@ def _is_element(form: ColumnarForm, results: pa.Array, kind: RecordType) -> bool
 def record_columns(
     target: object, names: Sequence[str], columns: Sequence[pa.Array], kind: RecordType
 ) -> pa.RecordBatch | None:
-    """The records that a class makes of columns, as the columns of a type; None where Python has to make them.
+    """Builds the columns of a type from those of a class's fields; None where Python has to make the records.
 
     The columns go by position if the names are empty.
     """
@@ -194,7 +194,7 @@ def _batch_of(columns: Sequence[pa.Array], kind: RecordType) -> pa.RecordBatch |
 
 
 def _fitted(column: pa.Array, wanted: pa.DataType, *, nullable: bool) -> pa.Array | None:
-    """A column of results as one of a sink; None where it may not hold them."""
+    """Casts a column of results to a sink's type; None where the sink's column may not hold them."""
     # A combination within a combination is made in Python: its target may refuse. So is an element: the sink may ask
     # for another class with the same columns.
     items = column.type.value_type if pa.types.is_list(column.type) else column.type

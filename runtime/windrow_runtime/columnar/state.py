@@ -45,12 +45,12 @@ class Chunk:
     number: int  # in the store
     size: int  # in bytes
     due: int  # when something in it is due next, in milliseconds
-    first: int  # the first place in time of its rows
+    first: int  # the earliest slice of its rows
     last: int
 
 
 def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
-    """A record batch as bytes. Undone by :func:`load_rows`."""
+    """Encodes a record batch; :func:`load_rows` decodes it."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -60,12 +60,12 @@ def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
 
 
 def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The record batch that :func:`dump_rows` was given; bytes that are damaged or hold other columns are refused."""
+    """Decodes what :func:`dump_rows` encoded; refuses bytes that are damaged or hold other columns."""
     stream = data if data[:4] == _STREAM else decompress(data)
     try:
         with pa.ipc.open_stream(stream) as reader:
             rows = reader.read_next_batch()
-        # Offsets that point behind their buffers would otherwise end the process when the rows are used.
+        # Offsets that point beyond their buffers would otherwise end the process when the rows are used.
         rows.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
         message = "columns of the stored state cannot be read"
@@ -80,13 +80,13 @@ def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Record batches as one."""
+    """Concatenates record batches into one."""
     filled = [batch for batch in batches if batch.num_rows] or batches[:1]
     return filled[0] if len(filled) == 1 else pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A record batch of these columns with nothing in it."""
+    """An empty record batch with the columns of a schema."""
     return pa.RecordBatch.from_pylist([], schema)
 
 
@@ -98,7 +98,7 @@ class Chunks:
     schema: pa.Schema
     store: PageStore
     measure: Callable[[pa.RecordBatch], tuple[int, int, int]]  # gives due, first and last of a chunk of rows
-    merge: Callable[[pa.RecordBatch], pa.RecordBatch]  # makes one row of those that belong together
+    merge: Callable[[pa.RecordBatch], pa.RecordBatch]  # merges the rows of each key and slice into one
     tuning: ChunkTuning = ROW_CHUNKS
 
     def __post_init__(self) -> None:
@@ -123,8 +123,8 @@ class Chunks:
         record = self.record
         record.inline = self.tail
         # Where nothing is left, numbers begin anew.
-        known = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
-        record.shared = msgspec.msgpack.encode(known) if self.tail or self.entries else b""
+        shared = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
+        record.shared = msgspec.msgpack.encode(shared) if self.tail or self.entries else b""
         record.clear_pages(1 + max((entry.number for entry in self.entries), default=0))
         if self.tail:
             record.sizes[0], record.events[0] = len(self.tail), self.tail_due
@@ -234,7 +234,7 @@ class DueRows:
     _part_numbers: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def parts(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in parts that have all rows of their keys in order of arrival. The last one cleans up."""
+        """Yields the rows in parts, each with all rows of its keys in order of arrival; the last part cleans up."""
         for entry, rows in self.chunks.read(lambda entry: entry.due <= self.watermark and not self.fires(entry)):
             self._clean_up(entry, rows)
         with self.chunks.holding():
@@ -249,12 +249,12 @@ class DueRows:
                     del rows  # not beside those of the next part
 
     def _first_ones(self) -> tuple[list[pa.RecordBatch], int]:
-        """All rows and 1, if they fit into memory; else no rows, and the number of parts to read them in."""
+        """Reads the due rows if they fit into memory, as one part; else returns the number of parts to read them in."""
         tuning = self.chunks.tuning
-        found: list[tuple[Chunk | None, pa.RecordBatch]] = []
+        batches: list[tuple[Chunk | None, pa.RecordBatch]] = []
         size = stored = 0
         for entry, rows in self._read():
-            found.append((entry, rows))
+            batches.append((entry, rows))
             size += rows.nbytes
             if entry is None:
                 continue
@@ -263,24 +263,24 @@ class DueRows:
                 total = sum(entry.size for entry in self.chunks.entries if self._is_read(entry))
                 count = -(-size * total // (stored * tuning.fired_bytes))
                 return [], min(count, tuning.most_parts)
-        for entry, rows in found:
+        for entry, rows in batches:
             self._clean_up(entry, rows)
-        return [rows for _, rows in found], 1
+        return [rows for _, rows in batches], 1
 
     def _pieces(self, part: int, count: int) -> list[pa.RecordBatch]:
-        """The rows of one part."""
+        """Reads the rows of one part out of ``count``."""
         pieces: list[pa.RecordBatch] = []
         for entry, rows in self._read():
-            place = 0 if entry is None else entry.number
-            if place not in self._part_numbers:
-                self._part_numbers[place] = parts_of(rows.column(0), count)
-            pieces.append(rows.filter(pa.array(self._part_numbers[place] == part)))
+            number = 0 if entry is None else entry.number
+            if number not in self._part_numbers:
+                self._part_numbers[number] = parts_of(rows.column(0), count)
+            pieces.append(rows.filter(pa.array(self._part_numbers[number] == part)))
             if part == count - 1:
                 self._clean_up(entry, rows)
         return [rows for rows in pieces if rows.num_rows]
 
     def _read(self) -> Iterator[tuple[Chunk | None, pa.RecordBatch]]:
-        """Chunks, and the newest rows, for which there is no entry."""
+        """Reads the due chunks, and the newest rows, which have no entry."""
         yield from self.chunks.read(self._is_read)
         if self.chunks.tail and self.chunks.tail_due <= self.watermark:
             yield None, self.chunks.read_tail()
@@ -307,23 +307,23 @@ class KeyedRows:
 
     @cached_property
     def hashed(self) -> tuple[Ints, Hashes]:
-        """For each row the place of its key among hashes, and the hashes of different keys in order of appearance."""
+        """For each row the index of its key among hashes, and the hashes of different keys in order of appearance."""
         encoded = encode_keys(self.rows.column(0))
         return encoded.codes, hash_keys(encoded.distinct)
 
     def filter(self, mask: Mask) -> KeyedRows:
-        """Some of the rows."""
-        found = KeyedRows(self.rows.filter(pa.array(mask)))
+        """Keeps the marked rows, with the hashes of their keys."""
+        kept = KeyedRows(self.rows.filter(pa.array(mask)))
         codes, hashes = self.hashed
-        found.hashed = codes[mask], hashes
-        return found
+        kept.hashed = codes[mask], hashes
+        return kept
 
 
 class RowPages(KeyedPages[KeyedRows, Hashes]):
     """The rows of one step in one key group, during a batch, which changes the step's record."""
 
     def shares(self, keys: pa.Array, watermark: int, now: int = NO_TIMER) -> Iterator[tuple[list[int], Mask | None]]:
-        """The pages that fit into memory at a time, and marks of their keys among those of the batch; None: all."""
+        """Yields the pages that fit into memory at a time, and the mask of their keys among the batch's; None: all."""
         count = len(self.record.sizes)
         if count == 1:
             yield [0], None
@@ -346,7 +346,7 @@ class RowPages(KeyedPages[KeyedRows, Hashes]):
 
 @dataclass(frozen=True)
 class RowContents:
-    """Handles rows, and the hashes of their keys."""
+    """Stores, splits and joins rows by the hashes of their keys."""
 
     schema: pa.Schema
     # Gives when something in rows is due next by the watermark, and by the clock; None: never.

@@ -27,7 +27,7 @@ from windrow_runtime.storage.tuning import PORTIONS, PortionTuning, StateTuning
 # Any in this module: results are of every type.
 
 FIRING: Final = 0
-"""The place of a batch to which outputs belong that leave as time advances, before those of the batch's elements."""
+"""The phase of a batch in which outputs leave as time advances, before those of the batch's elements."""
 
 
 class LateRows(NamedTuple):
@@ -76,7 +76,7 @@ class ColumnsArrived(NamedTuple):
     arrival: Ints  # numbers the rows of both, partial aggregates first, in the order in which they came
 
     def where(self, mask: Mask) -> ColumnsArrived:
-        """Returns some of the rows, by a mask over both."""
+        """Keeps the rows that a mask over both marks."""
         partial_mask, element_mask = np.split(mask, [self.partial_rows.num_rows])
         partial_rows = self.partial_rows.filter(pa.array(partial_mask))
         return ColumnsArrived(partial_rows, self.elements.filter(pa.array(element_mask)), self.arrival[mask])
@@ -87,7 +87,7 @@ class BatchPart(NamedTuple):
 
     watermark: int
     arrived: ColumnsArrived
-    place: int  # the place of the batch to which outputs for the elements belong
+    place: int  # the phase of the batch in which outputs for the elements leave
 
 
 class StepOperator(ABC, Generic[S, F]):
@@ -157,7 +157,7 @@ class PagedOperator(StepOperator[StateRows, F]):
 
     @abstractmethod
     def check(self, rows: pa.RecordBatch) -> None:
-        """Raises a CheckpointError if rows that were stored are none of this step."""
+        """Raises a CheckpointError if stored rows cannot be those of this step."""
 
     @abstractmethod
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
@@ -177,7 +177,7 @@ class StepBatch(Generic[S, F]):
     opened: int = 0  # how many more windows are open than before
 
     def run(self) -> Iterator[tuple[int, Iterable[Output[F]]]]:
-        """Yields outputs and the place of the batch to which they belong; take all of them before asking for more."""
+        """Yields outputs and the phase in which they leave; take all of them before asking for more."""
         operator, record, times = self.operator, self.record, Times(self.parts[-1].watermark, self.now)
         keys = [rows.column(0) for part in self.parts for rows in part.arrived[:2]]
         for state, mask in operator.shares(record, self.store, keys, times, self.tuning):

@@ -2,7 +2,7 @@
 
 A group is run in two rounds, as in a streaming run with one micro-batch that is drained: all its elements under no
 watermark, then the watermark at the end of time, which fires what is open. What is emitted in the second round comes
-behind all of the first, so the next level does the same with both.
+after all of the first, so the next level does the same with both.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ class ColumnRunner(StepRunner):
         now = max(current.now, record.now)
         batch: StepBatch[Any, Any] = StepBatch(self._form.operator, record, store, parts, now, self._tuning)
         with errors_at(self._form.step.where):
-            for place, outputs in batch.run():
+            for phase, outputs in batch.run():
                 for output in outputs:
-                    yield from self._pass_on(output, packers[place])
+                    yield from self._pass_on(output, packers[phase])
                     del output  # frees its memory before the next one is made
         self.facts[OPEN_WINDOWS] += batch.opened
 

@@ -6,7 +6,7 @@ The order within a group and a batch is Flink's, for each step::
                          -> the watermark advances, timers fire
     new watermark        elements that upstream emitted for the batch's elements
 
-Under each watermark, elements for all keys come first.
+Under each watermark, broadcast elements come first.
 
 Elements emitted before the last line reach the next level before its watermark advances; the rest after.
 """
@@ -70,8 +70,8 @@ class GroupUpdate:
     new_timer: int
 
 
-class _Rules(NamedTuple):
-    """Elements for all keys of one step, before and after the watermark."""
+class _Broadcast(NamedTuple):
+    """The broadcast elements of one step, before and after the watermark."""
 
     before: Sequence[BroadcastElements]
     after: Sequence[BroadcastElements]
@@ -80,7 +80,7 @@ class _Rules(NamedTuple):
         return bool(self.before or self.after)
 
 
-def _for_all_keys(arrived: Sequence[Arrived]) -> list[BroadcastElements]:
+def _broadcast_in(arrived: Sequence[Arrived]) -> list[BroadcastElements]:
     return [part for part in arrived if isinstance(part, BroadcastElements)]
 
 
@@ -95,8 +95,8 @@ class ObjectRunner(StepRunner):
         self._operator.metrics = self._metrics
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
-        self._emits = False  # whether what belongs to no key is emitted
-        self._applied = False  # whether the elements for all keys ask for the state of all keys
+        self._emits = False  # whether outputs that belong to no key are emitted
+        self._applied = False  # whether broadcast elements ask for the state of all keys
 
     def close(self) -> None:
         self._operator.close()
@@ -117,15 +117,15 @@ class ObjectRunner(StepRunner):
         tuning = level.tuning.object_pages
         pages = ObjectPages(record, self._codec, store, level.groups.count, tuning)
         before, after = map(self._objects_of, arrived)
-        rules = _Rules(*map(_for_all_keys, arrived))
+        for_all = _Broadcast(*map(_broadcast_in, arrived))
         shared = pages.shared
         self._applied = False
-        if rules:
-            shared = yield from self._run_rules(rules, pages, times, packers, emits=key_group == 0)
+        if for_all:
+            shared = yield from self._run_broadcast(for_all, pages, times, packers, emits=key_group == 0)
         elif isinstance(self._operator, BroadcastOperator):
             pages.shared_is_fixed = True
         for share in pages.shares(before, after, *current, all_keys=self._applied):
-            yield from self._run_share(share, rules, pages, times, packers)
+            yield from self._run_share(share, for_all, pages, times, packers)
         pages.shared = shared
         record.watermark, record.now = current
         with errors_at(self.step.where):
@@ -133,48 +133,48 @@ class ObjectRunner(StepRunner):
 
     def _objects_of(self, arrived: Sequence[Arrived]) -> list[_Elements]:
         """Returns elements as Python objects for the operator, in their order."""
-        found: list[_Elements] = []
+        elements: list[_Elements] = []
         for part in arrived:
             if isinstance(part, KeyedElements):
-                found.append(part)
+                elements.append(part)
             elif isinstance(part, PartialElements):
-                found.append(part.partials)
+                elements.append(part.partials)
             elif isinstance(part, ColumnElements):
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.state import load_rows
 
-                found += form.portions(load_rows(part.stream, form.raw_schema))
-        return found
+                elements += form.portions(load_rows(part.stream, form.raw_schema))
+        return elements
 
-    def _run_rules(
-        self, rules: _Rules, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer], *, emits: bool
+    def _run_broadcast(
+        self, for_all: _Broadcast, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer], *, emits: bool
     ) -> Generator[PackedRow, None, dict[str, Any]]:
-        """Runs the elements for all keys by themselves, without a key, and returns the rules that they leave.
+        """Runs broadcast elements by themselves, without a key, and returns the shared state that they leave.
 
-        What belongs to no key is emitted here, by one group for all. The state of all keys is asked for afterwards,
-        if the function asks for it: each share runs these elements again, from the same rules on.
+        Outputs that belong to no key are emitted here, by one group for all. If the function asks for the state of all
+        keys, it gets that afterwards: each share runs these elements again, from the same shared state on.
         """
         state = OperatorState(shared=own(pages.shared))
         self._emits = emits
-        yield from self._run_state(state, Share([], [], []), rules, pages.record, times, packers)
+        yield from self._run_state(state, Share([], [], []), for_all, pages.record, times, packers)
         self._emits = False
         return state.shared
 
     def _run_share(
         self,
         share: Share[_Elements],
-        rules: _Rules,
+        for_all: _Broadcast,
         pages: ObjectPages,
         times: BatchTimes,
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         state = pages.load(share.pages)
-        if rules:
+        if for_all:
             state.shared = own(pages.shared)
         windows, timers = windows_in(state), timers_in(state)
-        yield from self._run_state(state, share, rules, pages.record, times, packers)
+        yield from self._run_state(state, share, for_all, pages.record, times, packers)
         self.facts[OPEN_WINDOWS] += windows_in(state) - windows
         self.facts[TIMERS] += timers_in(state) - timers
         with errors_at(self.step.where):
@@ -184,7 +184,7 @@ class ObjectRunner(StepRunner):
         self,
         state: OperatorState,
         share: Share[_Elements],
-        rules: _Rules,
+        for_all: _Broadcast,
         record: StepRecord,
         times: BatchTimes,
         packers: tuple[Packer, Packer],
@@ -192,17 +192,17 @@ class ObjectRunner(StepRunner):
         previous, current = self.times(times)
         before, after = packers
         self._operator.bind(state, self._collector)
-        # Times are assigned, not advanced: timers set behind this time must wait for the next advance.
+        # Times are assigned, not advanced: timers set at or before it must wait for the next advance.
         self._operator.current_watermark = record.watermark
         self._operator.current_processing_time = record.now
         self._operator.set_clock(current.now)
-        for elements in (*rules.before, *share.before):
+        for elements in (*for_all.before, *share.before):
             yield from self._advance(previous.watermark, before)
             self._process(elements, before)
             yield from before.full()
         yield from self._advance(current.watermark, before)
         yield from self._fire(self._operator.advancing_processing_time(current.now), before)
-        for elements in (*rules.after, *share.after):
+        for elements in (*for_all.after, *share.after):
             self._process(elements, after)
             yield from after.full()
         if len(state.processing_timers) and not self._level.by_clock:
@@ -231,7 +231,7 @@ class ObjectRunner(StepRunner):
             assert isinstance(self._operator, PartialsOperator), "only such operators take accumulators"
             self._operator.merge_batch(elements)
         elif isinstance(elements, BroadcastElements):
-            assert isinstance(self._operator, BroadcastOperator), "no other step has elements for all keys"
+            assert isinstance(self._operator, BroadcastOperator), "no other step has broadcast elements"
             # The function may change them, and is called again.
             values = own_all(list(elements.values))
             applied = self._operator.process_broadcast(values, elements.timestamps, emits=self._emits)
@@ -279,20 +279,20 @@ class GroupTask:
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         origin = self._origin_of[label]
-        for place, packer in enumerate(self._packers):
+        for phase, packer in enumerate(self._packers):
             packer.start(origin, self._level.groups.service_label_of(label))
-            packer.bound_of = partial(_watermark_in, times, place)
-        found: list[dict[int, list[Arrived]]] = []
+            packer.bound_of = partial(_watermark_in, times, phase)
+        by_step: list[dict[int, list[Arrived]]] = []
         for rows, packer in zip((before, after), self._packers, strict=True):
             # Deeper levels get their rows as they are, in the phase in which they came.
             yield from (packer.row_for_level(row) for row in rows if self._is_deeper(row))
-            found.append(_by_step(row for row in rows if not self._is_deeper(row)))
-        steps_before, steps_after = found
+            by_step.append(_by_step(row for row in rows if not self._is_deeper(row)))
+        steps_before, steps_after = by_step
         for number, runner in self._runners.items():
             arrived = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
-            known = group.steps.get(step)
-            if not any(arrived) and (known is None or not known.due(*runner.times(times)[1])):
+            stored = group.steps.get(step)
+            if not any(arrived) and (stored is None or not stored.due(*runner.times(times)[1])):
                 continue
             record = group.record_of(step)
             runner.facts[STATE_BYTES] -= record.stored_bytes
@@ -342,7 +342,7 @@ class GroupTask:
             watermark = runner.times(times)[1].watermark
             earliest, clock = step.earliest_event_timer, step.earliest_processing_timer
             if earliest is not None and watermark != MAX_TIMESTAMP:
-                # A timer that was set at or behind the watermark is due when the watermark advances next.
+                # A timer that was set at or before the watermark is due when the watermark advances next.
                 due = max(earliest, watermark + 1)
                 events.append(due if runner.step.has_watermark else MAX_TIMESTAMP)
             if clock is not None:
@@ -366,12 +366,12 @@ _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit wh
 
 
 def _by_step(rows: Iterable[PackedRow]) -> dict[int, list[Arrived]]:
-    """Returns the elements of some rows by step."""
-    found: defaultdict[int, list[Arrived]] = defaultdict(list)
+    """Groups the elements of rows by step."""
+    of_steps: defaultdict[int, list[Arrived]] = defaultdict(list)
     for row in rows:
         for elements in _elements_of(row):
-            found[elements.step].append(elements)
-    return found
+            of_steps[elements.step].append(elements)
+    return of_steps
 
 
 def _elements_of(row: PackedRow) -> Sequence[Arrived]:

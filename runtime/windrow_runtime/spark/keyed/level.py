@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Fragment(Protocol):
-    """Runs stateless steps, one behind the other; :mod:`windrow_runtime.spark.exchange.fragment` has the real one."""
+    """Runs stateless steps, one after the other; :mod:`windrow_runtime.spark.exchange.fragment` has the real one."""
 
-    precedes_watermark: bool  # whether what runs was emitted by timers, and comes under the watermark before
+    precedes_watermark: bool  # whether timers emitted the elements, which come under the watermark of the batch before
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
 
@@ -65,9 +65,9 @@ class KeyedStep:
     step_id: str  # names it in errors and counters
     state_id: str  # names it in stored state, also when steps come and go around it
     create: Callable[[], KeyedOperator]  # makes its operator, once in each task
-    output: Fragment | None  # runs the steps behind it; None: there are none
+    output: Fragment | None  # runs the steps downstream; None: there are none
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)  # the same for each side output that is used
-    has_watermark: bool = True  # whether a timestamp-assigning step is in front of it
+    has_watermark: bool = True  # whether a timestamp-assigning step is upstream
     name: str | None = None
     where: str | None = None  # the step and its line in the user's program, in errors
     form: OnColumns | None = None  # how it runs on columns; None: it runs on Python objects
@@ -86,7 +86,7 @@ class KeyedStep:
         packer.add_columns(self.targets, columns, stamps, self.output.observe)
 
     def close(self) -> None:
-        """Closes the user's functions behind the step."""
+        """Closes the user's functions downstream of the step."""
         for fragment in self._fragments():
             fragment.close()
 
@@ -95,7 +95,7 @@ class KeyedStep:
         return [tuple(seen) for fragment in self._fragments() for seen in fragment.take_timestamps()]
 
     def take_counts(self) -> list[Count]:
-        """Returns the counts behind the step since the last call."""
+        """Returns the counts of functions downstream of the step since the last call."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
     def _fragments(self) -> Iterator[Fragment]:
@@ -108,7 +108,7 @@ class KeyedStep:
 class Level:
     """All keyed steps that get their elements by one exchange (shuffle)."""
 
-    number: int  # 1 for the first level behind the sources
+    number: int  # 1 for the level next to the sources
     last: bool
     groups: KeyGroups
     fingerprint: bytes  # of the plan; stored with the state
@@ -126,7 +126,7 @@ class Level:
 
 
 class Collector:
-    """Keeps copies of the elements that one step emits until they are run through the fragments behind the step."""
+    """Keeps copies of the elements that one step emits until they are run through the fragments downstream."""
 
     def __init__(self, step: KeyedStep) -> None:
         self._step = step
@@ -200,7 +200,7 @@ class StepRunner:
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def take_counts(self) -> list[Count]:
-        """Returns the counts of the step and of the functions behind it since the last call, with its facts."""
+        """Returns the counts of the step and of the functions downstream since the last call, with its facts."""
         metrics, facts = self._metrics, self.facts
         facts[RECORDS_OUT] += self._collector.emitted
         facts[LATE] += metrics.late
@@ -209,6 +209,6 @@ class StepRunner:
         return [*counts, *facts_of(self.step.step_id, facts), *self.step.take_counts()]
 
     def _drain(self, packer: Packer) -> Iterator[PackedRow]:
-        """Runs the emitted elements through the fragments behind the step; yields the rows that are full then."""
+        """Runs the emitted elements through the fragments downstream; yields the rows that are full then."""
         self._collector.drain(packer)
         yield from packer.full()

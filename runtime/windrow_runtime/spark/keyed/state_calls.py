@@ -29,7 +29,7 @@ _DONE: Final = (0, "", b"")
 
 
 class StateCalls:
-    """Makes calls of Spark's state API; one by one, where Spark's client is not the one that is known.
+    """Makes calls of Spark's state API, together; one by one if Spark's client lacks the parts that this needs.
 
     It may be given any state of the processor: they share their client.
     """
@@ -46,18 +46,18 @@ class StateCalls:
                 call()
             return
         waiting = iter(calls)
-        while some := list(islice(waiting, _AT_ONCE)):
-            self._together(some)
+        while batch := list(islice(waiting, _AT_ONCE)):
+            self._together(batch)
 
     def read(self, calls: Sequence[Callable[[], tuple[Any, ...] | None]]) -> list[tuple[Any, ...] | None]:
         """Returns the results of calls that read one value each; None where there is no value."""
         if self._client is None or len(calls) == 1:
             return [call() for call in calls]
-        found: list[tuple[Any, ...] | None] = []
+        results: list[tuple[Any, ...] | None] = []
         for start in range(0, len(calls), _AT_ONCE):
             answers = self._together(calls[start : start + _AT_ONCE])
-            found += [self._client._deserialize_from_bytes(data) if data else None for data in answers]
-        return found
+            results += [self._client._deserialize_from_bytes(data) if data else None for data in answers]
+        return results
 
     def _together(self, calls: Sequence[Call]) -> list[bytes]:
         """Sends calls together; returns the values of their answers."""
@@ -88,7 +88,7 @@ class StateCalls:
         del self._client._receive_proto_message
 
     def _answers(self, count: int) -> list[bytes]:
-        """Reads ``count`` answers; returns their values. Spark sends none behind one that is an error."""
+        """Reads ``count`` answers; returns their values. Spark sends none after one that is an error."""
         from pyspark.errors import PySparkRuntimeError
 
         client = self._client
@@ -98,7 +98,7 @@ class StateCalls:
         except OSError as error:
             # Spark has closed the socket; an answer that it sent before may hold the reason.
             unsent = error
-        found: list[bytes] = []
+        values: list[bytes] = []
         for _ in range(count):
             try:
                 status, message, value = client._receive_proto_message()
@@ -106,8 +106,8 @@ class StateCalls:
                 raise PySparkRuntimeError("Spark's state API gave no answer") from unsent or error
             if status:
                 raise PySparkRuntimeError(f"Spark's state API refused a call: {message}")
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
 
 class _Requests:
@@ -133,16 +133,16 @@ class StoredPages:
 
     def get(self, number: int) -> bytes | None:
         """Returns a page; None if there is none."""
-        (found,) = self.get_all([number])
-        return found
+        (page,) = self.get_all([number])
+        return page
 
     def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
         """Returns pages; None for each that does not exist."""
         waiting, state = self._waiting, self._state
         unknown = [number for number in numbers if number not in waiting]
         rows = self._calls.read([partial(state.getValue, (number,)) for number in unknown]) if unknown else []
-        found = {number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)}
-        return [waiting[number] if number in waiting else found[number] for number in numbers]
+        stored = {number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)}
+        return [waiting[number] if number in waiting else stored[number] for number in numbers]
 
     def put(self, number: int, data: bytes) -> None:
         """Store a page."""
