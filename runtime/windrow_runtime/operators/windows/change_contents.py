@@ -21,7 +21,7 @@ from windrow_runtime.operators.windows.contents import ArrivalContents, Contents
 
 
 class ChangingContents(Contents):
-    """The base of contents from which elements can be taken out; ``withdraws`` says what the next ones are."""
+    """The base of contents from which elements can be taken out; ``withdraws`` says whether the next ones are."""
 
     withdraws = False
 
@@ -61,11 +61,11 @@ class KeptContents(ArrivalContents, ChangingContents):
             return NOTHING
         if type(contents) is not GrowingList:
             contents = GrowingList(contents)
-        # Equal elements give equal results, so the first one serves for each. One that is not there came behind the
-        # watermark, and never was.
-        place = _remove_from_index(value, contents)
-        if place is not None:
-            del contents[place]
+        # Equal elements give equal results, so the first one serves for each. One that is missing came behind the
+        # watermark, and was never added.
+        position = _remove_from_index(value, contents)
+        if position is not None:
+            del contents[position]
         return contents or NOTHING
 
     def elements(self, contents: Any) -> list[Any]:
@@ -82,7 +82,7 @@ class KeptContents(ArrivalContents, ChangingContents):
 
 
 def _remove_from_index(value: Any, elements: GrowingList) -> int | None:
-    """Removes the first element that equals a withdrawn one from the index, and returns its place; None: there is none.
+    """Removes the first element that equals a withdrawn one from the index; returns its position, or None if none does.
 
     The index has the numbers of arrivals, in order, by a hash that equal elements have in common as a rule. Where a
     class compares in a way of its own, all elements are searched.
@@ -93,19 +93,19 @@ def _remove_from_index(value: Any, elements: GrowingList) -> int | None:
         for arrival, _, stored in elements:
             index[_hash_of(stored)].append(arrival)
     for arrival in index.get(_hash_of(value), ()):
-        place = bisect_left(elements, arrival, key=itemgetter(0))
-        if _is_same(elements[place][2], value):
+        position = bisect_left(elements, arrival, key=itemgetter(0))
+        if _is_same(elements[position][2], value):
             break
     else:
-        place = next((place for place, (_, _, stored) in enumerate(elements) if _is_same(stored, value)), -1)
-        if place < 0:
+        position = next((position for position, (_, _, stored) in enumerate(elements) if _is_same(stored, value)), -1)
+        if position < 0:
             return None
-    arrival, _, stored = elements[place]
+    arrival, _, stored = elements[position]
     key = _hash_of(stored)
     index[key].remove(arrival)
     if not index[key]:
         del index[key]
-    return place
+    return position
 
 
 def _hash_of(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""Window operators behind windows that retract: they take withdrawn elements out again."""
+"""Runs windows downstream of windows that retract: withdrawn elements are taken out again."""
 
 from __future__ import annotations
 

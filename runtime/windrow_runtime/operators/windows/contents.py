@@ -132,7 +132,7 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
 
 
 def computed(spec: FunctionSpec, elements: Sequence[Any]) -> Sequence[Any] | None:
-    """Folds buffered elements by a reduce or an aggregate; returns None where a reduce has no element."""
+    """Reduces or aggregates buffered elements; returns None where a reduce has no element."""
     if isinstance(spec, ReduceSpec):
         return (reduce(spec.reduce, elements),) if elements else None
     if isinstance(spec, AggregateSpec):
@@ -146,12 +146,12 @@ def computed(spec: FunctionSpec, elements: Sequence[Any]) -> Sequence[Any] | Non
 def evicted_positions(chosen: Any, size: int, evictor: Evictor[Any, Any], method: str, window: object) -> set[int]:
     """Returns the positions that a method of an evictor chose; refuses one outside of 0 to ``size`` - 1."""
     positions = list(chosen) if isinstance(chosen, Iterable) else [chosen]
-    wrong = [place for place in positions if not _is_index(place) or not 0 <= operator.index(place) < size]
+    wrong = [position for position in positions if not _is_index(position) or not 0 <= operator.index(position) < size]
     if wrong:
-        given = None if chosen is None else wrong
+        refused = None if chosen is None else wrong
         raise InvalidArgumentError(
             "an evictor gave positions that the window does not have",
-            given=f"{shortened(given)} by {method} of {evictor.describe()}, for {size} elements in {window}",
+            given=f"{shortened(refused)} by {method} of {evictor.describe()}, for {size} elements in {window}",
             expected=f"positions from 0 to {size - 1}" if size else "no position, as the window is empty",
             hint="return () to evict nothing"
             if chosen is None
@@ -204,5 +204,5 @@ def _is_own(part: object) -> bool:
 
 
 def _sees_elements(trigger: Trigger[Any, Any]) -> bool:
-    """Returns whether a trigger hands elements to code of the user's, or keeps them: of windrow's own, one does."""
+    """Returns whether a trigger hands elements to the user's code, or keeps them: of windrow's own, one does."""
     return any(not _is_own(part) or isinstance(part, DeltaTrigger) for part in with_parts(trigger))

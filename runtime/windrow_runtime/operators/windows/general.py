@@ -50,9 +50,9 @@ class WindowOperator(KeyedOperator):
 
     form: str = "general operator"
     keeps_tables: ClassVar[bool] = False
-    # Whether elements that no firing has output are counted; one of the instance where it is true, as few need it.
+    # Whether elements that no firing has output are counted; set on the instance where it is true, as few need it.
     counts_unfired: bool = False
-    # What the element that is taken adds to their number: less than nothing where one is withdrawn.
+    # What the current element adds to their number: -1 where it is withdrawn.
     change_of_unfired: int = 1
 
     def __init__(self, step: Step, node: WindowNode) -> None:
@@ -115,8 +115,8 @@ class WindowOperator(KeyedOperator):
 
     def open_sessions(self, key: Hashable) -> None:
         """Make entries and timers of the sessions of a key that a faster form kept without."""
-        held = self.state.sessions.pop(key, ())
-        for start, end, contents in zip(held[::3], held[1::3], held[2::3], strict=True):
+        items = self.state.sessions.pop(key, ())
+        for start, end, contents in zip(items[::3], items[1::3], items[2::3], strict=True):
             window = TimeWindow(start, end)
             self.open_entry(key, window, contents)
             self.state.event_timers.register(key, window, window.max_timestamp())
@@ -164,8 +164,8 @@ class WindowOperator(KeyedOperator):
                 if timestamp is None and is_event_time:
                     raise no_timestamp(value, "an event-time window")
                 stamp = MIN_TIMESTAMP if timestamp is None else timestamp
-                held = key_states.get(key)
-                key_state = KeyState() if held is None else held
+                stored = key_states.get(key)
+                key_state = KeyState() if stored is None else stored
                 skipped = True
                 for assigned in assign(own(value) if shows_copy else value, stamp, time):
                     window = assigned
@@ -180,7 +180,7 @@ class WindowOperator(KeyedOperator):
                         add(key, key_state, window, value, timestamp, stamp)
                     except USER_ERRORS as error:
                         raise_call_error(self.step, error, call_description(key, window=window, element=value))
-                if held is None:
+                if stored is None:
                     if not key_state.is_empty:
                         key_states[key] = key_state
                 elif not key_state.windows and key_state.is_empty:
@@ -220,20 +220,20 @@ class WindowOperator(KeyedOperator):
             self._register_cleanup(key, window)
 
     def _heed(self, answer: object, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
-        """Does what a trigger has answered."""
+        """Fires and purges a window as its trigger has answered."""
         if not isinstance(answer, TriggerResult):
             raise _no_answer(answer)
         if self.counts_unfired:
             entry.unfired = 0
-        held = entry.contents is not NOTHING
-        if answer.is_fire and held:
+        has_contents = entry.contents is not NOTHING
+        if answer.is_fire and has_contents:
             if self.observer is not None:
                 self.observer.fired(self._window_context.pane_info)
             self._fire(key, key_state, window, entry)
         if answer.is_purge:
             entry.contents = NOTHING
         if self.observer is not None:
-            self.observer.answered(answer, held=held, purged=answer.is_purge)
+            self.observer.answered(answer, held=has_contents, purged=answer.is_purge)
 
     def _count(self, entry: WindowEntry) -> None:
         """Counts an element that was added to a window, or withdrawn from it, and that no firing has output."""
@@ -315,7 +315,7 @@ class WindowOperator(KeyedOperator):
         try:
             self.trigger.on_merge(into, context)
         finally:
-            context.merged = []  # a harness may go on behind an error
+            context.merged = []  # a harness may go on after an error
         timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
         for source, entry in merged:
             if source != into:
@@ -398,7 +398,7 @@ class WindowOperator(KeyedOperator):
         self._keep(key, key_state, window, entry)
 
     def _keep(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
-        """Store what holds something, and drop what does not."""
+        """Stores the entry of a window and the state of its key, or drops those that are empty."""
         if entry.is_empty:
             key_state.windows.pop(window, None)
         else:

@@ -1,4 +1,4 @@
-"""Adds a window to those of a key that are alive, and says which of them merge."""
+"""Adds a window to the live windows of a key, and determines which of them merge."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
         if window in taken:
             result = merge.result
         # A live window that equals the result takes part: its contents are the result's contents.
-        sources = [known for known in live if known in taken or known == merge.result]
+        sources = [other for other in live if other in taken or other == merge.result]
         if sources == [merge.result]:
             continue
         if sources:
             merged.append(Merged(merge.result, sources))
             position = live.index(sources[0])
-            remaining = [known for known in live if known not in sources]
+            remaining = [other for other in live if other not in sources]
             live[:] = [*remaining[:position], merge.result, *remaining[position:]]
         elif window in taken:
             live.append(merge.result)
@@ -56,7 +56,7 @@ def add_session(
     if isinstance(live, LiveSessions):
         met = live.touching(start, end)
     else:
-        met = [known for known in live if known[0] <= end and start <= known[1]]
+        met = [session for session in live if session[0] <= end and start <= session[1]]
     if not met:
         live.append(window)
         return window, []
@@ -70,6 +70,6 @@ def add_session(
         live.replace(met, into)
         return into, [Merged(into, met)]
     live[live.index(met[0])] = into
-    for known in met[1:]:
-        live.remove(known)
+    for session in met[1:]:
+        live.remove(session)
     return into, [Merged(into, met)]

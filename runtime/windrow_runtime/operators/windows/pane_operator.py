@@ -1,4 +1,4 @@
-"""Runs windows whose trigger composes, or whose panes are counted, discarded or withdrawn."""
+"""Runs windows whose trigger is composable, or whose panes are counted, discarded or withdrawn."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _COMBINE: Final = {TimestampCombiner.EARLIEST: min, TimestampCombiner.LATEST: ma
 
 
 class PaneOperator(WindowOperator):
-    """Asks triggers whether they are ready, and counts what each window outputs.
+    """Asks triggers whether they are ready, and counts the panes of each window.
 
-    A trigger is asked behind each element and each timer of a window, and the end of each window is such a timer. A
+    A trigger is asked after each element and each timer of a window, and the end of each window is such a timer. A
     window whose trigger has finished takes no more elements. One that is cleaned up before outputs what is new in it.
     """
 
@@ -51,7 +51,7 @@ class PaneOperator(WindowOperator):
         self._combine = _COMBINE.get(settings.timestamp) if settings.timestamp is not None else None
         # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
         self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
-        # Whether the timer for the end of a window is at work, or that for its clean-up.
+        # Whether the timer for the end of a window fires now, or that for its clean-up.
         self._at_end = False
 
     # Elements
@@ -89,7 +89,7 @@ class PaneOperator(WindowOperator):
         windows = key_state.windows
         entries = [(source, windows[source]) for source in merge.sources if source in windows]
         before = [(source, PaneState.of(entry)) for source, entry in entries]
-        # What the window counts on is taken over below, with what the others have left.
+        # The panes of all sources are taken over below.
         for _, entry in entries:
             entry.trigger_cells().pop(PANES)
         super()._merge(key, key_state, merge)
@@ -150,7 +150,7 @@ class PaneOperator(WindowOperator):
         return self._has_come(window.max_timestamp())
 
     def _has_come(self, time: int) -> bool:
-        """Returns whether a time has come by which windows go."""
+        """Returns whether the watermark, or the clock if windows go by it, has reached a time."""
         return time <= (self.current_watermark if self._by_watermark else self.current_processing_time)
 
     # Panes
@@ -159,7 +159,7 @@ class PaneOperator(WindowOperator):
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, closes: bool = False
     ) -> None:
         """Asks the trigger, and fires a pane if it is ready, or if the window closes."""
-        held, observer = entry.contents is not NOTHING, self.observer
+        has_contents, observer = entry.contents is not NOTHING, self.observer
         if observer is not None:
             observer.asked(key, window, entry)
         context, whole = self._trigger_context.at(key, window, entry), self._whole
@@ -179,11 +179,11 @@ class PaneOperator(WindowOperator):
             if closes and not finished:
                 self._fire_pane(key, key_state, window, entry, is_last=True)
         if observer is not None:
-            purged, finished = held and entry.contents is NOTHING, finished and answer is not None
-            observer.answered(answer, held=held, purged=purged, finished=finished)
+            purged, finished = has_contents and entry.contents is NOTHING, finished and answer is not None
+            observer.answered(answer, held=has_contents, purged=purged, finished=finished)
 
     def _fire_pane(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
-        """Fires a pane, unless nothing is new and nobody waits for an empty one."""
+        """Fires a pane, unless nothing is new and the step asks for no empty one."""
         if self.counts_unfired:
             entry.unfired = 0
         panes = PaneState.of(entry)
@@ -216,12 +216,12 @@ class PaneOperator(WindowOperator):
         results: Any = elements
         if self.process is not None:
             context = self._window_context.at(window, entry, key_state.state)
-            given = self.process.process(key, context, elements)
-            results = () if given is None else records_of(given, self._result_type)
+            outputs = self.process.process(key, context, elements)
+            results = () if outputs is None else records_of(outputs, self._result_type)
         self._emit(panes, results, timestamp)
 
     def _emit(self, panes: PaneState, results: Iterable[Any], timestamp: int) -> None:
-        """Emits the results of a pane, behind the withdrawals of those that they replace."""
+        """Emits the results of a pane, after the withdrawals of those that they replace."""
         collect = self.output.collect
         if not self._retracts:
             for result in results:

@@ -11,7 +11,7 @@ from windrow_runtime.operators.state.model import WindowEntry
 # Any in this module: results of every type.
 
 PANES: Final = "\0panes"
-"""The name under which a window keeps them, beside the state of its trigger, which goes with the window as they do."""
+"""The name of a window's panes among the cells of its trigger, which are dropped with the window."""
 
 
 @dataclass(slots=True)
@@ -30,13 +30,13 @@ class PaneState:
 
     @classmethod
     def of(cls, entry: WindowEntry) -> PaneState:
-        """The panes of a window, to be changed."""
+        """Returns the panes of a window, which the caller may change."""
         cells = entry.trigger_cells()
-        found = cells.get(PANES)
-        if found is None:
-            found = cells[PANES] = cls()
-        assert isinstance(found, cls)
-        return found
+        panes = cells.get(PANES)
+        if panes is None:
+            panes = cells[PANES] = cls()
+        assert isinstance(panes, cls)
+        return panes
 
     def timing(self, *, is_over: bool, at_end: bool) -> PaneTiming:
         """The timing of the next pane.
@@ -51,7 +51,7 @@ class PaneState:
         return PaneTiming.ON_TIME if is_first and (at_end or self.in_time) else PaneTiming.LATE
 
     def settle(self) -> None:
-        """Takes note that nothing is new any more."""
+        """Marks that no element has come since the last pane."""
         self.fresh = self.in_time = False
 
     def take_next(self, timing: PaneTiming, *, is_last: bool) -> PaneInfo:

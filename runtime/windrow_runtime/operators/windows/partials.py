@@ -1,4 +1,4 @@
-"""Accumulators that were folded where elements were read, and cross the exchange in place of these."""
+"""Partial aggregates: accumulators that cross the exchange in place of their elements."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Partials(NamedTuple):
     counts: Sequence[int]  # how many elements each accumulator stands for
 
     def pick(self, places: Sequence[int]) -> Partials:
-        """Returns the accumulators at some places."""
-        return Partials(*([column[place] for place in places] if column else () for column in self))
+        """Returns the accumulators at these indices."""
+        return Partials(*([column[index] for index in places] if column else () for column in self))
 
 
 class PartialsOperator(WindowOperator):
@@ -44,7 +44,7 @@ class PartialsOperator(WindowOperator):
         super().__init__(step, node)
         process = self.process
         self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
-        # Of a window that fires and goes, and of a key that has nothing else.
+        # Stand-ins for the entry of a window that fires once, and for the state of a key that has none.
         self._entry, self._blank = WindowEntry(), KeyState()
 
     def fire_all(

@@ -31,7 +31,7 @@ from windrow_runtime.operators.windows.shape import GapWindows
 
 _SAMPLE: Final = 64
 _AT_ONCE: Final = 64  # more elements of a key are less often in one session
-_START, _END, _CONTENTS, _ITEMS = range(4)  # the places of a session's items, and how many there are
+_START, _END, _CONTENTS, _ITEMS = range(4)  # the offsets of a session's items, and how many there are
 _MOST_ITEMS: Final = MANY_SESSIONS * _ITEMS
 _NO_SESSIONS: Final[list[Any]] = []
 """The sessions of a key that has none; never written to."""
@@ -85,28 +85,28 @@ class SessionLoopOperator(PartialsOperator):
                 if keyed and self._is_general(key, timestamp, end):
                     self._take_generally(key, value, timestamp)
                     continue
-                held = sessions.get(key, _NO_SESSIONS)
-                if len(held) == _ITEMS:
-                    place = 0 if held[_START] <= end and timestamp <= held[_END] else -1
-                elif len(held) >= _MOST_ITEMS:
+                items = sessions.get(key, _NO_SESSIONS)
+                if len(items) == _ITEMS:
+                    at = 0 if items[_START] <= end and timestamp <= items[_END] else -1
+                elif len(items) >= _MOST_ITEMS:
                     self._take_generally(key, value, timestamp)
                     continue
                 else:
-                    place = self._place_in(held, key, timestamp, end, value)
-                if place < 0:
+                    at = self._place_in(items, key, timestamp, end, value)
+                if at < 0:
                     if end <= frontier:
                         self._take_behind(key, value, timestamp, end)
                         continue
-                    if not held:
-                        held = sessions[key] = []
-                    place = len(held)
-                    held += (timestamp, end, NOTHING)
+                    if not items:
+                        items = sessions[key] = []
+                    at = len(items)
+                    items += (timestamp, end, NOTHING)
                 else:
-                    if timestamp < held[place]:  # noqa: PLR1730  min() takes thrice as long
-                        held[place] = timestamp
-                    if end > held[place + _END]:  # noqa: PLR1730
-                        held[place + _END] = end
-                contents = held[place + _CONTENTS]
+                    if timestamp < items[at]:  # noqa: PLR1730  min() takes thrice as long
+                        items[at] = timestamp
+                    if end > items[at + _END]:  # noqa: PLR1730
+                        items[at + _END] = end
+                contents = items[at + _CONTENTS]
                 try:
                     if aggregated is None:
                         arrival = self._next_arrival(key) if kept.keeps_values else 0
@@ -116,41 +116,41 @@ class SessionLoopOperator(PartialsOperator):
                             value, aggregated.create() if contents is NOTHING else contents
                         )
                 except USER_ERRORS as error:
-                    window = TimeWindow(held[place], held[place + _END])
+                    window = TimeWindow(items[at], items[at + _END])
                     raise_call_error(self.step, error, call_description(key, window=window, element=value))
-                held[place + _CONTENTS] = contents
+                items[at + _CONTENTS] = contents
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
 
     def merge_batch(self, partials: Partials) -> None:
-        assert self._gap is not None, "elements with gaps of their own are not folded"
+        assert self._gap is not None, "elements with gaps of their own cross one by one"
         if min(partials.starts) + self._gap - 1 <= self.current_watermark:
             raise folded_behind(self.current_watermark, self.step.where)
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
             # Each accumulator is a session, which merges with those of its key that it touches.
-            held = self.state.sessions.get(key)
-            has_many = held is not None and len(held) >= _MOST_ITEMS
+            items = self.state.sessions.get(key)
+            has_many = items is not None and len(items) >= _MOST_ITEMS
             if has_many or (keyed and self._is_general(key, start, end)):
                 self.open_sessions(key)
                 self._merge_session(key, TimeWindow(start, end), more)
                 continue
-            if held is None:
+            if items is None:
                 self.state.sessions[key] = [start, end, more]
                 continue
-            place = self._place_in(held, key, start, end, NOTHING)
-            if place < 0:
-                held += (start, end, more)
+            at = self._place_in(items, key, start, end, NOTHING)
+            if at < 0:
+                items += (start, end, more)
                 continue
-            window = TimeWindow(min(start, held[place]), max(end, held[place + _END]))
+            window = TimeWindow(min(start, items[at]), max(end, items[at + _END]))
             try:
-                contents = self.contents.merge(held[place + _CONTENTS], more)
+                contents = self.contents.merge(items[at + _CONTENTS], more)
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, call_description(key, window=window))
-            held[place : place + _ITEMS] = *window, contents
+            items[at : at + _ITEMS] = *window, contents
 
     def _merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        """Adds a session of elements on time, with what was folded of them; the trigger waits for its end alone."""
+        """Adds a session of elements on time, with their accumulator; the trigger waits for its end alone."""
         key_state = self.state.keys.setdefault(key, KeyState())
         into = self._add_to_live(key, key_state, window, NOTHING)
         entry = key_state.windows.setdefault(into, WindowEntry())
@@ -166,27 +166,27 @@ class SessionLoopOperator(PartialsOperator):
         self._register_cleanup(key, into)
 
     def _next_arrival(self, key: Hashable) -> int:
-        """Numbers an element that is kept itself."""
+        """Returns the number of arrival of an element that is kept itself."""
         key_state = self.state.keys.get(key)
         if key_state is None:
             key_state = self.state.keys[key] = KeyState()
         key_state.arrivals += 1
         return key_state.arrivals - 1
 
-    def _place_in(self, held: list[Any], key: Hashable, start: int, end: int, value: Any) -> int:
-        """The place of the session that a window meets; of several it makes one. -1: it meets none."""
-        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= end and start <= held[at + _END]]
+    def _place_in(self, items: list[Any], key: Hashable, start: int, end: int, value: Any) -> int:
+        """Index of the session that overlaps the window, after merging all that do; -1 if none."""
+        met = [at for at in range(0, len(items), _ITEMS) if items[at] <= end and start <= items[at + _END]]
         if len(met) < 2:
             return met[0] if met else -1
         first, *others = met
-        window = TimeWindow(min(start, *(held[at] for at in met)), max(end, *(held[at + _END] for at in met)))
+        window = TimeWindow(min(start, *(items[at] for at in met)), max(end, *(items[at + _END] for at in met)))
         try:
-            contents = reduce(self.contents.merge, [held[at + _CONTENTS] for at in met])
+            contents = reduce(self.contents.merge, [items[at + _CONTENTS] for at in met])
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window, element=value))
-        held[first : first + _ITEMS] = *window, contents
+        items[first : first + _ITEMS] = *window, contents
         for at in reversed(others):
-            del held[at : at + _ITEMS]
+            del items[at : at + _ITEMS]
         return first
 
     def _is_general(self, key: Hashable, start: int, end: int) -> bool:
@@ -220,7 +220,7 @@ class SessionLoopOperator(PartialsOperator):
         values: Sequence[Any],
         timestamps: Sequence[int | None],
     ) -> None:
-        """Takes elements that lie side by side if they have one key: some that are in one session, by one look-up."""
+        """Takes elements of which those of one key lie side by side: those of one session by one look-up."""
         begin = last = 0
         try:
             for key, run in groupby(keys):
@@ -228,11 +228,11 @@ class SessionLoopOperator(PartialsOperator):
                 for begin in range(first, last, _AT_ONCE):
                     end = min(begin + _AT_ONCE, last)
                     stamps = timestamps[begin:end]
-                    found = None if None in stamps else self._session_of_all(key, stamps, gap)
-                    if found is None:
+                    session = None if None in stamps else self._session_of_all(key, stamps, gap)
+                    if session is None:
                         self._take(keys[begin:end], values[begin:end], stamps)
                     else:
-                        self._fold(key, *found, gap, kept, values[begin:end], stamps)
+                        self._fold(key, *session, gap, kept, values[begin:end], stamps)
         except USER_ERRORS as error:  # the key is the user's, too
             raise_call_error(self.step, error, call_description(keys[begin], element=values[begin]))
 
@@ -241,36 +241,36 @@ class SessionLoopOperator(PartialsOperator):
         first, least, last = stamps[0], min(stamps), max(stamps)
         if key in self.state.keys:
             return None
-        held = self.state.sessions.get(key, _NO_SESSIONS)
-        if len(held) >= _MOST_ITEMS:
+        items = self.state.sessions.get(key, _NO_SESSIONS)
+        if len(items) >= _MOST_ITEMS:
             return None
-        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= last + gap and least <= held[at + _END]]
+        met = [at for at in range(0, len(items), _ITEMS) if items[at] <= last + gap and least <= items[at + _END]]
         # Elements within one gap meet each other; those that meet the session as it is need not.
         if not met and last - least <= gap and first + gap > self._frontier:
-            if not held:
-                held = self.state.sessions[key] = []
-            held += (first, first + gap, NOTHING)
-            return held, len(held) - _ITEMS
+            if not items:
+                items = self.state.sessions[key] = []
+            items += (first, first + gap, NOTHING)
+            return items, len(items) - _ITEMS
         if len(met) != 1:
             return None
         (at,) = met
-        start, end = held[at] - gap, held[at + _END]
+        start, end = items[at] - gap, items[at + _END]
         if start <= first <= end and (last - least <= gap or start <= least <= last <= end):
-            return held, at
+            return items, at
         return None
 
     def _fold(
         self,
         key: Hashable,
-        held: list[Any],
+        items: list[Any],
         at: int,
         gap: int,
         kept: AggregatedContents,
         values: Sequence[Any],
         stamps: Sequence[Any],
     ) -> None:
-        """Adds elements to the session at a place."""
-        add, contents = kept.function.add, held[at + _CONTENTS]
+        """Adds elements to the session at an index."""
+        add, contents = kept.function.add, items[at + _CONTENTS]
         added = iter(values)
         value = values[0]
         try:
@@ -281,9 +281,9 @@ class SessionLoopOperator(PartialsOperator):
         except USER_ERRORS as error:
             # The window is named as it was with the element that failed, and without those that the iterator still has.
             seen = stamps[: max(1, len(stamps) - length_hint(added))]
-            window = TimeWindow(min(held[at], *seen), max(held[at + _END], max(seen) + gap))
+            window = TimeWindow(min(items[at], *seen), max(items[at + _END], max(seen) + gap))
             raise_call_error(self.step, error, call_description(key, window=window, element=value))
-        held[at : at + _ITEMS] = min(held[at], *stamps), max(held[at + _END], max(stamps) + gap), contents
+        items[at : at + _ITEMS] = min(items[at], *stamps), max(items[at + _END], max(stamps) + gap), contents
 
     # Firing
 
@@ -292,9 +292,9 @@ class SessionLoopOperator(PartialsOperator):
         sessions, frontier = self.state.sessions, self._frontier
         # The sessions that the general operator keeps fire and go in between, in order of time.
         goes_by_timers = self.lateness > 0 or len(self.state.event_timers) > 0
-        due = [(held[_END], key) for key, held in sessions.items() if held[_END] <= frontier]
-        more = [(end, key) for key, held in sessions.items() if len(held) > _ITEMS for end in held[4::3]]
-        due += [found for found in more if found[0] <= frontier]
+        due = [(items[_END], key) for key, items in sessions.items() if items[_END] <= frontier]
+        more = [(end, key) for key, items in sessions.items() if len(items) > _ITEMS for end in items[4::3]]
+        due += [session for session in more if session[0] <= frontier]
         due.sort(key=itemgetter(0))
         if not goes_by_timers and not self.contents.keeps_values:
             for first in range(0, len(due), FIRINGS_AT_ONCE):
@@ -304,11 +304,11 @@ class SessionLoopOperator(PartialsOperator):
         for number, (end, key) in enumerate(due, 1):
             if goes_by_timers:
                 yield from self.firing_event_timers(min(end - 1, MAX_TIMESTAMP))
-            held = sessions.get(key, _NO_SESSIONS)
-            if len(held) == _ITEMS:
-                self._fire_session(key, held, 0)
-            elif end in held[1::3]:
-                self._fire_session(key, held, held[1::3].index(end) * _ITEMS)
+            items = sessions.get(key, _NO_SESSIONS)
+            if len(items) == _ITEMS:
+                self._fire_session(key, items, 0)
+            elif end in items[1::3]:
+                self._fire_session(key, items, items[1::3].index(end) * _ITEMS)
             if number % FIRINGS_AT_ONCE == 0:
                 yield
         yield from self.firing_event_timers(watermark)
@@ -332,10 +332,10 @@ class SessionLoopOperator(PartialsOperator):
             # What the general operator has of a key was born before what is here.
             self.open_sessions(key)
             return
-        if len(held) == _ITEMS:
+        if len(items) == _ITEMS:
             del self.state.sessions[key]
         else:
-            del held[at : at + _ITEMS]
+            del items[at : at + _ITEMS]
         try:
             if is_kept:
                 self.open_entry(key, window, contents)
@@ -357,8 +357,8 @@ class SessionLoopOperator(PartialsOperator):
         yield from self._windows()
 
     def _windows(self) -> Iterator[tuple[Hashable, TimeWindow]]:
-        for key, held in self.state.sessions.items():
-            yield from ((key, TimeWindow(*bounds)) for bounds in zip(held[::3], held[1::3], strict=True))
+        for key, items in self.state.sessions.items():
+            yield from ((key, TimeWindow(*bounds)) for bounds in zip(items[::3], items[1::3], strict=True))
 
 
 def _lie_by_key(keys: Sequence[Hashable]) -> bool:

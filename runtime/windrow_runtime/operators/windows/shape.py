@@ -89,7 +89,7 @@ def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
 
 
 def _without_panes(node: WindowNode) -> Trigger[Any, Any] | None:
-    """The trigger of Flink's by which windows give the results that they give with panes; None: there is none."""
+    """The trigger of Flink's with which windows have the same results as with panes; None: there is none."""
     settings, trigger = node.panes, node.effective_trigger
     if not settings.describes_panes and not isinstance(trigger, ComposableTrigger):
         return trigger

@@ -67,8 +67,8 @@ class TableOperator(PartialsOperator):
             self._fire_again(key, key_state, window, own(value) if self.exposure.windows else value, timestamp)
             return
         tables = self.state.tables
-        held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
-        contents = self.contents.add(held, own(value) if self.exposure.windows else value, timestamp, 0)
+        before = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
+        contents = self.contents.add(before, own(value) if self.exposure.windows else value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
 
     def process_batch(  # noqa: PLR0912  a call more would cost at each element
@@ -81,7 +81,7 @@ class TableOperator(PartialsOperator):
         open_to = MAX_TIMESTAMP - size + 1
         owns_each = self.exposure.windows
         tables = self.state.tables
-        held = self.state.keys
+        key_states = self.state.keys
         add = self._aggregate.add if self._aggregate is not None else None
         reduce = self._reduce
         begin = self.contents.add
@@ -105,7 +105,7 @@ class TableOperator(PartialsOperator):
                     table = tables.get(start, _NO_ROWS)
                     contents = table.get(key, NOTHING)
                     if contents is NOTHING:
-                        if open_from <= start <= open_to and key not in held:
+                        if open_from <= start <= open_to and key not in key_states:
                             tables.setdefault(start, {})[key] = begin(NOTHING, mine, timestamp, 0)
                         else:
                             self._add_without_row(key, start, value, timestamp)
@@ -121,8 +121,8 @@ class TableOperator(PartialsOperator):
                     if owns_each:
                         mine = own(value)
         except USER_ERRORS as error:
-            given = call_description(key, window=TimeWindow(start, start + size), element=value)
-            raise_call_error(self.step, error, given)
+            call = call_description(key, window=TimeWindow(start, start + size), element=value)
+            raise_call_error(self.step, error, call)
 
     def _add_without_row(self, key: Hashable, start: int, value: Any, timestamp: int) -> None:
         """Add an element to a window without a row for its key: one that fired, or one of the general operator."""
@@ -181,8 +181,8 @@ class TableOperator(PartialsOperator):
                 self._merge_into(start, keys, accumulators)
         except USER_ERRORS as error:
             # Merging describes its own failures, so this is an accumulator that cannot be copied.
-            place = _first_without_copy(contents)
-            key = f"one of {len(keys)}" if place is None else keys[place]
+            index = _first_without_copy(contents)
+            key = f"one of {len(keys)}" if index is None else keys[index]
             window = TimeWindow(windows[0], windows[0] + self._size)
             raise_call_error(self.step, error, call_description(key, window=window))
 
@@ -198,13 +198,13 @@ class TableOperator(PartialsOperator):
         """Merge accumulators into one window of each of their keys."""
         assert self._aggregate is not None, "what a reduce has left cannot be merged"
         merge = self._aggregate.merge
-        held = self.state.keys
+        key_states = self.state.keys
         table = self.state.tables.get(start, {})
         key: Hashable = None
         try:
             for key, more in zip(keys, contents, strict=True):
-                if key in held:
-                    entry = held[key].windows.get(TimeWindow(start, start + self._size))
+                if key in key_states:
+                    entry = key_states[key].windows.get(TimeWindow(start, start + self._size))
                     if entry is not None:
                         # From a snapshot of the general operator; its timer is set.
                         entry.contents = merge(entry.contents, more)
@@ -302,12 +302,12 @@ def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[
 
 
 def _first_without_copy(contents: Sequence[Any]) -> int | None:
-    """The place of the first accumulator whose copying fails, for the error; None where each can be copied now."""
-    for place, accumulator in enumerate(contents):
+    """The index of the first accumulator whose copying fails, for the error; None where each can be copied now."""
+    for index, accumulator in enumerate(contents):
         try:
             list(for_each_window([accumulator], 2))
         except Exception:  # methods of the accumulator may raise anything
-            return place
+            return index
     return None
 
 
