@@ -18,14 +18,14 @@ _MOST: Final = 10**20  # more than any unit has within the years of Python
 def format_parser(value: ValueType) -> Callable[[object], object]:
     """Makes the parser of a type with a format: of texts, or of numbers.
 
-    It is a ``TypeError`` if it is given another type of value, and else a ``ValueError`` or an ``OverflowError`` if it
-    is given what names no moment.
+    The parser raises a ``TypeError`` for another type of value, and else a ``ValueError`` or an ``OverflowError`` for
+    what names no moment.
     """
-    given = value.time_format
-    if isinstance(given, EpochTime):
-        return _epoch_parser(given)
-    assert given is not None, "the type has a format"
-    return _pattern_parser(given, value)
+    time_format = value.time_format
+    if isinstance(time_format, EpochTime):
+        return _epoch_parser(time_format)
+    assert time_format is not None, "the type has a format"
+    return _pattern_parser(time_format, value)
 
 
 def _epoch_parser(epoch: EpochTime) -> Callable[[object], object]:
@@ -44,9 +44,9 @@ def _epoch_parser(epoch: EpochTime) -> Callable[[object], object]:
     return parse
 
 
-def _pattern_parser(given: DateFormat, value: ValueType) -> Callable[[object], object]:
-    pattern = given.pattern
-    zone = given.timezone or value.timezone
+def _pattern_parser(time_format: DateFormat, value: ValueType) -> Callable[[object], object]:
+    pattern = time_format.pattern
+    zone = time_format.timezone or value.timezone
     is_date = value.kind is Kind.DATE
 
     def parse(text: object) -> object:
@@ -71,16 +71,16 @@ def _pattern_parser(given: DateFormat, value: ValueType) -> Callable[[object], o
 
 
 def format_writer(value: ValueType) -> Callable[[object], object]:
-    """Makes the writer of a type with a format; a value that would not be read back as it was is a ``ValueError``."""
-    given = value.time_format
-    write = _epoch_writer(given) if isinstance(given, EpochTime) else _pattern_writer(value)
+    """Makes the writer of a type with a format; a value that would be read back as another raises a ``ValueError``."""
+    form = value.time_format
+    write = _epoch_writer(form) if isinstance(form, EpochTime) else _pattern_writer(value)
     parse = format_parser(value)
 
     def checked(moment: object) -> object:
         written = write(moment)
         if parse(written) != moment:
             raise ValueError(
-                f"it would be read back from {given} as another value: it is finer, or its clock comes twice that day"
+                f"it would be read back from {form} as another value: it is finer, or its clock comes twice that day"
             )
         return written
 
@@ -101,10 +101,10 @@ def _epoch_writer(epoch: EpochTime) -> Callable[[object], object]:
 
 
 def _pattern_writer(value: ValueType) -> Callable[[object], object]:
-    given = value.time_format
-    assert isinstance(given, DateFormat), "the type has a pattern"
-    pattern = given.pattern
-    zone = given.timezone
+    time_format = value.time_format
+    assert isinstance(time_format, DateFormat), "the type has a pattern"
+    pattern = time_format.pattern
+    zone = time_format.timezone
     has_offset = "%z" in pattern.replace("%%", "")
 
     def write(moment: object) -> object:

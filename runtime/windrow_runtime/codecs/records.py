@@ -51,18 +51,18 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
         raise UnfitError(path, f"has a key that its type does not have: {min(map(repr, unknown))}")
     columns: list[list[object]] = []
     for field in record.fields:
-        place = f"{path}.{field.name}"
+        field_path = f"{path}.{field.name}"
         if not field.absent_allowed:
             try:
                 columns.append(list(map(itemgetter(field.name), dicts)))
             except KeyError:
-                raise UnfitError(place, "the key is missing", str(field.type)) from None
+                raise UnfitError(field_path, "the key is missing", str(field.type)) from None
             continue
         column = [value.get(field.name) for value in dicts]
         if field.type.kind is Kind.JSON:
             column = [JSON_NULL if value.get(field.name, _ABSENT) is None else value.get(field.name) for value in dicts]
         elif any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
-            raise UnfitError(place, "None in a field that is not Optional", str(field.type))
+            raise UnfitError(field_path, "None in a field that is not Optional", str(field.type))
         columns.append(column)
     return columns
 
@@ -78,13 +78,13 @@ def build_records(
         rows = zip(*columns, strict=True) if columns else repeat((), count)
         dicts = [dict(zip(names, row, strict=True)) for row in rows]
         if record.shape is not RecordShape.TYPED_DICT:
-            return [record.python_type(**given) for given in dicts]
+            return [record.python_type(**members) for members in dicts]
     except Exception as error:  # constructors are the user's and may raise anything
         raise refused_record(record, path, error) from error
     for name in [field.name for field in fields if field.absent_allowed]:
-        for given in dicts:
-            if given[name] is None:
-                del given[name]
+        for members in dicts:
+            if members[name] is None:
+                del members[name]
     return list(dicts)
 
 
@@ -137,15 +137,15 @@ def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:
     import msgspec
 
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    found: dict[str, dict[str, Any]] = {}
+    arguments: dict[str, dict[str, Any]] = {}
     missing = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
     for name, encoded, default in zip(names, kind.__struct_encode_fields__, missing + defaults, strict=True):
-        found[name] = {"name": encoded}
+        arguments[name] = {"name": encoded}
         if isinstance(default, _factory_class()):
-            found[name]["default_factory"] = default.factory
+            arguments[name]["default_factory"] = default.factory
         elif default is not msgspec.NODEFAULT:
-            found[name]["default"] = default
-    return found
+            arguments[name]["default"] = default
+    return arguments
 
 
 @cache

@@ -45,14 +45,14 @@ def _levels(
     """Yields the fields without a column, and the columns without a field, of a record and of each one within it."""
     spelt = {name.lower() if any_case else name: name for name in names.columns}
     spelt |= {name: name for name in names.columns}
-    found = {each.column: spelt.get(each.column, spelt.get(each.column.lower() if any_case else "")) for each in fields}
-    taken = set(found.values())
+    named = {each.column: spelt.get(each.column, spelt.get(each.column.lower() if any_case else "")) for each in fields}
+    taken = set(named.values())
     # What folders give, files need not have.
     from_folders = {each.column for each in fields if each.constant is not None}
-    lacking = [f"{prefix}{column}" for column, name in found.items() if name is None and column not in from_folders]
+    lacking = [f"{prefix}{column}" for column, name in named.items() if name is None and column not in from_folders]
     yield lacking, [f"{prefix}{name}" for name in names.columns if name not in taken]
     for each in fields:
-        name = found[each.column]
+        name = named[each.column]
         if name is not None:
             yield from _within(each.type, names.columns[name], f"{prefix}{each.column}")
 

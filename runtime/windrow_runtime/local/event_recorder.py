@@ -29,7 +29,7 @@ class StepRecorder(Observer):
         self.pushed: Any = NOTHING  # the element that a test pushes now
 
     def watch(self, operator: KeyedOperator) -> None:
-        """Take what this operator tells from now on."""
+        """Observes this operator from now on."""
         self._watched = operator
         operator.observer = self
 

@@ -72,7 +72,7 @@ class Firing:
         pane: The pane, where panes are counted.
         results: How many results were emitted.
         withdrawn: How many earlier results were withdrawn.
-        purged: Whether the contents of the window were dropped behind it.
+        purged: Whether the contents of the window were dropped after it.
         finished: Whether the trigger was finished with it.
     """
 
@@ -243,7 +243,7 @@ class Journal(StepRecorder):
         super().watch(operator)
 
     def life(self, key: Hashable, window: Any) -> Life:
-        """The life of a window, to be written on."""
+        """The life of a window, for events to be added; it begins if there is none."""
         return self.lives[key].setdefault(window, Life())
 
     @property

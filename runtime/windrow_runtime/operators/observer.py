@@ -59,7 +59,7 @@ class Observer:
         """The trigger of a window is asked next; its state lies in ``entry``, and may change then."""
 
     def fired(self, pane: PaneInfo | None) -> None:
-        """That window is evaluated; the results come next, behind the withdrawals of those that they replace."""
+        """That window is evaluated; the results come next, after the withdrawals of those that they replace."""
 
     def answered(self, answer: TriggerResult | None, *, held: bool, purged: bool, finished: bool = False) -> None:
         """The operator has done what the trigger answered. None: the window is cleaned up, and fires unasked.

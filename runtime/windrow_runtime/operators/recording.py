@@ -205,13 +205,13 @@ class Recording:
 
 
 def _chosen(steps: Mapping[str, S], step: str | None, what: str) -> S:
-    known = ", ".join(steps) or f"no {what}"
+    names = ", ".join(steps) or f"no {what}"
     if step is None and len(steps) == 1:
         return next(iter(steps.values()))
     if step is None:
-        raise InvalidArgumentError(f"the {what} must be named", given=f"a recording of {known}", expected="step='...'")
+        raise InvalidArgumentError(f"the {what} must be named", given=f"a recording of {names}", expected="step='...'")
     if step not in steps:
-        raise InvalidArgumentError(f"the recording has no such {what}", given=step, expected=known)
+        raise InvalidArgumentError(f"the recording has no such {what}", given=step, expected=names)
     return steps[step]
 
 

@@ -102,7 +102,7 @@ class Topology:
         return [reader for reader in self._readers[step.id] if not isinstance(reader.node, SideOutputNode)]
 
     def _side_outputs(self, step: Step) -> Iterator[tuple[Step, str]]:
-        """The steps that take a side output of ``step``, also behind a ``returns``, with the name of that output."""
+        """The steps that take a side output of ``step``, also through a ``returns``, with the name of that output."""
         for reader in self._readers[step.id]:
             if isinstance(reader.node, SideOutputNode):
                 yield reader, reader.node.tag.name
@@ -111,10 +111,10 @@ class Topology:
 
     def taps(self, step: Step) -> dict[str, list[Step]]:
         """The steps that read each side output of a step without state."""
-        found: dict[str, list[Step]] = {}
+        by_name: dict[str, list[Step]] = {}
         for tap, name in self._side_outputs(step):
-            found.setdefault(name, []).extend(self.readers(tap))
-        return found
+            by_name.setdefault(name, []).extend(self.readers(tap))
+        return by_name
 
     def node_of(self, port: Port) -> Node:
         """The node whose output leaves by a port: the step itself, or a tap of its side output."""
@@ -136,7 +136,7 @@ class Topology:
         return main + [Port(step.id, tag) for tag in sorted({name for _, name in self._side_outputs(step)})]
 
     def needs_objects(self, step: Step, fed_by_columns: frozenset[str]) -> bool:
-        """Returns whether a step, or one behind it, takes objects: a sink or a keyed step that columns do not feed."""
+        """Returns whether a step, or a sink or keyed step downstream of it that columns do not feed, reads objects."""
         if fed_by_columns not in self._takers:
             takers: set[str] = set()
             for each in reversed(self.steps):

@@ -80,7 +80,7 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
 
 
 def sink_alone(step: Step) -> Step:
-    """Returns a sink without the steps in front of it, for a process that writes it and runs none of them."""
+    """Returns a sink without the steps upstream of it, for a process that writes it and runs none of them."""
     node = step.node
     assert isinstance(node, SinkNode)
     before = SourceNode(source=_NoSource(), name=None, element_type=node.input.element_type, location=None)
@@ -94,12 +94,12 @@ def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
     """
     types = [kind for step in steps for kind in _types_of(step.node)]
     used = named_classes(part for step in steps for part in functions_of(step.node))
-    found = _collect([*types, *used])
-    for kind in found:
+    classes = _collect([*types, *used])
+    for kind in classes:
         make_picklable(kind)
     return tuple(
         UserClass(kind, {name: hint for name, hint in hints.items() if not _holds_reference(hint)})
-        for kind, hints in found.items()
+        for kind, hints in classes.items()
     )
 
 
@@ -179,7 +179,7 @@ def _window_types(node: WindowNode) -> Iterable[object]:
 
 def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
     """Finds the classes of types, of their arguments and fields, and derived records, with their annotations."""
-    found: dict[type[Any], dict[str, Any]] = {}
+    types: dict[type[Any], dict[str, Any]] = {}
     seen: dict[int, object] = {}  # with the types themselves, which may not be hashable
     waiting = list(kinds)
     while waiting:
@@ -188,20 +188,20 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
             continue
         seen[id(kind)] = kind
         waiting += [*typing.get_args(kind), typing.get_origin(kind), *_named_by(kind)]
-        if not isinstance(kind, type) or kind in found or (is_standard(kind.__module__) and not _is_record(kind)):
+        if not isinstance(kind, type) or kind in types or (is_standard(kind.__module__) and not _is_record(kind)):
             continue
-        found[kind] = {}
+        types[kind] = {}
         derived: type[Any]
         for derived in type.__subclasses__(kind):
             # A worker may lack other modules, so their derived classes are left out.
             if _is_record(derived) and derived.__module__ == kind.__module__ and not is_standard(kind.__module__):
                 waiting.append(derived)
-        found[kind] = resolved_hints(kind)
-        waiting += found[kind].values()
+        types[kind] = resolved_hints(kind)
+        waiting += types[kind].values()
     # Methods still refer to a class that ``dataclass(slots=True)`` has replaced by one with slots.
-    slotted = {id(_table_of(kind)) for kind in found if "__slots__" in vars(kind)} - {id(None)}
+    slotted = {id(_table_of(kind)) for kind in types if "__slots__" in vars(kind)} - {id(None)}
     return {
-        kind: hints for kind, hints in found.items() if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
+        kind: hints for kind, hints in types.items() if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
     }
 
 
@@ -219,7 +219,7 @@ def _is_record(kind: type[Any]) -> bool:
 
 
 def _named_by(kind: object) -> tuple[object, ...]:
-    """Returns the type behind a ``NewType`` or behind a ``type`` statement."""
+    """Returns the type that a ``NewType`` or a ``type`` statement gives a name."""
     return tuple(
         getattr(kind, name)
         for name in ("__supertype__", "__value__")

@@ -161,7 +161,7 @@ class Explainer:
         operator, life, entry = self._operator, self._life(key, window), self._entry(key, window)
         standing = self._standing(key, window)
         is_open = entry is not None and standing in {Standing.OPEN, Standing.EMPTY, Standing.FINISHED}
-        found = WindowExplanation(
+        explanation = WindowExplanation(
             sentences=(),
             step=self.step.id,
             key=key,
@@ -176,21 +176,21 @@ class Explainer:
             trigger=operator.trigger_in_words(key, window, entry) if is_open and entry is not None else "",
             merged_into=_merged_into(window, life) if standing is Standing.MERGED else None,
         )
-        sentences = [_headline(found, life)]
+        sentences = [_headline(explanation, life)]
         sentences += _cut([list(self._told(event, key, window)) for event in life.events])
         if standing is Standing.NEVER:
             sentences += _known_windows(key, self._journal.lives[key])
         elif standing is not Standing.MERGED:
-            sentences += [*self._ahead(found), *self._state(entry)]
-        return replace(found, sentences=tuple(sentences))
+            sentences += [*self._ahead(explanation), *self._state(entry)]
+        return replace(explanation, sentences=tuple(sentences))
 
     def _check_key(self, key: Hashable) -> None:
-        known = list(self._journal.lives)
+        keys = list(self._journal.lives)
         if key not in self._journal.lives:
             raise InvalidArgumentError(
                 "no element of this key has come to the step",
                 given=shortened(key),
-                expected=f"one of {_listed(known, shortened)}" if known else "a key of an element that was pushed",
+                expected=f"one of {_listed(keys, shortened)}" if keys else "a key of an element that was pushed",
                 where=self.step.where,
             )
 
@@ -234,8 +234,8 @@ class Explainer:
             yield f"{_begun(self._numbered(event.at))} came {why}{arithmetic}."
         elif event.into == window:
             sources = " and ".join(window_in_words(source) for source in event.sources)
-            made = "grew out of" if len(event.sources) == 1 else "was merged of"
-            yield f"It {made} {sources} {when}."
+            verb = "grew out of" if len(event.sources) == 1 else "was merged of"
+            yield f"It {verb} {sources} {when}."
         else:
             yield f"It became a part of {window_in_words(event.into)} {when}.{self._onward(key, event.into)}"
 
@@ -290,8 +290,8 @@ class Explainer:
         last, lateness = window.max_timestamp(), self._operator.lateness
         total = f" = {last + lateness:,}" if lateness else ""
         sign = "<=" if last + lateness <= at.watermark else ">"
-        given = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
-        return f"{given} {sign} watermark {moment(at.watermark)} when it came"
+        reckoning = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
+        return f"{reckoning} {sign} watermark {moment(at.watermark)} when it came"
 
     def _ahead(self, found: WindowExplanation) -> Iterator[str]:
         """What the window waits for."""
@@ -391,7 +391,7 @@ class Explainer:
         """When a window output a result with an element first, also after it has merged; ``merger`` made it."""
         number = arrival.at.element
         events = self._life(arrival.element.key, window).events
-        begin = next((place for place, event in enumerate(events) if event is merger), -1) + 1
+        begin = next((index for index, event in enumerate(events) if event is merger), -1) + 1
         for event in events[begin:]:
             if event.at.element < number:
                 continue
@@ -461,7 +461,7 @@ def never_came(step: Step, value: Any, timestamp: int | None) -> ElementExplanat
     """Explains a pushed element from which no step got anything."""
     text = (
         f"{shortened(value)} was pushed, but nothing of it came to {step.id}: "
-        "a filter or a flat_map in front of the step dropped it, or it went another way."
+        "a filter or a flat_map upstream of the step dropped it, or it went another way."
     )
     return ElementExplanation((text,), step.id, None, value, timestamp, None, (), None)
 
@@ -476,10 +476,10 @@ def _merged_into(window: Any, life: Life) -> Any:
 
 
 def _known_windows(key: Hashable, lives: dict[Any, Life]) -> list[str]:
-    known = [window for window, life in lives.items() if life.taken]
-    if not known:
+    windows = [window for window, life in lives.items() if life.taken]
+    if not windows:
         return []
-    return [f"The windows of key {shortened(key)} so far: {_listed(known, window_in_words)}."]
+    return [f"The windows of key {shortened(key)} so far: {_listed(windows, window_in_words)}."]
 
 
 def _listed(items: Sequence[Any], text: Any) -> str:

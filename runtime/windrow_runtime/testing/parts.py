@@ -177,7 +177,7 @@ class LiveWindows(Generic[W]):
     """The live windows of one key, merged by an assigner as windows are added.
 
     Args:
-        assigner: Says what merges.
+        assigner: Determines which windows merge.
         windows: The windows that are alive already, such as those of a snapshot.
     """
 

@@ -253,7 +253,7 @@ class StreamHarness(Generic[In, Out]):
 
         Args:
             watermark: The watermark, in milliseconds.
-            source: The source whose watermark it is; each step has the lowest of the sources in front of it that are
+            source: The source whose watermark it is; each step has the lowest of the sources upstream of it that are
                 not idle. By default it is that of the whole stream.
         """
         if source is not None:
@@ -269,13 +269,13 @@ class StreamHarness(Generic[In, Out]):
     def set_idle(self, source: PushSource[Any], *, idle: bool = True) -> None:
         """Let a source fall silent, so that it holds no watermark back, or with ``idle=False`` come back.
 
-        The watermark of the steps behind it advances to that of the other sources.
+        The watermark of the steps downstream of it advances to that of the other sources.
         """
         self._inputs[self._port_of(source).step].idle = idle
         self._combine_watermarks()
 
     def _combine_watermarks(self) -> None:
-        """Advances each step to the watermark of the sources in front of it."""
+        """Advances each step to the watermark of the sources upstream of it."""
         operators = self._execution.operators
         before = {identifier: operator.current_watermark for identifier, operator in operators.items()}
         self._watermarks = watermarks_of(self._topology, self._inputs, {**self._watermarks, **before})
@@ -296,7 +296,7 @@ class StreamHarness(Generic[In, Out]):
         """
         watermarks = self._execution.end_batch(self.current_processing_time)
         self._execution.round({}, watermark=watermarks)
-        # A process function may stand in front of the step that assigns timestamps.
+        # A process function may stand upstream of the step that assigns timestamps.
         reached = [
             watermark
             for step, watermark in watermarks.items()
@@ -347,7 +347,7 @@ class StreamHarness(Generic[In, Out]):
         return self.take(self._stream)
 
     def take_values(self) -> list[Out]:
-        """As :meth:`take_output`, without timestamps."""
+        """The elements as :meth:`take_output` gives them, without timestamps."""
         return [element.value for element in self.take_output()]
 
     def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
@@ -397,13 +397,13 @@ class StreamHarness(Generic[In, Out]):
         return self._pending(lambda operator: operator.state.processing_timers)
 
     def _pending(self, timers_of: Callable[[KeyedOperator], Iterable[tuple[Hashable, Any, int]]]) -> list[PendingTimer]:
-        found = [
+        timers = [
             PendingTimer(identifier, key, window, time)
             for identifier, operator in self._execution.operators.items()
             for key, window, time in timers_of(operator)
             if not isinstance(window, TtlTimer)
         ]
-        return sorted(found, key=attrgetter("time"))
+        return sorted(timers, key=attrgetter("time"))
 
     # Why
 
@@ -435,7 +435,7 @@ class StreamHarness(Generic[In, Out]):
         """Explains what became of an element: its windows, and for which it was late; ``print`` shows it.
 
         Args:
-            value: An element that equals the one that was pushed, or what came of that in front of the step.
+            value: An element that equals the one that was pushed, or what came of that upstream of the step.
             timestamp: Its timestamp at the step; by default any.
             key: Its key; by default any.
             which: Which one of several that are equal: 0 for the first that came, -1 for the last.
@@ -445,9 +445,9 @@ class StreamHarness(Generic[In, Out]):
             InvalidArgumentError: If there is no such step, or no such element was pushed.
         """
         explainer = self._explainer(step)
-        found = explainer.element(value, timestamp, key, which)
-        if found is not None:
-            return found
+        explanation = explainer.element(value, timestamp, key, which)
+        if explanation is not None:
+            return explanation
         for pushed, stamp in reversed(self._pushed):
             if key is _ANY_KEY and timestamp in {None, stamp} and equal(pushed, value):
                 return never_came(explainer.step, pushed, stamp)
@@ -494,5 +494,5 @@ class StreamHarness(Generic[In, Out]):
 
 # Any: elements of every type; the caller's stream or tag gives it back.
 def _drain(taken: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
-    found = taken.pop(key, Elements())
-    return [TimestampedValue(value, timestamp) for value, timestamp in zip(found.values, found.timestamps, strict=True)]
+    batch = taken.pop(key, Elements())
+    return [TimestampedValue(value, timestamp) for value, timestamp in zip(batch.values, batch.timestamps, strict=True)]
