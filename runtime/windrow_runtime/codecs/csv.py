@@ -1,4 +1,4 @@
-"""Elements as rows of CSV text as RFC 4180 has them, and back; Python's reader goes on behind a row that is broken."""
+"""Writes elements as rows of CSV (RFC 4180), and reads them; Python's reader goes on after a row that is broken."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LINE_END: Final = re.compile(r"\r\n?|\n")
 class CsvRow(NamedTuple):
     """A row, or the fault for which it cannot be read; then the text is its first line.
 
-    The line is the number of the one in which it begins, from 1. An empty line has no cells. ``quoted`` has the places
+    The line is the number of the one in which it begins, from 1. An empty line has no cells. ``quoted`` has the indices
     of the cells that are null texts in quotes, such as two quotes.
     """
 
@@ -66,33 +66,33 @@ def csv_rows(lines: Iterator[str], delimiter: str, nulls: frozenset[str] = STRIC
     """The rows of a text, from its lines with their ends; quoted cells may hold line ends.
 
     A row that breaks the rules of quotes, or has a cell of more than 67,108,864 characters, has a fault, and the line
-    behind its first one begins the next row: a broken quote costs one row, and no line is read more than twice.
+    after its first one begins the next row: a broken quote costs one row, and no line is read more than twice.
     """
     rows = _Reader(lines, delimiter, nulls).rows()
-    found: list[CsvRow] | None = None
-    while found is None or found:
+    batch: list[CsvRow] | None = None
+    while batch is None or batch:
         # Long rows come one by one, so that memory is bounded.
-        count = _ROWS_AT_ONCE if not found or len(found[-1].text) < _LONG_ROW else 1
+        count = _ROWS_AT_ONCE if not batch or len(batch[-1].text) < _LONG_ROW else 1
         with _long_cells():
-            found = list(islice(rows, count))
-        yield from found
+            batch = list(islice(rows, count))
+        yield from batch
 
 
 def end_of_rows(text: str, delimiter: str, count: int, *, whole: bool) -> int:
-    """The place behind some rows, behind which the text can be read by itself; 0 if more text is needed to know it.
+    """The end of the first rows, from which on the text can be read by itself; 0 if more text is needed to know it.
 
     There are as many rows as the count says, or more where lines below a broken quote are read as rows, or fewer where
     the text ends. If it is not ``whole``, further lines stand below it.
     """
     reader = _Reader(io.StringIO(text, newline=""), delimiter)
-    place = end = 0
+    position = end = 0
     with _long_cells():
         for number, row in enumerate(reader.rows(), start=1):
             if reader.has_ended and not whole:
                 break
-            place += len(row.text)
+            position += len(row.text)
             if not reader.has_lines_again:
-                end = place
+                end = position
                 if number >= count:
                     break
     return end
@@ -109,7 +109,7 @@ def _long_cells() -> Iterator[None]:
 
 
 class _Reader:
-    """Reads the rows of a text, checks their quotes, and goes on behind a row that cannot be read."""
+    """Reads the rows of a text, checks their quotes, and goes on after a row that cannot be read."""
 
     def __init__(self, lines: Iterator[str], delimiter: str, nulls: frozenset[str] = STRICT.nulls) -> None:
         self._lines = lines
@@ -166,21 +166,21 @@ class _Reader:
             yield row
 
     def _empties(self, text: str, cells: list[str]) -> Collection[int]:
-        """The places of null texts in quotes, such as two quotes, which Python's reader does not tell from others."""
+        """The indices of null texts in quotes, such as two quotes, which Python's reader does not tell from others."""
         if ('""' not in text and self._nulls == STRICT.nulls) or self._nulls.isdisjoint(cells):
             return ()
-        found: list[int] = []
+        quoted: list[int] = []
         at = 0
-        for place, value in enumerate(cells):
+        for index, value in enumerate(cells):
             match = self._match_cell(text, at)
             assert match is not None, "a cell may be empty"
             if value in self._nulls and match.group().startswith('"'):
-                found.append(place)
+                quoted.append(index)
             at = match.end() + 1
-        return found
+        return quoted
 
     def _refused(self, fault: str) -> CsvRow:
-        """The fault of the row that was begun; the line behind its first one begins the next row."""
+        """Refuses the row that was begun; the line after its first one begins the next row."""
         first, *others = self._row
         below = "; the lines below it are read as rows" if others else ""
         row = CsvRow(self._line, first, [], f"not CSV: {fault}{below}")
@@ -207,7 +207,7 @@ _ABSENT = object()
 
 
 class _Cell(NamedTuple):
-    """Where the value of a field comes from: the place of its cell, unless no column has it."""
+    """The cell from which a field takes its value: the index in the row, None where no column has it."""
 
     field: Field
     name: str
@@ -251,7 +251,7 @@ class CsvDecoder:
         # Which fields no column has, where columns have names that no field has: one may be misspelt.
         given_by_folders = {field.column for field in record_type.columns} - set(names)
         self.unmatched = _unmatched(names, [name for name in header if name not in given_by_folders])
-        places = {name: place for place, name in enumerate(header)}
+        places = {name: index for index, name in enumerate(header)}
         self._has_empty_null = "" in forms.nulls
         self._cells = [
             _Cell(
@@ -269,7 +269,7 @@ class CsvDecoder:
         try:
             return self._decode(row.cells, row.quoted)
         except UnfitError as error:
-            # A row of several lines that does not fit may be one whose quote was lost, and the rows behind it.
+            # A row of several lines that does not fit may be one that lost a quote, with the rows after it.
             spans = f"; the row has {row.lines} lines" if row.lines > 1 else ""
             return MalformedRecord(row.raw, f"{error.reason}{spans}", error.path)
 
@@ -279,13 +279,13 @@ class CsvDecoder:
             raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
         values: dict[str, object] = {}
         nulls, has_empty_null = self._nulls, self._has_empty_null
-        for field, field_name, place, parse, is_text in self._cells:
-            if place is None:
+        for field, field_name, index, parse, is_text in self._cells:
+            if index is None:
                 if field.constant is not None:
                     values[field_name] = field.constant.value
                 else:
                     default_of(field, values, name)
-            elif (text := row[place]) not in nulls or (is_text and (place in quoted or (field.required and not text))):
+            elif (text := row[index]) not in nulls or (is_text and (index in quoted or (field.required and not text))):
                 if not text and not has_empty_null and not is_text:
                     raise UnfitError(f"{name}.{field_name}", "an empty cell, which is not among nulls", str(field.type))
                 values[field_name] = parse(text)
@@ -322,7 +322,7 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
 
 
 def cell_parser(value: ValueType, path: str, forms: CsvForms = STRICT) -> CellParser:
-    """A function from the text of a cell, which is not empty, to its value; else it raises an :class:`UnfitError`."""
+    """Makes the parser of a cell that is not empty; it raises an :class:`UnfitError` for a text that does not fit."""
     parse = parser(value, path)
     convert = _CONVERTERS.get(value.scalar_kind)
     if forms != STRICT:
@@ -383,25 +383,25 @@ class CsvEncoder:
     def encode(self, value: object) -> str:
         """The row of one element, without a line end; raises ``InvalidArgumentError`` if no row reads back as it."""
         try:
-            given = self._write(value)
+            written = self._write(value)
             columns = self._type.columns
             if self._type.single:
-                cells = [self._cell_of(columns[0], given)]
-            elif isinstance(given, Mapping):
-                cells = [self._cell_of(field, given.get(field.column, _ABSENT)) for field in columns]
+                cells = [self._cell_of(columns[0], written)]
+            elif isinstance(written, Mapping):
+                cells = [self._cell_of(field, written.get(field.column, _ABSENT)) for field in columns]
             else:
-                assert isinstance(given, Sequence), "a tuple is written as a list"
-                cells = list(map(self._cell_of, columns, given))
+                assert isinstance(written, Sequence), "a tuple is written as a list"
+                cells = list(map(self._cell_of, columns, written))
             if cells == [""]:
                 raise UnfitError(self._type.name, "None as the only cell is an empty line, which is no row")
             return self._delimiter.join(cells)
         except UnfitError as error:
             raise misfit(value, error) from error
 
-    def _cell_of(self, field: Field, given: object) -> str:
-        if given is _ABSENT:
+    def _cell_of(self, field: Field, written: object) -> str:
+        if written is _ABSENT:
             return ""
-        if given is None:
+        if written is None:
             if field.absent_allowed or (field.default is not None and field.default() is not None):
                 if field.type.kind is Kind.JSON:
                     return "null"
@@ -410,11 +410,11 @@ class CsvEncoder:
                     f"{self._type.name}.{field.name}", f"None is an empty cell, which reads as {what}", str(field.type)
                 )
             return ""
-        if isinstance(given, str) and field.type.kind is not Kind.JSON:
-            return self._cell(given)
-        if isinstance(given, float) and field.type.kind is not Kind.JSON:
-            return repr(given)
-        return self._cell(self._dumps[field.column](given))
+        if isinstance(written, str) and field.type.kind is not Kind.JSON:
+            return self._cell(written)
+        if isinstance(written, float) and field.type.kind is not Kind.JSON:
+            return repr(written)
+        return self._cell(self._dumps[field.column](written))
 
     def _cell(self, text: str) -> str:
         if text and self._quoted.isdisjoint(text) and text[0] != "\ufeff":

@@ -39,7 +39,7 @@ class CsvForms:
     thousands: str | None = None
 
     def converter(self, kind: Kind, path: str) -> Callable[[str], object] | None:
-        """Makes what turns the text of a cell into what JSON has for it, for kinds with forms of their own here.
+        """Makes the converter from the text of a cell to its value in JSON, for kinds with forms of their own here.
 
         A text in no such form stays as it is, and the parser says what it expected; or it is an :class:`UnfitError`.
         """
@@ -86,9 +86,9 @@ class CsvForms:
                 return f"-{name}" if sign == "-" and name == "Infinity" else name
         if number is None or FLOAT.fullmatch(number) is None:
             return cell
-        found = float(number)
+        value = float(number)
         # An int beyond all floats: the parser says that it is out of range.
-        return 10**400 if found in (float("inf"), float("-inf")) else found
+        return 10**400 if value in (float("inf"), float("-inf")) else value
 
     def _decimal(self, cell: str, path: str) -> object:
         number = self._plain(cell)

@@ -195,19 +195,19 @@ def _formatted(annotation: object, value: ValueType, path: str) -> ValueType:
 
 def _parameters(generic: object) -> tuple[object, ...]:
     """The type variables of a generic class, or of a type that is made of some."""
-    found: tuple[object, ...] = getattr(generic, "__parameters__", ())
-    return found
+    parameters: tuple[object, ...] = getattr(generic, "__parameters__", ())
+    return parameters
 
 
 def _given(record: type, arguments: tuple[object, ...]) -> dict[object, object]:
     """The types for the variables of a generic record and of the generic records that it is derived from."""
-    found = dict(zip(_parameters(record), arguments, strict=False))
+    type_of = dict(zip(_parameters(record), arguments, strict=False))
     bases = [*getattr(record, "__orig_bases__", ())]
     for base in bases:
         origin = typing.get_origin(base)
         if isinstance(origin, type) and origin is not typing.Generic:
-            found |= _given(origin, tuple([_filled(each, found) for each in typing.get_args(base)]))
-    return found
+            type_of |= _given(origin, tuple([_filled(each, type_of) for each in typing.get_args(base)]))
+    return type_of
 
 
 # Any: a type that is made of type variables takes others in their places.
@@ -246,8 +246,8 @@ def _collection(annotation: object, container: object, path: str, within: tuple[
     if not _hashable(element):
         hint = "use a list, or tuples and frozen records as elements"
         _refuse(arguments[0], f"{path}[]", hint, "hashable elements")
-    kind, made = (Kind.SET, set) if container is set else (Kind.FROZENSET, frozenset)
-    return ValueType(kind, made, arguments=(element,))
+    kind, python_type = (Kind.SET, set) if container is set else (Kind.FROZENSET, frozenset)
+    return ValueType(kind, python_type, arguments=(element,))
 
 
 def _hashable(value: ValueType) -> bool:
@@ -314,14 +314,14 @@ def _record(
     hints = _hints_of(record, path)
     fields: list[Field] = []
     for name, column, default in _members(record, shape, hints, path):
-        hint, place = _filled(hints[name], given), f"{path}.{name}"
+        hint, field_path = _filled(hints[name], given), f"{path}.{name}"
         absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]
-        value = _value_type(hint, place, within)
+        value = _value_type(hint, field_path, within)
         if absent_allowed and value.nullable and value.kind is not Kind.JSON:
             expected = "a key that is either NotRequired or Optional: a null column cannot mean both"
-            _refuse(hint, place, "drop one of NotRequired and None", expected)
+            _refuse(hint, field_path, "drop one of NotRequired and None", expected)
         fields.append(Field(name, column, value, default, absent_allowed))
     if not fields:
         _refuse(record, path, "give it a field", "a record with at least one annotated field")
@@ -398,14 +398,14 @@ def _default(field: typing.Any, missing: object) -> Callable[[], object] | None:
 def _by_keyword(record: type, names: list[str], path: str) -> bool:
     """Returns whether the constructor must be called with keywords; refuses one that does not take the fields."""
     signature = inspect.signature(record)
-    given = {name: name for name in names}
+    by_name = {name: name for name in names}
     try:
-        if signature.bind(*names).arguments == given:
+        if signature.bind(*names).arguments == by_name:
             return False
     except TypeError:
         pass  # the constructor does not take all fields by position
     try:
-        signature.bind(**given)
+        signature.bind(**by_name)
     except TypeError:
         hint = "leave the constructor to the class decorator"
         _refuse(record, path, hint, "a constructor that takes the fields by name")

@@ -114,13 +114,13 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
     faults: list[str] = []
     for field in fields:
         path = f"{prefix}{field.column}"
-        same = [given for given in schema.fields if given.name == field.column]
+        same = [column for column in schema.fields if column.name == field.column]
         if len(same) > 1:
             faults.append(f"{path}: {len(same)} columns of this name")
         elif same:
             faults += _type_faults(same[0].dataType, field.column_type, path)
         elif field.required:
-            likely = [given for given in schema.names if given.lower() == field.column.lower()]
+            likely = [column for column in schema.names if column.lower() == field.column.lower()]
             hint = f" (there is {likely[0]!r}: names differ in case)" if likely else ""
             faults.append(f"{path}: no such column; expected {field.type}{hint}")
     return faults

@@ -68,8 +68,8 @@ def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        found = [f"0x{ord(mark.group()) - 0xDC00:02x}" for mark in islice(_MARKED.finditer(text), 5)]
-        listed = ", ".join(found[:4]) + ("..." if len(found) > 4 else "")
+        codes = [f"0x{ord(mark.group()) - 0xDC00:02x}" for mark in islice(_MARKED.finditer(text), 5)]
+        listed = ", ".join(codes[:4]) + ("..." if len(codes) > 4 else "")
         shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", raw_text(text)).rstrip("\r\n")
         return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
@@ -107,12 +107,12 @@ class _Inflated(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
         while not self._zlib.eof:
-            given = self._zlib.unconsumed_tail or self._file.read(_INFLATED)
-            data = self._zlib.decompress(given, len(buffer))
+            compressed = self._zlib.unconsumed_tail or self._file.read(_INFLATED)
+            data = self._zlib.decompress(compressed, len(buffer))
             if data:
                 buffer[: len(data)] = data
                 return len(data)
-            if not given:
+            if not compressed:
                 raise zlib.error("incomplete or truncated stream")
         return 0
 
@@ -309,24 +309,24 @@ class LineRecords:
                 return wrong
             if decode is None:
                 return line
-            found = decode(line)
-            return self._hinted(found, line) if type(found) is MalformedRecord else found
+            record = decode(line)
+            return self._hinted(record, line) if type(record) is MalformedRecord else record
 
         return decode_line
 
-    def _hinted(self, found: MalformedRecord, line: str) -> MalformedRecord:
+    def _hinted(self, record: MalformedRecord, line: str) -> MalformedRecord:
         """Says that a record is a line, where a line looks like a part of a longer text."""
-        is_part = found.reason.startswith("not JSON") and line.rstrip().endswith(("{", "[", ",", "}", "]"))
-        is_array = line.lstrip().startswith("[") and (found.field == self.kind.name or is_part)
+        is_part = record.reason.startswith("not JSON") and line.rstrip().endswith(("{", "[", ",", "}", "]"))
+        is_array = line.lstrip().startswith("[") and (record.field == self.kind.name or is_part)
         if not is_array and not is_part:
-            return found
-        reason = f"{found.reason}; each line has to be a record: lines=False reads records of many lines, and arrays"
-        return replace(found, reason=reason)
+            return record
+        reason = f"{record.reason}; each line has to be a record: lines=False reads records of many lines, and arrays"
+        return replace(record, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecords:
-    """Reads the records of a JSON text that is one array of them, or has them behind each other, on any lines."""
+    """Reads the records of a JSON text that is one array of them, or has one after the other, on any lines."""
 
     kind: RecordType
     encoding: str
@@ -334,17 +334,17 @@ class DocumentRecords:
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
-        """The same as for lines; behind a fault of the array itself nothing is read."""
+        """The records of a file, as from lines; after a fault of the array itself nothing is read."""
         decode = JsonDecoder(self.kind).decode
         piece, longest = self.sizes.piece, self.sizes.longest_line
         with open_text(name, file, self.encoding, newline=None) as text:
             first = text.read(piece).removeprefix(_BYTE_ORDER_MARK)
             try:
-                for found in split_values(chain([first], iter(lambda: text.read(piece), "")), longest):
-                    wrong = wrong_bytes(found.text, self.encoding)
-                    if wrong is None and found.fault is not None:
-                        wrong = MalformedRecord(found.text, f"not JSON: {found.fault}", None)
-                    yield found.line, decode(found.text) if wrong is None else wrong
+                for value in split_values(chain([first], iter(lambda: text.read(piece), "")), longest):
+                    wrong = wrong_bytes(value.text, self.encoding)
+                    if wrong is None and value.fault is not None:
+                        wrong = MalformedRecord(value.text, f"not JSON: {value.fault}", None)
+                    yield value.line, decode(value.text) if wrong is None else wrong
             except LongValueError:
                 raise _too_long("record", "characters", longest) from None
 
@@ -362,11 +362,11 @@ class CsvRecords:
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
-        """The same as for lines."""
+        """The records of a file, as from lines."""
         with open_lines(name, file, self.encoding, self.sizes.longest_line, newline="", begins=begins) as lines:
             rows = csv_rows(lines, self.delimiter, self.forms.nulls)
-            decoder, found = self.begin(rows)
-            yield from found
+            decoder, warnings = self.begin(rows)
+            yield from warnings
             if decoder is not None:
                 yield from self.decoded(rows, decoder)
 

@@ -22,7 +22,7 @@ _DATETIME = re.compile(
     r" ?(?P<offset>[Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
-# What most texts are, which datetime reads as they stand: with seconds, at most six digits behind them, and an offset.
+# What most texts are, which datetime reads as they stand: with seconds, at most six digits after them, and an offset.
 _USUAL_DATETIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
@@ -37,7 +37,7 @@ _DURATION = re.compile(
 def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.datetime:
     """The moment that an ISO 8601 text names, in UTC.
 
-    The text is one that ``datetime.fromisoformat`` reads; behind the microseconds it may have zeros. The zone is where
+    The text is one that ``datetime.fromisoformat`` reads; after the microseconds it may have zeros. The zone is where
     the clock is of a text without an offset. What it shows twice is the first of the two moments. It is a
     ``ValueError`` if the text names none, and an ``OverflowError`` outside of the years 1 to 9999.
     """

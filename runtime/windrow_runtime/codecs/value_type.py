@@ -121,7 +121,7 @@ class ValueType:
     sequence: bool = False  # whether a list was written as Sequence: tuples are welcome when encoding
     # Where the clock of datetimes without an offset is that a source reads; None: they do not fit.
     timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
-    # The digits of decimals in columns: how many in all, and how many of them behind the point.
+    # The digits of decimals in columns: how many in all, and how many of them after the point.
     precision: int = DECIMAL_PRECISION
     scale: int = DECIMAL_SCALE
     # How JSON and CSV have a datetime or a date; None: ISO 8601. Columns are the same for all.

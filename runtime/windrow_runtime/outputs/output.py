@@ -74,11 +74,11 @@ class TableOutput(Output):
             failed = f"{message}: {shorten(text) or type(error).__name__}"
             # The traceback would show the cause, with its secrets.
             cause = None if self._has_secrets(error) else error
-            given, hint = self._shown, self.hint
+            shown, hint = self._shown, self.hint
             if batch is not None:
-                given = f"batch {batch} of {count} elements for {given}"
+                shown = f"batch {batch} of {count} elements for {shown}"
                 hint = "nothing of the batch was written; run again from the checkpoint to write it"
-            raise SinkError(failed, given=given, where=self._where, hint=hint) from cause
+            raise SinkError(failed, given=shown, where=self._where, hint=hint) from cause
 
     def _has_secrets(self, error: BaseException) -> bool:
         """Returns whether a traceback of the error would show secrets."""

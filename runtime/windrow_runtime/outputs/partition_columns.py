@@ -51,7 +51,7 @@ def segment(column: str, value: object) -> str:
             "the value of a field names the folder of null and of empty texts",
             given=f"{column}: {short_repr(value)}",
             expected="another text",
-            hint="partition by another field, or filter such elements in front",
+            hint="partition by another field, or filter such elements upstream",
         )
     return f"{escaped(column)}={NO_VALUE if text is None else escaped(text)}"
 
@@ -128,7 +128,7 @@ class Partitions:
                     given=short_repr(element),
                     expected=f"at most {MAX_NAME_BYTES} bytes of {field.column}=..., with special characters as %3A",
                     where=f"{self.kind.name}.{field.name}",
-                    hint="partition by a shorter field, such as a hash of this one, or filter such elements in front",
+                    hint="partition by a shorter field, such as a hash of this one, or filter such elements upstream",
                 )
 
     def _without(self, value: object) -> object:

@@ -1,4 +1,4 @@
-"""Columns with one value in all rows, for fields that the file of the rows does not hold."""
+"""Adds columns with one value in all rows, for fields that the file of the rows does not hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windrow_runtime.codecs.value_type import Field, RecordType
 def with_constants(
     rows: pa.RecordBatch, kind: RecordType, fields: Collection[Field], values: Mapping[str, object]
 ) -> pa.RecordBatch:
-    """Rows that lack some fields of a type, with their columns; a field without a value is null."""
+    """Adds the columns of fields that rows lack; a field without a value is null."""
     columns: list[Any] = []
     arrays: list[Any] = []
     for field in kind.columns:

@@ -52,7 +52,7 @@ def row_by_row(records: CsvRecords) -> str | None:
 
 @dataclass
 class CsvBlocks:
-    """Reads the rows of one file; :func:`row_by_row` has no reason against it. The header is a block of its own."""
+    """Reads the rows of one file of which :func:`row_by_row` gives no reason. The header is a block of its own."""
 
     records: CsvRecords
     _has_begun: bool = field(default=False, init=False)  # whether the header was read, or there is none
@@ -86,7 +86,7 @@ class CsvBlocks:
         return end
 
     def _end_of_plain_rows(self, data: bytes, *, whole: bool) -> int:
-        """The place behind some rows of which only the plain reader finds the ends."""
+        """The end of rows of which only the plain reader finds the ends."""
         size = self.records.sizes.near
         while True:
             near = data[:size]
@@ -138,15 +138,15 @@ class CsvBlocks:
 
 
 def end_of_regular_rows(block: bytes, delimiter: str, *, whole: bool) -> int:
-    """Returns the place behind the last row such that it and all rows above it have only quotes that pair up.
+    """Returns the end of the last row such that it and all rows above it have only quotes that pair up.
 
     Such quotes begin or end a cell, or are two that stand for one within. The block begins with a row; if it is not
-    whole, its last row goes on behind it, unless a line ends there.
+    whole, its last row goes on after it, unless a line ends there.
     """
     end = len(block) if whole else block.rfind(b"\n") + 1
     if b'"' not in block:
         return end
-    # A cell may begin behind a line end and end in front of one; there is one around the block.
+    # A cell may begin after a line end and end before one; there is one around the block.
     data = np.frombuffer(b"\n%b\n" % block, np.uint8)
     quotes = np.flatnonzero(data == _QUOTE)
     bounds = np.zeros(256, bool)
@@ -161,5 +161,5 @@ def end_of_regular_rows(block: bytes, delimiter: str, *, whole: bool) -> int:
 
 
 def _first(mask: Any) -> int:
-    """The first place that is true, or the length if there is none."""
+    """The index of the first true value, or the length if there is none."""
     return int(mask.argmax()) if mask.any() else len(mask)

@@ -102,7 +102,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
 
 
 def _plain_type(given: pa.DataType) -> pa.DataType:
-    """The type of the values of a column: what they mean, and how they are packed, does not matter."""
+    """The type in which a column's values are stored, without extension types, dictionaries and run lengths."""
     while True:
         if isinstance(given, pa.BaseExtensionType):
             given = given.storage_type
@@ -113,7 +113,7 @@ def _plain_type(given: pa.DataType) -> pa.DataType:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The values of a column without what they mean, and unpacked; lists have offsets."""
+    """The values of a column without extension types, dictionaries and run lengths; lists have offsets."""
     while True:
         given = array.type
         if isinstance(given, pa.BaseExtensionType):
@@ -135,7 +135,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _list_of_views(array: pa.Array) -> pa.Array:
-    """Lists whose values lie in their order, and not anywhere; Arrow's own cast loses values of the last list."""
+    """Converts list views to lists, whose values lie in order; Arrow's own cast loses values of the last list."""
     there: list[bool] = array.is_valid().to_pylist()
     sizes: list[int] = array.sizes.to_pylist()
     ends = accumulate((size for size, valid in zip(sizes, there, strict=True) if valid), initial=0)
@@ -160,7 +160,7 @@ def _is_binary(given: pa.DataType) -> bool:
 
 
 def _is_whole(given: pa.DataType) -> bool:
-    """Whether the numbers of a column have no digits behind the point; Spark has unsigned ones as such decimals."""
+    """Whether the numbers of a column have no digits after the point; Spark has unsigned ones as such decimals."""
     return bool(types.is_integer(given) or (types.is_decimal(given) and given.scale <= 0))
 
 
@@ -345,7 +345,7 @@ _DIGITS: Final = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.Inval
 
 
 def _with_digits(number: decimal.Decimal, value: ValueType, path: str) -> decimal.Decimal:
-    """A number with as many digits behind the point as its type says; Arrow may cast many to another one."""
+    """A number with as many digits after the point as its type says; Arrow may cast many to another one."""
     before = value.precision - value.scale
     try:
         found = number.quantize(decimal.Decimal(1).scaleb(-value.scale), context=_DIGITS)

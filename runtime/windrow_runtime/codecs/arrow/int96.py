@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 
 def int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    """Those of some columns of a file that are such timestamps; not those that lie within others."""
+    """Finds the columns of a file that are such timestamps; not those that lie within others."""
     leaves = [opened.schema.column(place) for place in range(len(opened.schema))]
     oldest = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     return [name for name in names if name in oldest]

@@ -39,7 +39,7 @@ _LONG_INT: Final = re.compile(rb"[0-9]{4300}")
 """Python makes no int of so many digits, and its reader takes a line with one for no JSON, in any member."""
 
 _IN_LONG_INT: Final = 1 << 12
-"""An int of 4,300 digits has digits at, and behind, one of the places of a text that are this far apart."""
+"""An int of 4,300 digits has digits at, and after, one of the positions of a text that are this far apart."""
 
 
 def line_by_line(kind: RecordType) -> str | None:
@@ -132,7 +132,7 @@ def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any]) -> tuple[li
     rest = iter(lines)
     while len(structs) + len(refused) < len(lines):
         try:
-            # What was decoded in front of a line that is refused stays in the list.
+            # What was decoded before a line that is refused stays in the list.
             structs.extend(map(decode, rest))
         except (ValueError, RecursionError):
             refused.append(len(structs) + len(refused))

@@ -155,10 +155,10 @@ def _is_well_formed(
         if opened.schema_arrow.field(name).type != arrow_type(wanted.type):
             return False
         for group in groups:
-            found = opened.metadata.row_group(group).column(places[name]).statistics
-            if not wanted.type.nullable and (found is None or not found.has_null_count or found.null_count):
+            stats = opened.metadata.row_group(group).column(places[name]).statistics
+            if not wanted.type.nullable and (stats is None or not stats.has_null_count or stats.null_count):
                 return False
-            if wanted.type.kind is Kind.DATETIME and not _has_years_of_python(found):
+            if wanted.type.kind is Kind.DATETIME and not _has_years_of_python(stats):
                 return False
     return len(columns) == len(kind.columns)
 
@@ -173,7 +173,7 @@ def _has_years_of_python(found: pq.Statistics | None) -> bool:
 
 
 def _filled(kind: pa.DataType, rows: int) -> pa.Array:
-    """Values without a meaning, for columns that nobody asks for."""
+    """Makes filler values for columns that nobody reads."""
     values = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
     return pa.repeat(pa.scalar(values.get(kind, 0), kind), rows)
 
@@ -228,7 +228,7 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
 
 
 def _type_read(given: pa.DataType, field: Field) -> pa.DataType:
-    """The type that rows get for a column: decimals show as many digits behind the point as their type says."""
+    """The type that rows get for a column: decimals show as many digits after the point as their type says."""
     wanted = arrow_type(field.type)
     number = given.value_type if pa.types.is_dictionary(given) else given
     is_decimal = pa.types.is_decimal(number) and field.type.kind is Kind.DECIMAL

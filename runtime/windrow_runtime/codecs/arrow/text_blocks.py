@@ -26,8 +26,8 @@ _LINE_FEED: Final = ord("\n")
 class PlainRows(NamedTuple):
     """Whole rows of a block that are to be read one by one."""
 
-    row: int  # how many rows of the block's columns are in front of them
-    line: int  # how many lines of the block are in front of them
+    row: int  # how many rows of the block's columns come before them
+    line: int  # how many lines of the block come before them
     text: bytes
 
 
@@ -47,13 +47,13 @@ class BlockFormat(Protocol):
         """The type of the elements."""
 
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
-        """The place behind rows that make a block, in bytes that begin with a row; 0 if more bytes are needed.
+        """The end of the rows that make a block, in bytes that begin with a row; 0 if more bytes are needed.
 
         If they are the ``whole`` rest of the file, a row ends at their end.
         """
 
     def read(self, block: bytes) -> Iterable[BlockRead]:
-        """Reads a block of whole rows, as one or as several behind each other."""
+        """Reads a block of whole rows, as one or as several in order."""
 
     def read_plain(self, file: BinaryIO) -> Iterable[tuple[int, object]]:
         """Reads rows one by one, as ``TextRecords.read`` gives them; the file begins with their first line."""
@@ -62,7 +62,7 @@ class BlockFormat(Protocol):
 def blocks_of(file: BinaryIO, blocks: BlockFormat, sizes: TextSizes, *, begins: bool) -> Iterator[tuple[bytes, bool]]:
     """The bytes of a file in blocks, and whether each has whole rows: the last one may have none that ends in it.
 
-    Then the rest of its row, and all rows behind it, are still to be read from the file. Only bytes that begin a file,
+    Then the rest of its row, and all rows after it, are still to be read from the file. Only bytes that begin a file,
     as ``begins`` says, may have a byte order mark.
     """
     rest = b""
@@ -135,14 +135,14 @@ def no_rows(kind: RecordType) -> pa.RecordBatch:
 def interleaved(
     columns: pa.RecordBatch, others: Sequence[tuple[int, Sequence[object]]], kind: RecordType
 ) -> pa.RecordBatch:
-    """Columns with further elements put in, each run of them with the number of rows in front of it."""
+    """Inserts elements into columns, each run of them with the number of rows before it."""
     added = list(chain.from_iterable(values for _, values in others))
     if not added:
         return columns
     encoded = encode_batch(added, kind)
     parts: list[pa.RecordBatch] = []
     row = taken = 0
-    for place, values in others:
-        parts += (columns.slice(row, place - row), encoded.slice(taken, len(values)))
-        row, taken = place, taken + len(values)
+    for position, values in others:
+        parts += (columns.slice(row, position - row), encoded.slice(taken, len(values)))
+        row, taken = position, taken + len(values)
     return pa.concat_batches([*parts, columns.slice(row)])

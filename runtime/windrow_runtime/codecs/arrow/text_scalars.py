@@ -91,7 +91,7 @@ def _clear_texts(texts: pa.Array, value: ValueType) -> tuple[pa.Array, Mask]:
         leap_days = np.flatnonzero(is_leap_day & clear)
         years = pc.utf8_slice_codeunits(texts.take(pa.array(leap_days)), 0, 4).cast(pa.int64()).to_numpy()
         clear[leap_days] = (years % 4 == 0) & ((years % 100 != 0) | (years % 400 == 0))
-    # Unlike if_else(), it leaves no bytes of the others behind.
+    # Unlike if_else(), it keeps no bytes of the others.
     return texts.take(pa.array(np.arange(len(texts)), mask=~clear)), clear
 
 
@@ -101,7 +101,7 @@ def _converted(texts: pa.Array, value: ValueType) -> pa.Array | None:
 
 
 def _ints(texts: pa.Array) -> pa.Array | None:
-    # Arrow takes hexadecimal digits, and any number of zeros in front.
+    # Arrow takes hexadecimal digits, and any number of leading zeros.
     return _cast(texts, pa.int64()) if _consists_of(texts, _INTEGER) and _longest(texts) <= _LONGEST_INT else None
 
 
@@ -155,8 +155,8 @@ def _longest(texts: pa.Array) -> int:
 
 
 def _shortest(texts: pa.Array) -> int:
-    found = pc.min(pc.binary_length(texts)).as_py()
-    return _FULL_TIME + 1 if found is None else found
+    least = pc.min(pc.binary_length(texts)).as_py()
+    return _FULL_TIME + 1 if least is None else least
 
 
 def _consists_of(texts: pa.Array, allowed: Any) -> bool:

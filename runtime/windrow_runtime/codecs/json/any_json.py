@@ -26,7 +26,7 @@ _SCALARS: Final = (ValueType(Kind.BOOL, bool), ValueType(Kind.INT, int))
 _FLOAT: Final = ValueType(Kind.FLOAT, float)
 
 _Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
-"""Reads the value at a position of a text; returns it, and the position behind it."""
+"""Reads the value at a position of a text; returns it, and the position after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ def json_reader(value: ValueType, parse_float: Callable[[str], object]) -> Calla
 
     def read(text: str) -> object:
         _TEXTS.decode(text)  # knows what is wrong with it, so that scanners need not
-        return scan(text, _behind_gap(text, 0))[0]
+        return scan(text, _after_gap(text, 0))[0]
 
     return read
 
 
-def _behind_gap(text: str, at: int) -> int:
-    """The place of the next value or bracket of a JSON text."""
+def _after_gap(text: str, at: int) -> int:
+    """The position of the next value or bracket of a JSON text."""
     match = _GAP.match(text, at)
     return at if match is None else match.end()
 
@@ -97,12 +97,12 @@ def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -
         if text[at] != "{":
             return plain(text, at)
         values: dict[str, object] = {}
-        at = _behind_gap(text, at + 1)
+        at = _after_gap(text, at + 1)
         while text[at] != "}":
             name, at = plain(text, at)
             assert isinstance(name, str), "the text is JSON"
-            values[name], at = members.get(name, others)(text, _behind_gap(text, at))
-            at = _behind_gap(text, at)
+            values[name], at = members.get(name, others)(text, _after_gap(text, at))
+            at = _after_gap(text, at)
         return values, at + 1
 
     return scan
@@ -113,11 +113,11 @@ def _array_scanner(first: Sequence[_Scan], others: _Scan, plain: _Scan) -> _Scan
         if text[at] != "[":
             return plain(text, at)
         elements: list[object] = []
-        at = _behind_gap(text, at + 1)
+        at = _after_gap(text, at + 1)
         while text[at] != "]":
             element, at = (first[len(elements)] if len(elements) < len(first) else others)(text, at)
             elements.append(element)
-            at = _behind_gap(text, at)
+            at = _after_gap(text, at)
         return elements, at + 1
 
     return scan
@@ -199,7 +199,7 @@ dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":
 
 
 def dump_of(value: ValueType) -> Callable[[object], str]:
-    """Returns what makes the JSON text, in one line, of what a writer of a type gives."""
+    """Returns the function that turns what a writer of a type returns into a JSON text of one line."""
     return _dump_with_texts if value.contains(Kind.RAW_JSON) else dump
 
 

@@ -366,7 +366,7 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     hints = typing_extensions.get_type_hints(root.python_type, include_extras=True)
     marks = [msgspec.field(default_factory=one.default) if one.default else msgspec.field() for one in root.fields]
     fields = [(field.name, hints[field.name], mark) for field, mark in zip(root.fields, marks, strict=True)]
-    # A Struct with defaults in front of required fields must be keyword-only; it is never built by position.
+    # A Struct with defaults before required fields must be keyword-only; it is never built by position.
     twin = msgspec.defstruct(root.python_type.__name__, fields, kw_only=True)
     read = msgspec.json.Decoder(twin).decode
     values_of = attrgetter(*(field.name for field in root.fields))

@@ -1,4 +1,4 @@
-"""JSON values of a text without regard to its lines: one array of records, or records behind each other.
+"""Splits a JSON text into values without regard to its lines: one array of records, or one record after the other.
 
 The text is read in pieces, and no value may be longer than a line may be, so that memory is bounded.
 """
@@ -116,7 +116,7 @@ class _Splitter:
         return None
 
     def _end_of_value(self, text: str, at: int) -> int | None:
-        """Returns the place behind the value that was begun; None: it goes on behind the text."""
+        """Returns the end of the value that was begun; None: it goes on after the text."""
         while True:
             pattern = _IN_STRING if self._state == "string" else _BRACKET if self._state == "brackets" else _SCALAR_END
             match = pattern.search(text, at)
