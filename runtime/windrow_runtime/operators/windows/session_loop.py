@@ -332,10 +332,10 @@ class SessionLoopOperator(PartialsOperator):
             # What the general operator has of a key was born before what is here.
             self.open_sessions(key)
             return
-        if len(items) == _ITEMS:
+        if len(held) == _ITEMS:
             del self.state.sessions[key]
         else:
-            del items[at : at + _ITEMS]
+            del held[at : at + _ITEMS]
         try:
             if is_kept:
                 self.open_entry(key, window, contents)
