@@ -244,7 +244,7 @@ def needs_keeper(topology: Topology) -> bool:
 
 
 def sees_highest_only(timestamps: Sequence[Step]) -> bool:
-    """Returns whether the watermark follows from the highest timestamp of one timestamp-assigning step."""
+    """Returns whether the watermark depends only on the highest timestamp of one timestamp-assigning step."""
     if len(timestamps) != 1:
         return False
     (step,) = timestamps

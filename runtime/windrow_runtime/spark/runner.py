@@ -331,7 +331,7 @@ class SparkRunner:
     def _prepare(
         self, pipeline: Pipeline, on_progress: OnProgress | None, *, drain: bool, waits: bool = False
     ) -> Query:
-        """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
+        """Prepares the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
         topology = topology_of(pipeline)
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
@@ -418,7 +418,7 @@ class SparkRunner:
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
-        """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
+        """Lowers a pipeline to a streaming query, and checks its checkpoint; ``by_user`` if the user starts it."""
         plan = physical_plan(topology, columnar=self._columnar)
         own_clock = self._clock is not None
         stored = resume(

@@ -88,7 +88,7 @@ class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
 
 
 def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch]:
-    """Reads the notes of all batches that are done.
+    """Reads the notes of all committed batches.
 
     Args:
         checkpoint: The checkpoint.
@@ -115,7 +115,7 @@ def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch
             expected="batches from 0 on, since the state before them is not known",
             hint="the notes of the last 100 batches are kept: replay a shorter run",
         )
-    logs = [_file_log(spark / "sources" / str(place)) for place in range(len(topology.sources))]
+    logs = [_file_log(spark / "sources" / str(index)) for index in range(len(topology.sources))]
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
     closed = checkpoint.closed_sources.batch()
     batches: list[NotedBatch] = []

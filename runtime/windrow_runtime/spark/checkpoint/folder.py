@@ -299,13 +299,13 @@ class Checkpoint:
         )
 
     def check_whole(self, sources: Sequence[Step], *, stateful: bool) -> None:
-        """Refuse a folder that lacks a part, if Spark would go on as if that had never been."""
+        """Refuse a folder with missing files if Spark would go on as if these had never existed."""
         # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
         check_spark_files(self.spark_path, newest, stateful=stateful)
         frames = [source for source in map(source_of, sources) if isinstance(source, DataFrameSource)]
         streams = [source for source in frames if source.dataframe.isStreaming]
-        # Spark reads a stream once that two DataFrames have in common, and has one log for both.
+        # Spark reads a stream that two DataFrames share only once, and has one log for both.
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self.spark_path, len(sources) + stateful)

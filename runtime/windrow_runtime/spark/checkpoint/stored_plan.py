@@ -71,11 +71,11 @@ def resume(
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
-    kind of time by which the query runs cannot change, nor the parallelism. Windrow keeps the
-    watermark from now on where earlier versions left it to Spark, which showed it to the first level of keyed steps
-    alone.
-    ``accepted`` has the ids and names of steps that may take other streams, and compute other things of them.
-    A query ``begins`` where no batch was ever planned: a plan that is stored then is that of a run that was refused.
+    kind of time by which the query runs cannot change, nor the parallelism. If an earlier
+    version left the watermark to Spark, which showed it to the first level of keyed steps alone, windrow keeps it from
+    now on.
+    ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
+    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
@@ -124,7 +124,7 @@ def resume(
 
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
-    """Makes the stored plan of a run without a checkpoint."""
+    """Returns the plan of a run without a checkpoint, which is not stored."""
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, plan.on_columns)
 
 
@@ -160,7 +160,7 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
 
 
 def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping[str, Shape]) -> Iterator[str]:
-    """Yields the changes that keep a plan from reading what is stored."""
+    """Yields the changes that keep a plan from reading the stored state."""
     topology, names = plan.topology, plan.state_ids
     for step in topology.keyed:
         name = names[step.id]

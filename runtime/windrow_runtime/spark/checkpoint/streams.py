@@ -64,7 +64,7 @@ class StoredStreams:
 
 
 def streams_of(plan: PhysicalPlan) -> StoredStreams:
-    """Makes the marks of a plan."""
+    """Returns the marks of a plan."""
     topology, names = plan.topology, plan.state_ids
     feeds = _Feeds(plan)
     steps: dict[str, StreamMarks] = {}
@@ -84,7 +84,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
 def stream_changes(
     stored: StoredStreams, now: StoredStreams, plan: PhysicalPlan, accepted: Collection[str]
 ) -> Iterator[str]:
-    """Yields what was exchanged, or is taken from elsewhere, but for steps whose changes are accepted."""
+    """Yields the steps whose streams were exchanged or replaced, except for steps whose changes are accepted."""
     topology, names = plan.topology, plan.state_ids
     pairs = list(zip(topology.sources, stored.sources, now.sources, strict=False))
     yield from _exchanged(pairs, accepted)
@@ -111,7 +111,7 @@ def stream_changes(
 
 
 def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
-    """Refuses names of steps whose changes are accepted, if the plan has no such step."""
+    """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
     existing = {text for step in steps for text in (step.id, step.node.name) if text is not None}
     for name in accepted:
         if name not in existing:
@@ -230,7 +230,7 @@ def _stable(function: Callable[..., Any]) -> str:
 
 
 def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
-    """Marks the functions on which stored state depends, and what decides which pairs a join makes."""
+    """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
     parts: dict[str, Mark] = {}
     match keys:
         case KeyByNode(selector=SideKey() as selector):

@@ -104,9 +104,9 @@ class ColumnSender:
             order, bounds = _by_group(of_key[keys.codes])
             rows = rows.take(pa.array(order)) if groups > 1 else rows
             for number, start, end in bounds:
-                # Spark compresses what it shuffles.
-                part = rows.slice(start, end - start)
-                yield self._new_row(labels[number], kind, target.number, dump_rows(part, compress=False))
+                # Rows are not compressed here, since Spark compresses shuffled data.
+                rows_of_group = rows.slice(start, end - start)
+                yield self._new_row(labels[number], kind, target.number, dump_rows(rows_of_group, compress=False))
             return
         codes, partials = aggregated
         order, bounds = _by_group(of_key[codes])

@@ -131,14 +131,14 @@ class PortFragment:
         return OperatorRuntimeContext(step.node.name or step.id, metrics)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
-        """Takes elements for a keyed step from the fragment."""
+        """Collects elements that the fragment emits to a keyed step."""
         topology = self._topology
         target = ToStep(topology.numbers[step], topology.levels[step], keys, self._wheres.get(step))
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
-        """Takes elements for all keys of a keyed step from the fragment."""
+        """Collects elements that the fragment emits to all keys of a keyed step."""
         topology = self._topology
         target = ToAllKeys(topology.numbers[step], topology.levels[step], topology.step(step).where)
         self._records[step] += len(values)

@@ -28,11 +28,11 @@ def columns_for(target: SinkEdge, columns: Any, stamps: Ints | None, observe: Ca
     if route is None:
         return columns
     with errors_at(sink.step.where):
-        found, _, highest = route.run(columns, stamps)
+        elements, _, highest = route.run(columns, stamps)
     for step, stamp in highest.items():
         observe(step, stamp)
     assert sink.kind is not None, "it has columns"
-    return pa.RecordBatch.from_arrays(found.columns, schema=arrow_schema(sink.kind))
+    return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(sink.kind))
 
 
 class SinkSender:
@@ -60,7 +60,7 @@ class SinkSender:
             yield from self.send_batch(target, columns_for(target, columns, stamps, observe), packer)
 
     def send_batch(self, target: SinkEdge, batch: Any, packer: Packer) -> Iterator[PackedRow]:
-        """Sends the elements of one sink, in its columns."""
+        """Sends the elements of one sink, which are in its columns already."""
         if batch.num_rows:
             self._records[target.form.step.id] += batch.num_rows
         for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):

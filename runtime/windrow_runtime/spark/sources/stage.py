@@ -62,13 +62,13 @@ class SourceStage:
     closed: ClosedSources | None = None  # the first batch that ignores the sources; None: there is no checkpoint
     # Reads the batches to decode, if those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    names: tuple[str, ...] | None = None  # those of the columns of batches; None: they have them
+    names: tuple[str, ...] | None = None  # the names to give to columns of batches; None: they have names
     targets: tuple[StepEdge, ...] = ()  # the keyed steps that take the elements as columns
-    sink_targets: tuple[SinkEdge, ...] = ()  # the sinks that do
-    kind: RecordType | None = None  # the type of the elements; needed for such steps and sinks
-    bounds: WatermarkBounds | None = None  # of the watermarks of these steps; needed for them
-    note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
-    sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
+    sink_targets: tuple[SinkEdge, ...] = ()  # the sinks that take the elements as columns
+    kind: RecordType | None = None  # the type of the elements; required with such steps and sinks
+    bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
+    note: BatchNote | None = None  # stores the newest batch, if Spark writes the sink and no other code sees batches
+    sinks: WorkerSinks | None = None  # the sinks that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Processes Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
