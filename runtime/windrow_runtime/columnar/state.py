@@ -33,7 +33,7 @@ from windrow_runtime.storage.packed import decompress
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 _WORTH_COMPRESSING: Final = 1 << 10
-_STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
+_STREAM: Final = b"\xff\xff\xff\xff"  # a stream of Arrow's begins so, and nothing that is compressed does
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[_Number, int, int]]])
 
@@ -206,7 +206,7 @@ class Chunks:
         return self.record.slot << 32 | number
 
     def _compact(self) -> None:
-        """Make one chunk of the last ones, as long as there are many that are not larger than it would be."""
+        """Merges the last ``fanout`` chunks, repeatedly, unless one has most of their bytes or all are too large."""
         fanout = self.tuning.fanout
         while len(self.entries) >= fanout:
             last = self.entries[-fanout:]
@@ -229,7 +229,7 @@ class DueRows:
 
     chunks: Chunks
     watermark: int
-    fires: Callable[[Chunk], bool]  # whether a window may fire that holds rows of a chunk; others are cleaned up
+    fires: Callable[[Chunk], bool]  # whether a window with rows of a chunk may fire; other chunks are only cleaned up
     expired: Callable[[pa.RecordBatch], Mask]  # marks the rows that the watermark has cleaned up
     _part_numbers: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
@@ -246,7 +246,7 @@ class DueRows:
                     rows = concatenated(pieces)
                     pieces.clear()
                     yield rows
-                    del rows  # not beside those of the next part
+                    del rows  # frees them before the next part is read
 
     def _first_ones(self) -> tuple[list[pa.RecordBatch], int]:
         """Reads the due rows if they fit into memory, as one part; else returns the number of parts to read them in."""

@@ -52,10 +52,10 @@ class Increment(NamedTuple):
 
 
 F = TypeVar("F")
-"""Results as columns side by side."""
+"""The type of results as columns side by side."""
 
 S = TypeVar("S")
-"""The state of some keys."""
+"""The type of the state of some keys."""
 
 Output: TypeAlias = F | LateRows | PythonResults | Increment
 """What an operator emits."""
@@ -114,7 +114,7 @@ class StepOperator(ABC, Generic[S, F]):
         """Fires what is due, in order, when the time of the step advances, and cleans the state up."""
 
     def advance_clock(self, state: S, times: Times) -> Iterable[Output[F]]:
-        """Fires what waits for the clock beside the watermark."""
+        """Fires what is due by the clock, in a step that runs by the watermark."""
         return ()
 
     @abstractmethod

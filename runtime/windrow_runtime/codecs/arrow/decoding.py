@@ -348,13 +348,13 @@ def _with_digits(number: decimal.Decimal, value: ValueType, path: str) -> decima
     """A number with as many digits after the point as its type says; Arrow may cast many to another one."""
     before = value.precision - value.scale
     try:
-        found = number.quantize(decimal.Decimal(1).scaleb(-value.scale), context=_DIGITS)
+        exact = number.quantize(decimal.Decimal(1).scaleb(-value.scale), context=_DIGITS)
     except decimal.DecimalException:
-        found = None
-    if found is None or found.adjusted() >= before:
+        exact = None
+    if exact is None or exact.adjusted() >= before:
         digits = f"at most {before} digits before the point and {value.scale} behind it"
         raise UnfitError(path, f"{number} has not {digits}")
-    return found
+    return exact
 
 
 _WIDE: Final = (pa.int64().id, pa.uint64().id)

@@ -195,5 +195,5 @@ def _encode_container(values: Sequence[object], value: ValueType, path: str) -> 
         return pa.ListArray.from_arrays(offsets, child, type=arrow_type(value))
     keys = _encode(elements, value.arguments[0], f"{path}{{key}}")
     dicts = [item for item in present if isinstance(item, dict)]
-    items = _encode([item for held in dicts for item in held.values()], value.arguments[1], f"{path}{{}}")
+    items = _encode([item for each in dicts for item in each.values()], value.arguments[1], f"{path}{{}}")
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(value))

@@ -40,13 +40,13 @@ class ParquetRows:
 
     def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
         """The elements, the rows that do not fit their type, and columns to warn of."""
-        found: list[malformed.MalformedRecord] = []
+        misfits: list[malformed.MalformedRecord] = []
         with unreadable(
             self.file, f"texts of UTF-8 in the columns of {self.kind}", pa.ArrowException, UnicodeDecodeError
         ):
-            values = decode_batch(self.rows, self.kind, found.append)
+            values = decode_batch(self.rows, self.kind, misfits.append)
         origin = f"{self.file}, row "
-        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in found]
+        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
         return values, rows, dict(self.unmatched)
 
 
@@ -181,13 +181,13 @@ def _filled(kind: pa.DataType, rows: int) -> pa.Array:
 def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:
     """The columns of a type as rows get them, each with its column of the file; decoding puts defaults in."""
     leaves = iter([opened.schema.column(i) for i in range(len(opened.schema))])
-    given = [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
+    stored = [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
     columns: list[tuple[pa.Field, str | None]] = []
     for field in kind.columns:
         wanted = arrow_type(field.type)
-        name = _name_in_file([one.name for one in given], field.column, f"{kind.name}.{field.name}")
+        name = _name_in_file([one.name for one in stored], field.column, f"{kind.name}.{field.name}")
         if name is not None:
-            same = [one for one in given if one.name == name]
+            same = [one for one in stored if one.name == name]
             columns += [(one.with_name(field.column).with_type(_type_read(one.type, field)), name) for one in same]
         elif field.type.nullable and field.default is None:
             columns.append((pa.field(field.column, wanted), None))

@@ -47,9 +47,9 @@ class _Splitter:
     def split(self, pieces: Iterable[str]) -> Iterator[Piece]:
         """Yields the values."""
         for piece in pieces:
-            for found in self._of_piece(piece):
-                yield found
-                if found.fault is not None:
+            for value in self._of_piece(piece):
+                yield value
+                if value.fault is not None:
                     return
         if self._state == "scalar":
             yield Piece(self._first_line, "".join(self._begun))

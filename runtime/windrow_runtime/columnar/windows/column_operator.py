@@ -128,7 +128,7 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
         return self._prepare(rows, None if aggregation is PartialAggregation.ALL else bound)
 
     def _prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
-        """Aggregates elements partially, except those that may be late under the bound; None: all of them."""
+        """Aggregates elements partially, except those that may not be on time under the bound; None: all of them."""
         raise NotImplementedError("this operator aggregates no elements before the exchange")
 
     def may_be_late(self, stamps: Ints, bound: int | None) -> Mask:
@@ -168,7 +168,7 @@ def are_few(rows: pa.RecordBatch) -> bool:
 
 
 def on_time_apart(slices: Slices, rows: pa.RecordBatch, bound: int | None) -> Generator[Crossing, None, pa.RecordBatch]:
-    """Yields the elements that may be late under the bound, to cross one by one; returns the others."""
+    """Yields the elements that may not be on time under the bound, to cross one by one; returns the others."""
     if bound is None:
         return rows
     on_time = slices.on_time(bound, slices.slices_of(rows.column(1).to_numpy()))

@@ -30,7 +30,7 @@ _STARTS_AT_ONCE: Final = 10_000
 
 
 def expired(last: Ints, lateness: int, watermark: int) -> Mask:
-    """Marks the windows that the watermark has cleaned up, by their last timestamps; ``FARTHEST``: none ever is."""
+    """Marks the windows that the watermark has cleaned up, by their last timestamps; none if lateness is for ever."""
     if lateness >= FARTHEST:
         return np.zeros(len(last), np.bool_)
     # Compared so that nothing is added to the end of time.

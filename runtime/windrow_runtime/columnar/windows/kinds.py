@@ -144,7 +144,7 @@ def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Tim
     slices = _assigned(node, shape_assigned(node))
     if isinstance(slices, Sessions):
         if slices.by_clock and isinstance(trigger, ProcessingTimeTrigger):
-            # They are cleaned up when their end fires them.
+            # Such sessions are cleaned up when their end fires them.
             return slices
         raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
     continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)

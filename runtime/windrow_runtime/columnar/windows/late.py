@@ -185,7 +185,7 @@ def fire_late_sessions(
     chosen = _where_elements_fire(placed, ended)
     if not chosen.any():
         return
-    # What ends after the watermark never fires here, nor does what it becomes part of: its contents do not matter.
+    # Sessions that end after the watermark, or become part of one that does, never fire here: contents do not matter.
     counted = np.flatnonzero(chosen & ended)
     stored, elements = counted[counted < placed.known], counted[counted >= placed.known]
     states = [column.take(pa.array(stored)) for column in sessions.columns[3:]]
@@ -213,7 +213,7 @@ def fire_late_sessions(
 
 
 def _where_elements_fire(placed: Placed, ended: Mask) -> Mask:
-    """Marks the rows of sessions in which an element may fire, with all that were there when it came."""
+    """Marks the rows, late elements aside, of the sessions that an element may fire."""
     count = int(placed.owners.max(initial=-1)) + 1
     is_stored = np.arange(len(ended)) < placed.known
     # An element that touches a stored session that ends after the watermark waits with it.

@@ -34,7 +34,7 @@ Condition: TypeAlias = AfterCount | AfterProcessingTime
 class Paned(SlicedWindows):
     """Windows that fire panes."""
 
-    early: Condition | None  # before the end of a window; at all times where the end fires no pane. None: nothing does
+    early: Condition | None  # before the end of a window; at all times where the end fires no pane. None: never
     late: Condition | None  # after the pane on time
     at_end: bool  # whether the end of a window fires a pane
     finishes: bool  # whether that pane is the last one: what comes later is dropped
@@ -42,11 +42,11 @@ class Paned(SlicedWindows):
     retracts: bool
     always_on_time: bool  # whether a pane on time is fired where nothing is new
     always_closes: bool  # whether a closing pane is fired where nothing is new
-    with_panes: bool  # whether each result says where it stands among the panes of its window
+    with_panes: bool  # whether results carry their pane info
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What fires panes beside the end of windows."""
+        """The conditions that fire panes, beside the end of windows."""
         return tuple([each for each in (self.early, self.late) if each is not None])
 
     @property

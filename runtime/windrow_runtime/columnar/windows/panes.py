@@ -312,7 +312,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         is_over = rules.slices.last_times(keyed_windows.starts) <= times.watermark
         ended = (keyed.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = ActiveConditions(rules, times.now, ended | (keyed.phases != EARLY))
-        # The place of each element among those for which its keyed window fires panes.
+        # Elements for a pane are counted from ``begun`` on; ``ranks`` numbers those of each keyed window in the batch.
         begun = np.where(ended | (keyed.due <= times.now), -1, keyed.counts)
         ranks = np.empty(len(arrived), np.int64)
         ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
@@ -374,7 +374,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def _running(self, keyed: PaneRows, runs: PaneRuns, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
         """Merges runs with the states of ``filled`` keyed windows before them; returns states and runs' indices."""
         keyed_windows = Groups(np.concatenate([filled, runs.keyed_windows]), len(keyed.starts))
-        # What a keyed window holds comes before its runs.
+        # The stored state of a keyed window comes before its runs.
         order = keyed_windows.order
         before = pa.array(keyed.rows[filled])
         both = [

@@ -134,7 +134,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
     def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Fired]]:
         watermark, partial_rows = times.watermark, arrived.partial_rows
         if partial_rows.num_rows:
-            # The first element of a session is the first one that is late.
+            # If any element of a session is late, its first one is.
             check_on_time(partial_rows.column(1).to_numpy() + (self.windows.gap - 1) > watermark, watermark)
         placed = place(self.windows, state.rows, arrived, watermark)
         _, _, inputs = self.inputs_of(arrived.elements)
@@ -231,7 +231,7 @@ def _ranks(owners: Ints, starts: Ints, ends: Ints) -> Ints:
     ranks = np.arange(len(owners))
     if not len(owners):
         return ranks
-    # Where all rows meet the first one, that takes them as they come.
+    # Where all rows meet the first one, the contents are in order of arrival.
     firsts = Groups(owners, int(owners.max()) + 1).first_rows[owners]
     apart = (starts > ends[firsts]) | (starts[firsts] > ends)
     merging = np.zeros(int(owners.max()) + 1, np.bool_)

@@ -133,7 +133,7 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
         )
         for rows in due.parts():
             yield from self._fire(rows, before, watermark, state.tuning)
-            del rows  # not beside those of the next part
+            del rows  # frees them before the next part is read
 
     def _fire(self, rows: pa.RecordBatch, before: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
         """Fires the windows that end after one watermark and not after the other."""

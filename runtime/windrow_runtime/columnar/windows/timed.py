@@ -95,7 +95,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
     def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Fired]]:
         """Fires what is due, in order of firings.
 
-        A clock that stands still makes windows fire that elements of the batch before have set.
+        Even if the clock stands still, windows fire whose timers elements of the batch before have set.
         """
         rows, windows, slices, time = state.rows, self.windows, self.windows.slices, times.watermark
         if time <= before and not slices.by_clock:
@@ -112,7 +112,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         following, filled, numbers = following.copy(), filled.copy(), numbers.copy()
         interval, goes_on = windows.interval, due & ~ended
         if self._is_numbered:
-            # They set their timers anew at the last firing, in its order, when all other timers were set.
+            # Windows set their timers anew at their last firing, in order of firings, after all other timers.
             again = np.flatnonzero(goes_on)
             again = again[np.lexsort((numbers[again], -following[again]))]
             numbers[again] = numbers.max(initial=0) + 1 + np.arange(len(again))
@@ -216,7 +216,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         groups = Groups(keyed_windows.of_rows, count)
         has_new = groups.where(np.arange(stored_count, len(was_filled))).sizes > 0
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[5:], states, strict=True)]
-        # What a purge has dropped is left out; where nothing has come since, it is kept and means nothing.
+        # Purged states are left out; where nothing has come since, they are kept, but mean nothing.
         counts = was_filled | ~has_new[keyed_windows.of_rows]
         if not counts.all():
             both = [column.filter(pa.array(counts)) for column in both]

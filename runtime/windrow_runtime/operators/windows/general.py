@@ -502,7 +502,7 @@ class WindowOperator(KeyedOperator):
 
 
 class _Observed:
-    """Does with an element what an operator does, and tells the observer."""
+    """Calls an operator's methods for an element, and tells the observer."""
 
     def __init__(self, operator: WindowOperator, observer: Observer) -> None:
         self._operator, self._observer = operator, observer

@@ -34,7 +34,7 @@ class PaneOperator(WindowOperator):
     """Asks triggers whether they are ready, and counts the panes of each window.
 
     A trigger is asked after each element and each timer of a window, and the end of each window is such a timer. A
-    window whose trigger has finished takes no more elements. One that is cleaned up before outputs what is new in it.
+    window whose trigger has finished takes no more elements. One that is cleaned up earlier fires what is new in it.
     """
 
     form = "panes"
@@ -49,7 +49,7 @@ class PaneOperator(WindowOperator):
         self._always_on_time = settings.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY
         self._always_closes = settings.closing is ClosingBehavior.FIRE_ALWAYS
         self._combine = _COMBINE.get(settings.timestamp) if settings.timestamp is not None else None
-        # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
+        # The window of all time ends with the stream, as the watermark says it; others by the time of their assigner.
         self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
         # Whether the timer for the end of a window fires now, or that for its clean-up.
         self._at_end = False

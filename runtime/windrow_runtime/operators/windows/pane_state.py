@@ -63,7 +63,7 @@ class PaneState:
         return info
 
     def absorb(self, other: PaneState, *, same_window: bool) -> None:
-        """Takes over what is left of a window that merged into this one; panes are counted on in the same window."""
+        """Takes over the panes of a window that merged into this one; the same window goes on with their numbers."""
         if same_window:
             self.index, self.nonspeculative_index = other.index, other.nonspeculative_index
             self.shown = other.shown

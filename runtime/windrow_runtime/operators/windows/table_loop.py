@@ -133,7 +133,7 @@ class TableOperator(PartialsOperator):
             if not key_state.is_empty:
                 self.state.keys[key] = key_state
         elif start == self._shape.last_start(timestamp):
-            # Its last window is gone, and so are those before.
+            # Its last window is cleaned up, and so are those before.
             self._late(value, timestamp)
 
     def _fire_again(

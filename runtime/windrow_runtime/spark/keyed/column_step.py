@@ -135,7 +135,7 @@ class ColumnRunner(StepRunner):
         yield from self._drain(packer)
 
     def _emit(self, results: Any, packer: Packer) -> Iterator[PackedRow]:
-        """Sends results as columns where all that reads them takes columns, else as Python values."""
+        """Sends results as columns if all of their readers take columns, else as Python values."""
         step = self.step
         direct = step.direct_sinks
         if step.targets:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LevelCalls:
-    """Runs a level in one task. Spark's states are those of the group that Spark is at."""
+    """Runs a level in one task. Spark's states are those of the group for which Spark calls it."""
 
     def __init__(self, level: Level, handle: StatefulProcessorHandle, state: ValueState, pages: MapState) -> None:
         self._level = level
