@@ -21,9 +21,9 @@ def with_constants(
     arrays: list[Any] = []
     for field in kind.columns:
         if field not in fields:
-            for place in rows.schema.get_all_field_indices(field.column):
-                columns.append(rows.schema.field(place))
-                arrays.append(rows.column(place))
+            for index in rows.schema.get_all_field_indices(field.column):
+                columns.append(rows.schema.field(index))
+                arrays.append(rows.column(index))
             continue
         wanted = arrow_type(field.type)
         array = pa.nulls(rows.num_rows, wanted)

@@ -34,13 +34,13 @@ class CsvColumns:
     def __init__(self, records: CsvRecords, header: Sequence[str]) -> None:
         self._records = records
         self._kind = records.kind
-        places = {name: str(place) for place, name in enumerate(header)}
+        places = {name: str(index) for index, name in enumerate(header)}
         self._names = [places.get(field.column) for field in self._kind.columns]
         needed = [name for name in self._names if name is not None]
         lacking = [field for field in self._kind.columns if field.column not in places]
         self.is_able = bool(needed) and all(map(absent_is_none, lacking))  # Arrow counts no rows without a column
         self._read = pa.csv.ReadOptions(
-            use_threads=False, block_size=LONGEST_CELL, column_names=[str(place) for place in range(len(header))]
+            use_threads=False, block_size=LONGEST_CELL, column_names=[str(index) for index in range(len(header))]
         )
         self._convert = pa.csv.ConvertOptions(
             check_utf8=False,

@@ -83,8 +83,8 @@ def _encoding_error(values: Sequence[object], record_type: RecordType, first: Ex
         return None
 
     # Values that hold the fault fail, and so do all longer ones.
-    place = bisect_left(range(len(values) - 1), True, key=lambda last: fault_in(values[: last + 1]) is not None)
-    record = values[place]
+    first_bad = bisect_left(range(len(values) - 1), True, key=lambda last: fault_in(values[: last + 1]) is not None)
+    record = values[first_bad]
     fault = fault_in([record]) or first
     if isinstance(fault, UnfitError):
         return misfit(record, fault, name)

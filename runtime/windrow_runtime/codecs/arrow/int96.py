@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 def int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
     """Finds the columns of a file that are such timestamps; not those that lie within others."""
-    leaves = [opened.schema.column(place) for place in range(len(opened.schema))]
+    leaves = [opened.schema.column(index) for index in range(len(opened.schema))]
     oldest = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     return [name for name in names if name in oldest]
 
@@ -39,9 +39,9 @@ def with_nanoseconds(
                 rows = batch.slice(begin, end - begin)
                 if end > begin and is_finer[begin]:
                     for name in names:
-                        place = rows.schema.get_field_index(name)
+                        index = rows.schema.get_field_index(name)
                         column = nanoseconds.column(name).slice(begin, end - begin)
-                        rows = rows.set_column(place, pa.field(name, column.type), column)
+                        rows = rows.set_column(index, pa.field(name, column.type), column)
                 yield rows
                 begin = end
 

@@ -98,9 +98,9 @@ def read_parquet(
                     else _cast(rows.column(name), field.type)
                     for field, name in columns
                 ]
-                for place, array in enumerate(arrays):
+                for index, array in enumerate(arrays):
                     # Some timestamps are finer than the type of their column.
-                    schema = schema.set(place, schema.field(place).with_type(array.type))
+                    schema = schema.set(index, schema.field(index).with_type(array.type))
                 yield ParquetRows(batch_of(arrays, schema, rows.num_rows), kind, file, first, to_warn_of)
                 first += rows.num_rows
 

@@ -134,11 +134,11 @@ def any_value(parsed: object, path: str) -> object:
         below: list[list[object] | dict[str, object]] = []
         for holder in level:
             if isinstance(holder, list):
-                for place, item in enumerate(holder):
+                for index, item in enumerate(holder):
                     if isinstance(item, (list, dict)):
                         below.append(item)
                     elif isinstance(item, (str, float, Decimal)):
-                        holder[place] = _scalar(item, path)
+                        holder[index] = _scalar(item, path)
                 continue
             for key, item in holder.items():
                 _scalar(key, path)
