@@ -23,7 +23,7 @@ is late depends on those before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +125,11 @@ class RowForm(ScanTarget):
         keys = distinct[codes].tolist()
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             yield RowPortion(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
+
+    def hashes(self, rows: pa.RecordBatch) -> Iterable[tuple[Any, int]]:
+        """The different keys of rows that came through the exchange, each with its hash."""
+        distinct = encode_keys(rows.column(0)).distinct
+        return zip(python_values(distinct), stable_hashes(distinct).tolist(), strict=True)
 
     def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         aggregation = self.aggregation

@@ -116,7 +116,7 @@ class ObjectRunner(StepRunner):
         level, (_, current) = self._level, self.times(times)
         tuning = level.tuning.object_pages
         pages = ObjectPages(record, self._codec, store, level.groups.count, tuning)
-        before, after = map(self._objects_of, arrived)
+        before, after = (self._objects_of(parts, pages) for parts in arrived)
         for_all = _Broadcast(*map(_broadcast_in, arrived))
         shared = pages.shared
         self._applied = False
@@ -131,7 +131,7 @@ class ObjectRunner(StepRunner):
         with errors_at(self.step.where):
             pages.end_batch()
 
-    def _objects_of(self, arrived: Sequence[Arrived]) -> list[_Elements]:
+    def _objects_of(self, arrived: Sequence[Arrived], pages: ObjectPages) -> list[_Elements]:
         """Returns elements as Python objects for the operator, in their order."""
         elements: list[_Elements] = []
         for part in arrived:
@@ -145,7 +145,10 @@ class ObjectRunner(StepRunner):
                 # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.state import load_rows
 
-                elements += form.portions(load_rows(part.stream, form.raw_schema))
+                rows = load_rows(part.stream, form.raw_schema)
+                elements += form.portions(rows)
+                if len(pages.record.sizes) > 1:
+                    pages.know(form.hashes(rows))
         return elements
 
     def _run_broadcast(
