@@ -30,12 +30,16 @@ class BuiltIn(NamedTuple):
     result: type
 
 
+def _utc(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
 CALLS: Final[Mapping[str, BuiltIn]] = MappingProxyType(
     {
         "float": BuiltIn(float, float),
         "int": BuiltIn(int, int),
         "len": BuiltIn(len, int),
-        "utc": BuiltIn(lambda seconds: datetime.datetime.fromtimestamp(seconds, datetime.UTC), datetime.datetime),
+        "utc": BuiltIn(_utc, datetime.datetime),
     }
 )
 """The functions of one argument; ``utc`` is ``datetime.fromtimestamp(seconds, UTC)``."""

@@ -230,8 +230,12 @@ class _Number:
 def _rebuilt(rows: list[tuple[type[Expression], tuple[Any, ...]]]) -> Expression:
     """Makes the tree whose nodes are those of a list, the last one at its top."""
     nodes: list[Expression] = []
+
+    def of_number(number: _Number) -> Expression:
+        return nodes[number.number]
+
     for kind, values in rows:
-        nodes.append(kind(*[_replaced(value, lambda each: nodes[each.number]) for value in values]))
+        nodes.append(kind(*[_replaced(value, of_number) for value in values]))
     return nodes[-1]
 
 
