@@ -231,7 +231,7 @@ class RecordType:
         return "" if self.single else f"{self.name}."
 
     def in_timezone(self, zone: datetime.tzinfo | None) -> RecordType:
-        """The same type for a source that says where the clock of datetimes without an offset is."""
+        """Returns the type with the time zone that a source gives to datetimes without an offset."""
         if zone is None:
             return self
         columns = tuple(field.in_timezone(zone) for field in self.columns)

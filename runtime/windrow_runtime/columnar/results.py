@@ -68,7 +68,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
 def _combined(
     form: ColumnarForm, fired: Fired, combined: Combined[Any, Any, Any, Any], members: Sequence[_Member]
 ) -> list[Any]:
-    """Makes the results of a combination; an error that its target raises names the key and the window."""
+    """Calls the record class of ``combine(...)`` for each window; its errors name the key and the window."""
     rows = zip(*(_made(form, fired, aggregate, column) for aggregate, column in members), strict=True)
     names, target = [name for name, _ in combined.members], combined.target
     if target is None:

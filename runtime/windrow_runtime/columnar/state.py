@@ -92,7 +92,7 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 @dataclass
 class Chunks:
-    """The rows of one step in one key group, during a batch; the record has the tail as first page, then the chunks."""
+    """The rows of one step in one key group, during a batch: sealed chunks, and a tail that the next rows extend."""
 
     record: StepRecord  # end_batch changes it
     schema: pa.Schema

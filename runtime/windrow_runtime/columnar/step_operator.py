@@ -228,6 +228,6 @@ def check_on_time(on_time: Mask, watermark: int) -> None:
 
 
 def python_results(stamped: Iterator[tuple[Any, int]]) -> Iterator[PythonResults]:
-    """Yields results in portions, as many as windows may fire before the results leave the step."""
+    """Yields results in portions of at most as many as may wait before they leave the step."""
     while portion := list(islice(stamped, FIRINGS_AT_ONCE)):
         yield PythonResults(portion)

@@ -212,7 +212,7 @@ def _table_of(kind: type[Any]) -> object:
 
 
 def _is_record(kind: type[Any]) -> bool:
-    """Returns whether a class declares the contents of its values: an Enum with members, or a record."""
+    """Returns whether a class is an Enum with members or a record, which its definition describes in full."""
     if issubclass(kind, Enum):
         return bool(kind.__members__)
     return is_record_class(kind)

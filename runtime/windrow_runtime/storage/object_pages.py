@@ -100,7 +100,7 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         return state
 
     def end_batch(self) -> None:
-        """Moves keys out of the working set, splits or joins pages, and stores ``shared`` in the record."""
+        """Moves keys out of the working set, splits or joins pages, and stores the state that belongs to no key."""
         super().end_batch()
         if not self.shared_is_fixed:
             self.record.shared = self._codec.dump_shared(self.shared)

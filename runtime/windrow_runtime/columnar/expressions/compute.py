@@ -122,7 +122,7 @@ class Evaluation:
         return self._columns[name]
 
     def _value(self, expression: Expression) -> Any:
-        """Returns an array; a scalar for a constant of the code, and for nothing else."""
+        """Computes an expression: a scalar for a literal of the code, an array for all else."""
         match expression:
             case Field():
                 return self._column(expression.name)

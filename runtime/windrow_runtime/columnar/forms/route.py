@@ -172,7 +172,7 @@ class ScanTarget(ABC):
         return list(named.values())
 
     def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
-        """Rows as they cross the exchange, and what they are then; the key is in the first column.
+        """Yields the rows to send through the exchange, each batch with what it holds: elements or partial aggregates.
 
         No watermark is above the bound when the elements arrive; None: there is no bound that is known.
         """

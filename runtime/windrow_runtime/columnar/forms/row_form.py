@@ -63,7 +63,7 @@ _WORTH_SHARING: Final = 3
 
 
 class TaskAggregation(NamedTuple):
-    """How the elements of tumbling windows, of sliding ones or of sessions are folded; the function has a ``merge``."""
+    """How tasks aggregate elements of windows before the exchange, by an aggregate function that has a ``merge``."""
 
     windows: Slices | Sessions
     function: AggregateFunction[Any, Any, Any]
@@ -236,7 +236,7 @@ class RowPortion:
         return stamps
 
     def pick(self, places: Sequence[int]) -> RowPortion:
-        """Those at some places."""
+        """Returns the rows at some indices."""
         rows = self.rows.take(pa.array(places, pa.int64()))
         return RowPortion(self.form, rows, [self.keys[place] for place in places])
 

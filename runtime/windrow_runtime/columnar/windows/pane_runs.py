@@ -45,7 +45,7 @@ class ActiveConditions:
             return np.where(late & rules.at_end, number(rules.late), number(rules.early))
 
         def every(condition: Condition | None) -> int:
-            """Returns the number of elements for a pane."""
+            """Returns after how many elements a condition fires a pane: 1 if its time is up."""
             if isinstance(condition, AfterCount):
                 return condition.count
             return 1 if target(condition) <= now else _FAR

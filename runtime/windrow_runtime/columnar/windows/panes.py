@@ -254,7 +254,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         yield from self._add_elements(state, elements, times)
 
     def _aggregated_in_order(self, arrived: ColumnsArrived, watermark: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Aggregates elements on time with those that were before, in the order in which the first ones came.
+        """Merges elements on time into the partial aggregates of a batch, in order of first arrivals.
 
         Returns the other elements, too.
         """

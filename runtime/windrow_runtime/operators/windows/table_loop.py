@@ -125,7 +125,7 @@ class TableOperator(PartialsOperator):
             raise_call_error(self.step, error, call)
 
     def _add_without_row(self, key: Hashable, start: int, value: Any, timestamp: int) -> None:
-        """Add an element to a window without a row for its key: one that fired, or one of the general operator."""
+        """Adds an element to a window that has fired, or that the general operator keeps for its key."""
         window = TimeWindow(start, start + self._size)
         if self.cleanup_time(window) > self.current_watermark:
             key_state = self.state.keys.get(key) or KeyState()

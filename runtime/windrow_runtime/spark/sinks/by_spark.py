@@ -198,7 +198,7 @@ def _writer_settings(spark: SparkSession) -> Iterator[None]:
 def _write_folder(
     frame: DataFrame, number: int, step: Step, address: str, classes: tuple[UserClass, ...], batch: int | None = None
 ) -> None:
-    """Writes files into a separate folder for the batch, or among other batches if ``batch`` is given."""
+    """Writes files into a folder of the batch alone; with ``batch``, beside those of other batches."""
     sink = file_sink_of(step)
     path = as_spark_path(address)
     partitions = partitions_of(step)

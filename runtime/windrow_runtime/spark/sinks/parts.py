@@ -49,7 +49,7 @@ class PartSink:
     partitions: Partitions | None = None
 
     def folder(self, batch: int) -> BatchFiles:
-        """Returns the files of a batch."""
+        """Returns the handle of a batch's files in the folder of the sink."""
         return BatchFiles(Path(self.path), batch, folder_columns(self.partitions))
 
     def task(self, batch: int) -> PartFile | PartitionedFiles:
