@@ -174,7 +174,6 @@ class StepBatch(Generic[S, F]):
     parts: Sequence[BatchPart]
     now: int
     tuning: StateTuning
-    watermark: int = 0  # the one under which the outputs are that were yielded last
     opened: int = 0  # how many more windows are open than before
 
     def run(self) -> Iterator[tuple[int, Iterable[Output[F]]]]:
@@ -194,7 +193,6 @@ class StepBatch(Generic[S, F]):
         before, start = (self.record.now if by_clock else self.record.watermark), 0
         for part in self.parts:
             times = Times(now if by_clock else part.watermark, now)
-            self.watermark = times.watermark
             is_last = part is self.parts[-1]
             # The clock fires after what timers upstream emitted.
             if is_last or not by_clock:

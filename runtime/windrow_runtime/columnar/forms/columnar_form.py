@@ -10,19 +10,17 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates.arrival import CollectList
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, ProcessSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.plan.fitting import is_subtype
-from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_runtime.columnar.forms.route_step import total_expression
-from windrow_runtime.columnar.forms.window_function import check_window_function
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
@@ -72,14 +70,8 @@ class ColumnarForm(ScanTarget):
     filled: FilledWindow | None  # puts the key and the window into results; None: they are those of the aggregate
     late_tag: str | None  # the side output of late elements
     inputs: tuple[ColumnExpression | WholeElement, ...]  # what the kernel takes from elements
-    calls_function: bool = False  # whether windows that fire are handed to a window function of the user's
 
     hash_keys = staticmethod(hash_keys)
-
-    @property
-    def takes_elements(self) -> bool:
-        """Returns whether the window function takes the elements themselves."""
-        return isinstance(self.step.node, WindowNode) and isinstance(self.step.node.function, ProcessSpec)
 
     @property
     def counts_windows(self) -> bool:
@@ -100,9 +92,8 @@ class ColumnarForm(ScanTarget):
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
         if self.windows.lateness:
-            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled, self.calls_function)
-        has_timers = any(route.has_stamps for route in self.routes)
-        traits = StepTraits(self.late_tag is not None, has_timers, rows, self.takes_elements)
+            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled)
+        traits = StepTraits(self.late_tag is not None, any(route.has_stamps for route in self.routes), rows)
         return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type, traits)
 
     @cached_property
@@ -175,7 +166,6 @@ class ColumnarForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         clock = ", by the clock" if self.windows.by_clock else ""
-        clock += ", a Python function for each window" if self.calls_function else ""
         aggregation, why = self.operator.partial_aggregation
         partial = {
             PartialAggregation.NONE: f"; not partially aggregated before the exchange: {why}",
@@ -211,22 +201,19 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")
     spec = node.function
-    if isinstance(spec, ReduceSpec):
+    if not isinstance(spec, AggregateSpec):
         raise DeclinedError("not an aggregate of windrow.aggregates")
     windows = windows_of(node)
     with_panes = isinstance(windows, Paned) and windows.with_panes
-    calls_function = spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes
-    if calls_function:
-        assert spec.process is not None, "it is called"
-        check_window_function(spec.process, windows)
+    if spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes:
+        raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
     routes = routes_to(step, stamped=needs_timestamps(windows))
     if needs_timestamps(windows):
         check_ends(routes)
     element = routes[0].element
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)
-    aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else _list_of(element, windows)
-    kernel = kernel_for(aggregate, partial(_input_type, element))
+    kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.outgrows_result and isinstance(windows, SlicedWindows) and windows.accumulates:
         raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered and isinstance(windows, Slices) and windows.windows_each > 1:
@@ -237,21 +224,11 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
         routes=routes,
         windows=windows,
         kernel=kernel,
-        aggregate=aggregate,
+        aggregate=spec.aggregate,
         filled=filled,
         late_tag=None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name,
         inputs=tuple([input_of(element, selector) for selector in kernel.inputs]),
-        calls_function=calls_function,
     )
-
-
-def _list_of(element: RecordType, windows: Windows) -> CollectList[Any, Any]:
-    """Returns the aggregate that holds the elements of a window for its function, in order of arrival."""
-    if isinstance(windows, Sessions):
-        raise DeclinedError("sessions that merge hold their elements in order of arrival")
-    if element.root.nullable or element.root.kind is Kind.NONE:
-        raise DeclinedError("elements may be None")
-    return CollectList(None)
 
 
 def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> None:

@@ -80,7 +80,6 @@ class StepTraits:
     late_leave: bool = False  # whether a side output takes late elements
     has_timers: bool = False  # whether timers upstream of the step may emit elements
     row_aggregate: RowAggregate | None = None  # adds late elements one by one; None: none fires a window again
-    holds_elements: bool = False  # whether windows hold their elements for a window function
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,6 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
-        if self.traits.holds_elements:
-            return PartialAggregation.NONE, "windows hold their elements"
         late = self.why_late_cross
         # All elements are aggregated in their order, unless late ones cross beside them.
         if self.kernel.is_numbered or (self.kernel.ordered and late):
