@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import gc
 import pickle
+import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -109,6 +110,16 @@ DECLINED: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
+@pytest.fixture
+def usual_recursion() -> Iterator[None]:
+    """Sets Python's own limit of recursion, which mypy raises for its process, that of other tests."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("usual_recursion")
 @pytest.mark.parametrize(("function", "reason"), DECLINED, ids=map(str, range(len(DECLINED))))
 def test_time_is_bounded(function: Callable[[Any], Any], reason: str) -> None:
     begin = time.process_time()
