@@ -12,7 +12,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv constraints java demo quick test thorough check suite lint types docs format conformance bench
+.PHONY: help venv constraints java demo quick test thorough check lint types docs format conformance bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -64,9 +64,7 @@ demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its
 	$(BIN)/python examples/sensor_min.py $(ARGS)
 
 test: java $(STAMP) ## run everything that CI runs
-	@$(MAKE) --jobs 3 lint types docs suite
-
-suite: $(STAMP)
+	@$(MAKE) --jobs 2 lint types docs
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
