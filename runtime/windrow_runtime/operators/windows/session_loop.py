@@ -314,28 +314,28 @@ class SessionLoopOperator(PartialsOperator):
         yield from self.firing_event_timers(watermark)
 
     def _taken(self, key: Hashable, end: int) -> tuple[Hashable, TimeWindow, Any]:
-        """Takes the session of a key that has an end out of the state, with its contents."""
-        held = self.state.sessions[key]
-        if len(held) == _ITEMS:
+        """Removes the session of a key with an end from the state; returns the key, the window and its contents."""
+        items = self.state.sessions[key]
+        if len(items) == _ITEMS:
             del self.state.sessions[key]
-            return key, TimeWindow(held[_START], held[_END]), held[_CONTENTS]
-        at = held[_END::_ITEMS].index(end) * _ITEMS
-        taken = key, TimeWindow(held[at], held[at + _END]), held[at + _CONTENTS]
-        del held[at : at + _ITEMS]
-        return taken
+            return key, TimeWindow(items[_START], items[_END]), items[_CONTENTS]
+        at = items[_END::_ITEMS].index(end) * _ITEMS
+        session = key, TimeWindow(items[at], items[at + _END]), items[at + _CONTENTS]
+        del items[at : at + _ITEMS]
+        return session
 
-    def _fire_session(self, key: Hashable, held: list[Any], at: int) -> None:
-        start, end, contents = held if len(held) == _ITEMS else held[at : at + _ITEMS]
+    def _fire_session(self, key: Hashable, items: list[Any], at: int) -> None:
+        start, end, contents = items if len(items) == _ITEMS else items[at : at + _ITEMS]
         window = TimeWindow(start, end)
         is_kept = self.lateness and self.cleanup_time(window) > window.max_timestamp()
         if is_kept and (at or self.contents.keeps_values):
             # What the general operator has of a key was born before what is here.
             self.open_sessions(key)
             return
-        if len(held) == _ITEMS:
+        if len(items) == _ITEMS:
             del self.state.sessions[key]
         else:
-            del held[at : at + _ITEMS]
+            del items[at : at + _ITEMS]
         try:
             if is_kept:
                 self.open_entry(key, window, contents)
