@@ -22,12 +22,18 @@ _ROOT = Path(__file__).parent.parent
 def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = CORES) -> Iterator[SparkSession]:
     """The one session of a benchmark: embedded, two cores, RocksDB for state.
 
+    A session that the program runs already, such as that of tests, is taken as it is, unless settings are asked for.
+
     Args:
         settings: More settings of Spark's, or others in place of these.
         cores: How many cores, and shuffle partitions. Spark and its Python workers are confined to them where the
             system can do that; a session with fewer cores would otherwise still use the rest of the machine, since
             a worker and the task that feeds it run side by side.
     """
+    running = None if settings else SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     os.environ["PYSPARK_PYTHON"] = sys.executable

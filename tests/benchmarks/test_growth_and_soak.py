@@ -7,31 +7,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchmarks.growth import __main__ as growth
 from benchmarks.section import Claim, markdown_table
 from benchmarks.soak.flatness import Sample, flat_claims
 
 ROOT = Path(__file__).parents[2]
 
 
-# Any: what JSON holds.
-def run(module: str, file: Path, *arguments: str) -> Any:
-    """Runs a benchmark as a user does; gives the figures that it wrote."""
-    command = [sys.executable, "-m", module, *arguments, "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
-    assert file.exists(), done.stderr
-    return json.loads(file.read_text())
-
-
-@pytest.mark.program
+@pytest.mark.spark
 def test_growth(tmp_path: Path) -> None:
-    quick = ("--quick", "--form", "session")
-    (pages,) = run("benchmarks.growth", tmp_path / "pages.json", *quick, "--only", "pages")["sections"]
-    together = (*quick, "--one-process", "--only", "shrinking", "--only", "idle", "--only", "joins")
-    shrinking, idle, joins = run("benchmarks.growth", tmp_path / "others.json", *together)["sections"]
+    """All of them in the session of the tests: a start of Java takes as long as all of them do."""
+    file = tmp_path / "growth.json"
+    options = ["--quick", "--form", "session", "--one-process", "--json", str(file)]
+    for name in ("pages", "shrinking", "idle", "joins"):
+        options += ["--only", name]
+    growth.main(options)
+    pages, shrinking, idle, joins = json.loads(file.read_text())["sections"]
     assert [row[2] for row in pages["rows"]] == ["500", "5,000"]
     assert [row[2] for row in shrinking["rows"]] == ["open", "closed"]
     assert all(claim["holds"] for claim in shrinking["claims"]), shrinking
@@ -45,7 +39,13 @@ def test_growth(tmp_path: Path) -> None:
 
 @pytest.mark.program
 def test_soak(tmp_path: Path) -> None:
-    found = run("benchmarks.soak", tmp_path / "soak.json", "--minutes", "0.03", "--sample-seconds", "1", "--rate", "40")
+    file = tmp_path / "soak.json"
+    # As a user runs it: what it claims of memory is of a process of its own.
+    options = ["--minutes", "0.03", "--sample-seconds", "1", "--rate", "40", "--json", str(file)]
+    command = [sys.executable, "-m", "benchmarks.soak", *options]
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert file.exists(), done.stderr
+    found = json.loads(file.read_text())
     assert len(found["samples"]) == 2
     # Two samples have no quarters, so what is claimed is that nothing is lost and nothing left.
     assert len(found["claims"]) == 4

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -132,14 +130,11 @@ def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None
     assert "no workload begins with nothing; there are tumbling-1k" in capsys.readouterr().err
 
 
-@pytest.mark.program
+@pytest.mark.spark
 def test_workloads_run_and_their_results_are_right(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     chosen = ["--only", "tumbling-1k", "--only", "latency", "--contender", "native", "--contender", DECLARED]
-    # In a process of its own: a benchmark has a Spark of its own and stops it.
-    command = [sys.executable, "-m", "benchmarks.run", "--quick", *chosen, "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert main(["--quick", *chosen, "--json", str(file)]) == 0
     figures = json.loads(file.read_text())
     (workload,), (latency,) = figures["spark"], figures["sections"]
     (size,) = workload["inputs"]

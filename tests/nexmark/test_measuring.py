@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,22 +27,20 @@ from benchmarks.nexmark.reference.answers import answer, connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 EVENTS = 5_000
 
 
-@pytest.mark.program
-def test_a_table_of_two_queries() -> None:
+@pytest.mark.spark
+def test_a_table_of_two_queries(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--events", str(EVENTS), "--only", "q0", "--only", "q12", "--rounds", "1", "--warm-up-seconds", "0"]
-    program = [sys.executable, "-m", "benchmarks.nexmark", "--measure", *options]
-    done = subprocess.run(program, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| q")]
+    assert command.measure(options) == 0
+    output = capsys.readouterr().out
+    rows = [line.split("|")[1:-1] for line in output.splitlines() if line.startswith("| q")]
     assert [row[0].strip() for row in rows] == ["query", "q0", "q12"]
     for row in rows[1:]:
         windrow, native, ratio = (float(cell.replace(",", "")) for cell in row[2:5])
         assert ratio == pytest.approx(windrow / native, abs=0.01)
-    assert "x native Spark SQL: median" in done.stdout
+    assert "x native Spark SQL: median" in output
 
 
 @pytest.mark.spark
