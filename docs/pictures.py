@@ -666,7 +666,7 @@ def broadcast_rules() -> Picture:
         harness.process_element(("FR", 50), source=limits)
         harness.process_element((3, "FR", 70))
         harness.process_element((4, "DE", 80))
-        names = {Lane.ELEMENTS: "orders", Lane.RULES: "limits"}
+        names = {Lane.ELEMENTS: "orders", Lane.BROADCAST: "limits"}
         return LanesPicture("Orders above the limit of their country", harness.recording, words_of, names=names)
 
 

@@ -185,7 +185,7 @@ CASES: Final = [
             ("wrong:3", "expected int"),
             ("wrong:6", "a quote is not closed"),
             ("header:1", "not UTF-8: 0xff"),
-            ("quotes:4", "text behind a closing quote, 1 line below"),
+            ("quotes:4", "text after a closing quote, 1 line below"),
         ],
     ),
     Case(
@@ -198,10 +198,10 @@ CASES: Final = [
         csv_source,
         [Row("b", 2), Row("c", 3), Row("d", 4), Row("i", 9), Row("l", 12)],
         [
-            ("merged:2", "text behind a closing quote, 2 lines below; the lines below it are read as rows"),
+            ("merged:2", "text after a closing quote, 2 lines below; the lines below it are read as rows"),
             ("within:2", "a quote within a cell that does not begin with one"),
-            ("within:3", "text behind a closing quote"),
-            ("within:4", "text behind a closing quote"),
+            ("within:3", "text after a closing quote"),
+            ("within:4", "text after a closing quote"),
             ("within:5", "a quote within a cell"),
             ("wide:2", "1 cells in a row of 2 columns; the row has 2 lines"),
         ],

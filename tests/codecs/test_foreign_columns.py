@@ -199,7 +199,7 @@ def test_digits_of_a_field_are_those_of_its_column() -> None:
     assert arrow_schema(kind).types == [pa.decimal128(10, 2), pa.decimal128(20, 0)]
     batch = encode_batch([Priced(Decimal("1.5"), None)], kind)
     assert decode_batch(batch, kind) == [Priced(Decimal("1.50"), None)]
-    with pytest.raises(InvalidArgumentError, match="8 digits before the point and 2 behind"):
+    with pytest.raises(InvalidArgumentError, match="8 digits before the point and 2 after"):
         encode_batch([Priced(Decimal("1.125"), None)], kind)
 
 

@@ -177,7 +177,7 @@ def test_a_zone_may_be_an_object() -> None:
 def test_rows_behind_many_quotes_that_are_not_closed_are_all_found() -> None:
     rows = list(csv_rows(iter(['a,"d\n', '""\n'] * 20_000 + ["e\n"]), ","))
     assert [row.line for row in rows] == list(range(1, 40_002))
-    assert all("text behind a closing quote, 2 lines below" in str(row.fault) for row in rows[:-3:2])
+    assert all("text after a closing quote, 2 lines below" in str(row.fault) for row in rows[:-3:2])
     assert "a quote is not closed" in str(rows[-3].fault)
     assert all(row.cells == [""] for row in rows[1::2])
     assert rows[-1].cells == ["e"]

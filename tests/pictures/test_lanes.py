@@ -117,12 +117,12 @@ def times() -> Recording:
         return harness.recording
 
 
-def test_rules_have_a_lane_of_their_own() -> None:
+def test_broadcast_elements_have_a_lane_of_their_own() -> None:
     found = times().of_process()
-    assert found.lanes == (Lane.RULES, Lane.ELEMENTS)
+    assert found.lanes == (Lane.BROADCAST, Lane.ELEMENTS)
     assert [(each.lane, each.key, each.value, each.results) for each in found.events] == [
         (Lane.ELEMENTS, 1, 1, (1,)),
-        (Lane.RULES, None, 10, (-10,)),
+        (Lane.BROADCAST, None, 10, (-10,)),
         (Lane.ELEMENTS, 2, 2, (20,)),
     ]
 
@@ -179,10 +179,10 @@ def test_each_stream_has_a_lane_with_its_name() -> None:
     assert texts(root, "tick") == ["2000", "6000"]
     # Without names they are called what they are; a clock that was not set has no lane and no ticks.
     plain = root_of(lanes(times()))
-    assert texts(plain, "key") == ["rules", "elements", "results"]
+    assert texts(plain, "key") == ["broadcast stream", "elements", "results"]
     assert texts(plain, "tick") == []
     assert titles(groups(plain, "elements")) == ["1\nkey 1", "2\nevent time 300\nkey 2"]
-    assert titles(groups(plain, "rules")) == ["10"]
+    assert titles(groups(plain, "broadcast")) == ["10"]
 
 
 def rectangle(of: ElementTree.Element) -> tuple[float, float, float, float]:

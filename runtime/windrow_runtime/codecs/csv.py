@@ -197,7 +197,7 @@ class _Reader:
         if "expected after" not in error:
             return error
         others = len(self._row) - 1
-        return "text behind a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
+        return "text after a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
 
 
 _BOOLEANS = {"true": True, "false": False}

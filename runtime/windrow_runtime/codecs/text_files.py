@@ -203,7 +203,7 @@ def _too_long(what: str, unit: str, longest: int) -> SourceError:
         expected=f"a {what} of at most that many {unit}",
         hint="end each record with a line end; one array of JSON, or records of many lines: JsonFileSource(lines=False)"
         if what == "line"
-        else "with lines=False a file holds one array of records, or records behind each other",
+        else "with lines=False a file holds one array of records, or records one after another",
     )
 
 

@@ -59,7 +59,7 @@ class EventRecorder(StepRecorder):
         )
 
     def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:
-        lane = Lane.RULES if for_all_keys else Lane.ELEMENTS
+        lane = Lane.BROADCAST if for_all_keys else Lane.ELEMENTS
         if isinstance(value, Tagged):
             lane = Lane.FIRST if value.side == LEFT else Lane.SECOND
         self._add(lane, key, own(without_mark(value_of(value))), timestamp)
@@ -88,7 +88,7 @@ class EventRecorder(StepRecorder):
 def lanes_of(node: Node) -> tuple[Lane, ...]:
     """The inputs of a keyed step without windows."""
     if isinstance(node, BroadcastProcessNode):
-        return (Lane.RULES, Lane.ELEMENTS)
+        return (Lane.BROADCAST, Lane.ELEMENTS)
     if isinstance(node, TimedJoinNode) or (isinstance(node, KeyedProcessNode) and isinstance(node.function, CoProcess)):
         return (Lane.FIRST, Lane.SECOND)
     return (Lane.ELEMENTS,)

@@ -121,7 +121,7 @@ class Lane(Enum):
     SECOND = "second stream"
     """The elements of the second one."""
 
-    RULES = "rules"
+    BROADCAST = "broadcast stream"
     """The elements of a broadcast stream."""
 
     WATERMARK = "watermark"

@@ -115,7 +115,7 @@ class _Drawing:
         times = [event.timestamp for event in events] + [
             event.value for event in events if event.lane is Lane.WATERMARK and is_finite(event.value)
         ]
-        keys = [event.key for event in events if event.lane not in (*_TIMES, Lane.RULES)]
+        keys = [event.key for event in events if event.lane not in (*_TIMES, Lane.BROADCAST)]
         return cls(
             events=events,
             left_out=len(step.events) - len(events),
@@ -172,7 +172,7 @@ class _Drawing:
         else:
             content = self.show(event.value)
             stamp = [] if event.timestamp is None else [self._time(event.timestamp, self.stamps)]
-            key = [f"key {event.key!r}"] if self.shows_keys and event.lane is not Lane.RULES else []
+            key = [f"key {event.key!r}"] if self.shows_keys and event.lane is not Lane.BROADCAST else []
             title = "\n".join([content, *(f"event time {each}" for each in stamp), *key])
             own = self._box(content, [*stamp, *key], title)
         results = [self._box(each, [], each) for each in map(self.show, event.results)]
@@ -248,7 +248,7 @@ class _Drawing:
         return [
             [
                 self.rows[event.lane],
-                "" if event.lane in (*_TIMES, Lane.RULES) else repr(event.key),
+                "" if event.lane in (*_TIMES, Lane.BROADCAST) else repr(event.key),
                 "" if event.lane in _TIMES else self.show(event.value),
                 self._time(event.value, self.stamps if event.lane is Lane.WATERMARK else self.clock)
                 if event.lane in _TIMES

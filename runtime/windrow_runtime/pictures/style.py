@@ -14,8 +14,8 @@ _COLOURS: Final = {
     "element-line": ("#b35900", "#ffb366"),
     "second": ("#d3e5ff", "#1d3f6e"),
     "second-line": ("#2f6fd0", "#79b0ff"),
-    "rules": ("#ecd9fa", "#4a2566"),
-    "rules-line": ("#8a3fc7", "#cf9bff"),
+    "broadcast": ("#ecd9fa", "#4a2566"),
+    "broadcast-line": ("#8a3fc7", "#cf9bff"),
     "dropped": ("#e6e8eb", "#353c47"),
     "watermark": ("#0a7d55", "#46d39a"),
     "early": ("#2f6fd0", "#79b0ff"),
@@ -51,7 +51,7 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .line { font-size: 12px; font-weight: 600 }
 .box rect { fill: $element; stroke: $element-line; stroke-width: 1.3 }
 .box.second rect { fill: $second; stroke: $second-line }
-.box.rules rect { fill: $rules; stroke: $rules-line }
+.box.broadcast rect { fill: $broadcast; stroke: $broadcast-line }
 .box.time rect { fill: $ground; stroke: $watermark; stroke-width: 2 }
 .box.result rect { fill: $ground; stroke: $on-time; stroke-width: 2 }
 .arrow { stroke: $soft; stroke-width: 1.4; fill: none }

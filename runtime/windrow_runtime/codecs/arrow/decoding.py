@@ -352,7 +352,7 @@ def _with_digits(number: decimal.Decimal, value: ValueType, path: str) -> decima
     except decimal.DecimalException:
         exact = None
     if exact is None or exact.adjusted() >= before:
-        digits = f"at most {before} digits before the point and {value.scale} behind it"
+        digits = f"at most {before} digits before the point and {value.scale} after it"
         raise UnfitError(path, f"{number} has not {digits}")
     return exact
 

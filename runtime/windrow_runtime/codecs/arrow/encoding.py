@@ -151,7 +151,7 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
     try:
         return pa.array(values, target)
     except Exception:
-        digits = f" with at most {value.precision - value.scale} digits before the point and {value.scale} behind it"
+        digits = f" with at most {value.precision - value.scale} digits before the point and {value.scale} after it"
         limits = {Kind.INT: " of 64 bits", Kind.DECIMAL: digits}
         for item in values:
             try:

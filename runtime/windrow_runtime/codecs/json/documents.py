@@ -100,7 +100,7 @@ class _Splitter:
         array = self._array
         if array == "comma" or (array == "first" and sign == "]"):
             if sign not in ",]":
-                return "expected , or ] behind a value of an array"
+                return "expected , or ] after a value of an array"
             self._array = "value" if sign == "," else "none"
             return None
         if array == "none" and sign == "[":
