@@ -83,6 +83,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles({module: set(imported(file, known)) - {module} for module, file in known.items()}) == []
 
 
+def test_tests_of_columns_import_nothing_of_the_spark_engine() -> None:
+    known = modules()
+    files = (ROOT / "tests" / "columnar").glob("*.py")
+    engine = "windrow_runtime.spark"
+    assert [(file.name, name) for file in files for name in imported(file, known) if name.startswith(engine)] == []
+
+
 def test_rooms_are_small() -> None:
     """A folder with more modules than a reader can keep in mind holds two things."""
     sizes = {folder: len([*folder.glob("*.py")]) for package in PACKAGES.values() for folder in folders(package)}
