@@ -32,6 +32,7 @@ from windrow.triggers import (
     ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     MergingComposableTrigger,
     ProcessingTimeoutTrigger,
@@ -402,6 +403,13 @@ def processing_timeout_trigger() -> Picture:
     trigger = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(3), 20 * SECOND))
     events = (Came(0, 1, 0), Came(5, 2, 5), Came(25, 3, 25), Came(50, 4, 50), Came(55, 5, 55), Came(62, 6, 62))
     return on_global(trigger, *events, until=64)
+
+
+@drawn
+def event_timeout_trigger() -> Picture:
+    trigger = PurgingTrigger.of(EventTimeoutTrigger.of(CountTrigger.of(3), 20 * SECOND))
+    alone = (Came(4, 2, 5), Came(7, 1, 2), Passed(24, 22.001), Came(28, 3, 25), Passed(47, 45.001))
+    return on_global(trigger, *alone, Came(52, 4, 50), Came(57, 5, 55), Came(64, 6, 62), until=66)
 
 
 @drawn

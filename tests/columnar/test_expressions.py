@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -74,7 +75,7 @@ bids = st.builds(
     Bid,
     st.one_of(st.integers(-9, 9), st.sampled_from([2**62, -(2**63), 2**63 - 1, 2**53 + 1, 10**11, 253_402_300_800])),
     st.floats(allow_nan=True, allow_infinity=True),
-    st.sampled_from(["", "a", "x/y", "a/b/c", "//", "ÄbÇ", "aXa", "x", "İ", "𝄞a"]),
+    st.sampled_from(["", "a", "x/y", "a/b/c", "//", "ÄbÇ", "aXa", "x", "İ", "𝄞a", "\x1ca \u3000", " \t"]),
     st.booleans(),
     st.sampled_from(["Apple", None]),
 )
@@ -112,7 +113,7 @@ floats = st.recursive(
 texts = st.recursive(
     st.sampled_from(TEXTS),
     lambda inner: st.one_of(
-        st.builds("{}.{}()".format, inner, st.sampled_from(["lower", "upper"])),
+        st.builds("{}.{}()".format, inner, st.sampled_from(["lower", "strip", "upper"])),
         st.builds("{}.split('/')[{}]".format, inner, st.sampled_from(["0", "1", "2"])),
         st.builds("({} if '/' in {} else {})".format, inner, inner, inner),
         st.builds("TABLE[{}]".format, ints),
@@ -213,6 +214,7 @@ SHAPES: list[Callable[[Bid], Any]] = [
     lambda b: minute(b.price),
     lambda b: int(b.price > 3),
     lambda b: min(b.price, 5),
+    lambda b: b.url.strip(),
 ]
 
 
@@ -235,7 +237,8 @@ DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
     (lambda b: b.price // -2, "a division may fail"),
     (lambda b: b.url.split()[0], "split.*is computed in Python"),
     (lambda b: b.url.split("/")[-1], "it counts from the end"),
-    (lambda b: b.url.strip(), "strip.. is computed in Python"),
+    (lambda b: b.url.strip("/"), r"strip\('/'\) is computed in Python"),
+    (lambda b: b.url.lstrip(), "lstrip.. is computed in Python"),
     (lambda b: b.url.count(""), "is not about a constant text"),
     (lambda b: b.price in {1, 2.5}, "looks for a int among other values"),
     (lambda b: b.price in {1_180_591_620_717_411_303_424, 1}, "has an int of more than 64 bits"),
@@ -449,7 +452,7 @@ SAMPLES: dict[Kind, list[Any]] = {
     Kind.BOOL: [True, False],
     Kind.INT: [0, -(2**40)],
     Kind.FLOAT: [0.5, float("inf")],
-    Kind.STR: ["", "/", "a/B/c", "B"],
+    Kind.STR: ["", "/", "a/B/c", "B", " B\t"],
     Kind.DATETIME: [datetime(2026, 3, 1, 6, 59, 1, 5, UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)],
 }
 
@@ -472,3 +475,13 @@ def test_a_built_in_function_gives_what_python_gives_and_its_type(name: str) -> 
         expected = [built_in.python(value) for value in SAMPLES[kind]]
         assert CALLS[name].arrow(pa.array(SAMPLES[kind])).to_pylist() == expected
         assert {*map(type, expected)} == {built_in.result}
+
+
+def test_strip_takes_away_what_python_takes_for_white_space_and_nothing_else() -> None:
+    surrogates = range(0xD800, 0xE000)  # not in a text that is UTF-8
+    characters = [chr(number) for number in range(sys.maxunicode + 1) if number not in surrogates]
+    around = [f"{each}a{each}b{each}" for each in characters]
+    for texts in (characters, around):
+        assert METHODS["strip"].arrow(pa.array(texts)).to_pylist() == [text.strip() for text in texts]
+    white = "".join(filter(str.isspace, characters))
+    assert METHODS["strip"].arrow(pa.array([white, f"{white}é{white}"])).to_pylist() == ["", "é"]

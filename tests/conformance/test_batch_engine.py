@@ -72,7 +72,7 @@ def test_all_cases_in_batches_of_the_interpreter() -> None:
     cases = [case for file in _FILES for case in load(str(file))]
     outcomes = run_cases(cases, BatchEngine(local), SKIPS["spark"])
     assert [outcome for outcome in outcomes if outcome.differences] == []
-    assert sum(outcome.passed for outcome in outcomes) == 101
+    assert sum(outcome.passed for outcome in outcomes) == 102
 
 
 def test_a_wrong_expectation_fails() -> None:

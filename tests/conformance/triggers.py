@@ -15,6 +15,7 @@ from windrow.triggers import (
     CountTrigger,
     DeltaTrigger,
     EndOfStreamTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     MergingTrigger,
     NeverTrigger,
@@ -87,8 +88,9 @@ def _build(fields: Fields) -> Trigger[Element, Any]:
         return DeltaTrigger.of(fields.number("threshold"), _growth)
     if kind == "purging":
         return PurgingTrigger.of(build_trigger(fields.fields("inner")))
-    if kind == "processing_timeout":
-        return ProcessingTimeoutTrigger.of(
+    if kind in {"event_timeout", "processing_timeout"}:
+        timed = EventTimeoutTrigger if kind == "event_timeout" else ProcessingTimeoutTrigger
+        return timed.of(
             build_trigger(fields.fields("inner")),
             millis(fields, "timeout_ms"),
             reset_timer_on_new_record=fields.flag("reset_on_element", False),

@@ -30,6 +30,7 @@ from windrow.triggers import (
     CountTrigger,
     DeltaTrigger,
     EndOfStreamTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     MergingTrigger,
     NeverTrigger,
@@ -351,6 +352,14 @@ class Branch:
                 triggers += [CountTrigger.of(interval) for interval in intervals]
             else:
                 triggers += [ContinuousEventTimeTrigger.of(millis(interval)) for interval in intervals]
+                triggers.append(
+                    EventTimeoutTrigger.of(
+                        chance.choice(triggers),
+                        millis(chance.randrange(1, 80)),
+                        chance.random() < 0.5,
+                        chance.random() < 0.5,
+                    )
+                )
         if self._clocked:
             timeout = chance.choice(triggers)
             triggers += [

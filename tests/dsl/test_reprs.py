@@ -72,6 +72,9 @@ def test_nothing_secret_is_shown() -> None:
         "ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(minutes=1))",
         "ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(seconds=1), reset_timer_on_new_record=True, "
         "should_clear_on_timeout=False)",
+        "EventTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(minutes=1))",
+        "EventTimeoutTrigger.of(DeltaTrigger.of(1, max), timedelta(seconds=1), reset_timer_on_new_record=True, "
+        "should_clear_on_timeout=False)",
         "after_watermark()",
         "after_watermark(early=after_processing_time(timedelta(minutes=5)))",
         "after_watermark(early=after_any(after_count(2), CountTrigger.of(3)), late=after_count(1))",

@@ -53,6 +53,7 @@ from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     DeltaTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     MergingTrigger,
     NeverTrigger,
@@ -683,6 +684,23 @@ def test_global_windows_that_would_never_fire() -> None:
         assert found(PurgingTrigger.of(trigger), stamped()) == [message]
     assert found(each, unstamped()) == [f"{each.describe()} needs timestamps, and the stream has none"]
     assert found(each, stamped()) == found(NeverTrigger.create(), stamped()) == []
+
+
+def test_timeouts_in_event_time_need_it() -> None:
+    trigger = EventTimeoutTrigger.of(CountTrigger.of(3), SECOND)
+    clocked = TumblingProcessingTimeWindows.of(SECOND)
+
+    def found(windows: WindowedStream[Reading, str, Any]) -> list[str]:
+        return [fault.message for fault in any_faults_of(windows.reduce(colder))]
+
+    for whole in (trigger, PurgingTrigger.of(trigger), repeatedly(after_any(trigger, after_count(9)))):
+        assert found(stamped().key_by(sensor).window(GlobalWindows.create()).trigger(whole)) == []
+        assert found(unstamped().key_by(sensor).window(GlobalWindows.create()).trigger(whole)) == [
+            f"{trigger.describe()} needs timestamps, and the stream has none"
+        ]
+        assert found(stamped().key_by(sensor).window(clocked).trigger(whole)) == [
+            f"{trigger.describe()} waits for the watermark, and {clocked.describe()} goes by the clock"
+        ]
 
 
 class Sorting(ProcessWindowFunction[Reading, Reading, str, TimeWindow]):

@@ -27,6 +27,7 @@ def test_a_part_of_windrow_that_hands_elements_to_functions_is_named_where_copie
         *("CountOrEndOfStreamTrigger", "EndOfStreamTrigger"),
         *("EventTimeTrigger", "MergingTrigger", "NeverTrigger", "ProcessingTimeTrigger", "StateCleaningCountTrigger"),
         # These ask another trigger.
+        *("EventTimeoutTrigger", "MergingEventTimeoutTrigger"),
         *("MergingProcessingTimeoutTrigger", "MergingPurgingTrigger", "ProcessingTimeoutTrigger", "PurgingTrigger"),
         *("AfterAll", "AfterAny", "AfterEach", "AfterWatermark", "FiringTrigger", "OrFinally", "PartsTrigger"),
         *("MergingAfterAll", "MergingAfterAny", "MergingAfterEach", "MergingAfterWatermark", "MergingFiringTrigger"),

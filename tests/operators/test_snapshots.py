@@ -32,12 +32,11 @@ def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         leaves,
         lambda inner: st.one_of(
             spec("purging", inner=inner),
-            spec(
-                "processing_timeout",
-                inner=inner,
-                timeout_ms=small,
-                reset_on_element=st.booleans(),
-                clear_on_timeout=st.booleans(),
+            *(
+                spec(
+                    kind, inner=inner, timeout_ms=small, reset_on_element=st.booleans(), clear_on_timeout=st.booleans()
+                )
+                for kind in ("event_timeout", "processing_timeout")
             ),
         ),
         max_leaves=2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from windrow.triggers import (
     ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
+    EventTimeoutTrigger,
     NeverTrigger,
     PurgingTrigger,
     after_count,
@@ -115,6 +116,18 @@ def test_the_rest_of_streams_without_keys() -> None:
             ([], 7),
         ),
         # Nothing is left by these.
+        (
+            lambda k: k.window(GlobalWindows.create()).trigger(
+                PurgingTrigger.of(EventTimeoutTrigger.of(CountTrigger.of(5), millis(30)))
+            ),
+            ([5, 2], 0),
+        ),
+        (
+            lambda k: k.window(TumblingEventTimeWindows.of(millis(4))).trigger(
+                EventTimeoutTrigger.of(CountTrigger.of(3), millis(30))
+            ),
+            ([3, 3, 4], 0),
+        ),
         (lambda k: k.window(TumblingEventTimeWindows.of(millis(4))), ([4, 3], 0)),
         (
             lambda k: k.window(TumblingEventTimeWindows.of(millis(4))).trigger(repeatedly(after_count(3))),
@@ -137,6 +150,29 @@ def test_windows_of_all_kinds(make: object, expected: tuple[list[int], int], kee
         return windows.aggregate(agg.count())  # type: ignore[no-any-return]
 
     assert run(with_function) == expected
+
+
+@pytest.mark.parametrize("clears", [True, False])
+@pytest.mark.parametrize("purges", [True, False])
+def test_what_comes_behind_a_timeout_waits_for_another_or_for_the_end_of_its_window(clears: bool, purges: bool) -> None:
+    timeout = EventTimeoutTrigger.of(CountTrigger.of(9), millis(5), should_clear_on_timeout=clears)
+    source = PushSource(int)
+    keyed = from_source(source).key_by(lambda n: "a")
+    for windows, counted in (
+        (keyed.window(TumblingEventTimeWindows.of(millis(90))), 0),
+        (keyed.window(GlobalWindows.create()), 0 if clears else 2),
+    ):
+        # Any: the two stages take other triggers.
+        stage: Any = windows
+        stream = stage.trigger(PurgingTrigger.of(timeout) if purges else timeout).reduce(lambda a, b: a + b)
+        with StreamHarness(stream, source) as harness:
+            for at, number in ((1, 1), (3, 2), (10, 4), (11, 8)):
+                harness.process_watermark(at - 1)
+                harness.process_element(number, timestamp=at)
+            assert harness.take_values() == [3]
+            harness.process_watermark(MAX_TIMESTAMP)
+            assert harness.take_values() == ([] if counted else [12 if purges else 15])
+            assert harness.counter(UNFIRED) == counted
 
 
 def test_sessions_that_merge_add_up_what_waits_in_them() -> None:

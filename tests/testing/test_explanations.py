@@ -22,6 +22,7 @@ from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     DeltaTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     MergingTrigger,
     PartContext,
@@ -679,6 +680,14 @@ class Silent(Trigger[int, Window]):
             ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
             [
                 "ProcessingTimeoutTrigger(EventTimeTrigger, 1000 ms): waits for the clock to reach 1,001; it is 1",
+                "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
+            ],
+        ),
+        (
+            EventTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
+            [
+                "EventTimeoutTrigger(EventTimeTrigger, 1000 ms): waits for the watermark to reach 2,000; there is none "
+                "yet",
                 "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
             ],
         ),

@@ -51,6 +51,7 @@ METHOD_TYPES: Final[Mapping[tuple[object, str], object]] = MappingProxyType(
         (str, "lower"): str,
         (str, "split"): list[str],
         (str, "startswith"): bool,
+        (str, "strip"): str,
         (str, "upper"): str,
         (datetime.datetime, "strftime"): str,
     }

@@ -55,6 +55,7 @@ from windrow.text_options import has_half_surrogate
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
     Finish,
     MergingTrigger,
@@ -158,6 +159,7 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
             )
     if isinstance(node.assigner, GlobalWindows):
         yield from _global_window_faults(step, node)
+    yield from _event_timeout_faults(step, node)
     yield from _composable_faults(step, node)
     if node.merging:
         trigger = node.effective_trigger
@@ -317,6 +319,25 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
     elif isinstance(trigger, ContinuousEventTimeTrigger) and not has_timestamps(node.input):
         yield Fault(
             f"{trigger.describe()} needs timestamps, and the stream has none",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
+        )
+
+
+def _event_timeout_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+    """Timeouts in event time where the windows, or the elements, have none."""
+    part = next((part for part in with_parts(node.effective_trigger) if isinstance(part, EventTimeoutTrigger)), None)
+    if part is None or node.assigner.is_event_time:
+        return
+    if not isinstance(node.assigner, GlobalWindows):
+        yield Fault(
+            f"{part.describe()} waits for the watermark, and {node.assigner.describe()} goes by the clock",
+            step.where,
+            "use an event-time assigner, or ProcessingTimeoutTrigger",
+        )
+    elif not has_timestamps(node.input):
+        yield Fault(
+            f"{part.describe()} needs timestamps, and the stream has none",
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
         )

@@ -23,7 +23,12 @@ from windrow.triggers.global_window import EndOfStreamTrigger, NeverTrigger
 from windrow.triggers.purging import MergingPurgingTrigger, PurgingTrigger
 from windrow.triggers.state_cleaning import StateCleaningCountTrigger
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
-from windrow.triggers.timeout import MergingProcessingTimeoutTrigger, ProcessingTimeoutTrigger
+from windrow.triggers.timeout import (
+    EventTimeoutTrigger,
+    MergingEventTimeoutTrigger,
+    MergingProcessingTimeoutTrigger,
+    ProcessingTimeoutTrigger,
+)
 from windrow.triggers.trigger import (
     MergePartContext,
     MergingTrigger,
@@ -43,9 +48,11 @@ __all__ = [
     "DeltaTrigger",
     "EndOfStreamTrigger",
     "EventTimeTrigger",
+    "EventTimeoutTrigger",
     "Finish",
     "MergePartContext",
     "MergingComposableTrigger",
+    "MergingEventTimeoutTrigger",
     "MergingProcessingTimeoutTrigger",
     "MergingPurgingTrigger",
     "MergingTrigger",

@@ -1,4 +1,4 @@
-"""The trigger that does not wait for another one for ever."""
+"""The triggers that do not wait for another one for ever."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from windrow.time import MAX_TIMESTAMP, positive_millis
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
-from windrow.triggers.words import indented, wait_for_clock
+from windrow.triggers.words import indented, wait_for_clock, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["MergingProcessingTimeoutTrigger", "ProcessingTimeoutTrigger"]
+__all__ = [
+    "EventTimeoutTrigger",
+    "MergingEventTimeoutTrigger",
+    "MergingProcessingTimeoutTrigger",
+    "ProcessingTimeoutTrigger",
+]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
@@ -171,3 +176,169 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
         due = context.get_state(self._TIMEOUT).get()
         if due is not None:
             context.register_processing_time_timer(due)
+
+
+class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """Fires when another trigger does, or when the watermark is a timeout behind the first element, or the last one.
+
+    First and last go by timestamps: an element that comes out of order makes no other timeout than one that comes in
+    order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
+    at once. A firing of the inner trigger at an element clears both.
+    """
+
+    # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
+    _EARLIEST = ReducingStateDescriptor[int]("timeout", min)
+    _LATEST = ReducingStateDescriptor[int]("timeout", max)
+
+    def __init__(
+        self,
+        inner: Trigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        check_trigger(inner, "a trigger goes around another one")
+        self.inner = inner
+        self.timeout = positive_millis(timeout, "the timeout of a trigger")
+        self.reset_timer_on_new_record = reset_timer_on_new_record
+        self.should_clear_on_timeout = should_clear_on_timeout
+        self.uses_processing_time = inner.uses_processing_time
+
+    @overload
+    @staticmethod
+    def of(
+        inner: MergingTrigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> MergingEventTimeoutTrigger[T, W]: ...
+    @overload
+    @staticmethod
+    def of(
+        inner: Trigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> EventTimeoutTrigger[T, W]: ...
+    @staticmethod
+    def of(
+        inner: Trigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> EventTimeoutTrigger[T, W]:
+        """Fire when ``inner`` does, or after ``timeout`` of event time. It can merge if ``inner`` can.
+
+        Args:
+            inner: The other trigger.
+            timeout: How long after the earliest element of the window.
+            reset_timer_on_new_record: Count from the latest element instead.
+            should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+        Raises:
+            InvalidArgumentError: If ``timeout`` is not positive.
+        """
+        if isinstance(inner, MergingTrigger):
+            return MergingEventTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+        return EventTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The trigger inside."""
+        return (self.inner,)
+
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Asks the inner trigger; clears both when it fires, else sets the timeout where the element moves it."""
+        result = self.inner.on_element(element, timestamp, window, context.nested("inner"))
+        if result.is_fire:
+            self.clear(window, context)
+            return result
+        timeout, end = context.get_state(self._timeout), window.max_timestamp()
+        due, following = timeout.get(), min(timestamp + self.timeout, MAX_TIMESTAMP)
+        waits = due is not None and min(due, end) > context.current_watermark
+        if due is not None:
+            moves = following > due if self.reset_timer_on_new_record else waits and following < due
+            if not moves:
+                return result
+        timeout.add(following)
+        if min(following, end) <= context.current_watermark:
+            return self._timed_out(result, window, context)
+        # A timer that waits is left: the inner trigger may have set one for the same time. It moves a later timeout on.
+        if not (waits and self.reset_timer_on_new_record):
+            context.register_event_time_timer(min(following, end))
+        return result
+
+    def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Fires when the inner trigger does, at the timeout and at the end of the window."""
+        result = self.inner.on_event_time(time, window, context.nested("inner"))
+        due, end = context.get_state(self._timeout).get(), window.max_timestamp()
+        if due is not None and time < min(due, end):
+            context.register_event_time_timer(min(due, end))
+        if result.is_fire or (due is not None and (time == due or time >= end)):
+            return self._timed_out(result, window, context)
+        return result
+
+    def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Fires when the inner trigger does."""
+        result = self.inner.on_processing_time(time, window, context.nested("inner"))
+        return self._timed_out(result, window, context) if result.is_fire else result
+
+    def clear(self, window: W_contra, context: TriggerContext) -> None:
+        """Deletes the timeout and clears the inner trigger."""
+        timeout = context.get_state(self._timeout)
+        due = timeout.get()
+        if due is not None:
+            context.delete_event_time_timer(min(due, window.max_timestamp()))
+            timeout.clear()
+        self.inner.clear(window, context.nested("inner"))
+
+    def describe(self) -> str:
+        return f"EventTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+
+    def __repr__(self) -> str:
+        return call_text(
+            "EventTimeoutTrigger.of",
+            repr(self.inner),
+            millis_text(self.timeout),
+            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
+            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
+        )
+
+    def explain(self, window: W_contra, context: PartContext) -> str:
+        """Says when it times out, and what the inner trigger waits for."""
+        due, watermark = context.get_state(self._timeout).get(), context.current_watermark
+        waits = "waits for an element"
+        if due is not None:
+            waits = wait_for_watermark(min(due, window.max_timestamp()), watermark)
+        return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
+
+    @property
+    def _timeout(self) -> ReducingStateDescriptor[int]:
+        return self._LATEST if self.reset_timer_on_new_record else self._EARLIEST
+
+    def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
+        if self.should_clear_on_timeout:
+            self.clear(window, context)
+        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
+
+
+class MergingEventTimeoutTrigger(EventTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
+    """An :class:`EventTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
+
+    def __init__(
+        self,
+        inner: MergingTrigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        super().__init__(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+        self._merging = inner
+
+    def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
+        """Merges the inner trigger, and keeps the timeout of the first element, or of the last one."""
+        self._merging.on_merge(window, context.nested("inner"))
+        context.merge_partitioned_state(self._timeout)
+        due = context.get_state(self._timeout).get()
+        if due is not None:
+            context.register_event_time_timer(min(due, window.max_timestamp()))

@@ -10,7 +10,9 @@ from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountOrEndOfStreamTrigger,
     EndOfStreamTrigger,
+    EventTimeoutTrigger,
     EventTimeTrigger,
+    MergingEventTimeoutTrigger,
     MergingPurgingTrigger,
     PurgingTrigger,
     Trigger,
@@ -25,6 +27,7 @@ UNFIRED: Final = "unfired_window_records_dropped"
 
 # Exact types: a class that is derived from one of these may do anything.
 _AT_END_OF_WINDOW: Final = (EventTimeTrigger, ContinuousEventTimeTrigger)
+_AT_TIMEOUT: Final = (EventTimeoutTrigger, MergingEventTimeoutTrigger)
 _AT_END_OF_STREAM: Final = (EndOfStreamTrigger, ContinuousEventTimeTrigger, CountOrEndOfStreamTrigger)
 
 
@@ -42,6 +45,9 @@ def may_leave_unfired(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, 
         return False
     if isinstance(trigger, PurgingTrigger) and type(trigger) in (PurgingTrigger, MergingPurgingTrigger):
         trigger = trigger.inner
+    if isinstance(trigger, EventTimeoutTrigger) and type(trigger) in _AT_TIMEOUT:
+        # An element that the inner trigger does not fire waits for a timeout, or for the end of the window.
+        return is_global and not trigger.should_clear_on_timeout
     if is_global:
         return type(trigger) not in _AT_END_OF_STREAM
     return type(trigger) not in _AT_END_OF_WINDOW

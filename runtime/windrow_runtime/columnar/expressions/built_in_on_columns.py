@@ -86,6 +86,7 @@ METHODS: Final[Mapping[str, OnArrays]] = {
     "split": OnArrays(_STR, lambda texts, by: pc.split_pattern(texts, pattern=by), texts=1, is_total=False),
     "startswith": OnArrays(_STR, lambda texts, begin: pc.starts_with(texts, pattern=begin), texts=1),
     "strftime": OnArrays(frozenset({Kind.DATETIME}), _formatted, texts=1, is_total=False),
+    "strip": OnArrays(_STR, pc.utf8_trim_whitespace),  # as in Python that of Unicode, \x1c to \x1f included
     "upper": OnArrays(_STR, partial(_ascii, pc.ascii_upper), is_total=False),
 }
 """The methods, by their names."""
