@@ -453,6 +453,10 @@ class DataStream(Generic[T_co]):
         """As :meth:`join`; a left element of a window without right ones comes with None."""
         return JoinedStreams(self._with(other, JoinKind.LEFT))
 
+    def right_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co | None, U]:
+        """As :meth:`join`; a right element of a window without left ones comes with None."""
+        return JoinedStreams(self._with(other, JoinKind.RIGHT))
+
     def full_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co | None, U | None]:
         """As :meth:`join`; an element of a window without elements of the other stream comes with None."""
         return JoinedStreams(self._with(other, JoinKind.FULL))

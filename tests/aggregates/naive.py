@@ -13,7 +13,7 @@ from typing import Any
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 
-__all__ = ["AGGREGATES", "Row", "Summary", "close"]
+__all__ = ["AGGREGATES", "Row", "Summary", "close", "one_nan"]
 
 # Any in this module: results of every type.
 
@@ -48,6 +48,11 @@ class Summary:
 
 def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
+
+
+def one_nan(value: Any) -> Any:
+    """Each NaN as the same object: two others are two values of a set."""
+    return math.nan if is_nan(value) else value
 
 
 def lower(a: Any, b: Any) -> int:
@@ -165,6 +170,8 @@ AGGREGATES: dict[str, tuple[DeclaredAggregate[Row, Any, Any], Callable[[Sequence
     ),
     "collect_list": (agg.collect_list(), list),
     "collect_list of": (agg.collect_list(lambda r: r.s), lambda rows: present([r.s for r in rows])),
+    "collect_set": (agg.collect_set(f), lambda rows: frozenset(one_nan(value) for value in present(fs(rows)))),
+    "collect_set of texts": (agg.collect_set(lambda r: r.s), lambda rows: frozenset(present([r.s for r in rows]))),
     "count_distinct": (
         agg.count_distinct(f),
         lambda rows: len({"nan" if is_nan(value) else value for value in present(fs(rows))}),

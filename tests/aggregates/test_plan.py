@@ -76,6 +76,7 @@ SHOWN: dict[str, tuple[DeclaredAggregate[Reading, Any, Any, Any], object]] = {
     "last(.humidity, ignore_nulls=True)": (agg.last(lambda r: r.humidity, ignore_nulls=True), int | None),
     "collect_list(.humidity)": (agg.collect_list(lambda r: r.humidity), list[int]),
     "top_k(.celsius, k=3)": (agg.top_k(3, lambda r: r.celsius), list[Reading]),
+    "collect_set(.humidity)": (agg.collect_set(lambda r: r.humidity), frozenset[int]),
     "count_distinct(.sensor)": (agg.count_distinct(lambda r: r.sensor), int),
     "approx_count_distinct(.sensor, rsd=0.05)": (agg.approx_count_distinct(lambda r: r.sensor, rsd=0.05), int),
     "approx_quantile(.celsius, q=0.5, k=200)": (agg.approx_quantile(lambda r: r.celsius, 0.5), float),

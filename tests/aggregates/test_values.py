@@ -18,6 +18,7 @@ from tests.aggregates.naive import AGGREGATES, Row, close
 from tests.budget import examples
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
+from windrow.aggregates.distinct import CollectSet, CountDistinct
 from windrow.errors import AggregateOverflowError, InvalidArgumentError
 
 # Any in this module: results of every type.
@@ -71,7 +72,7 @@ def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: s
         first, second = pieces[place], pieces[place + 1]
         before = pickle.dumps((first, second))
         merged = function.merge(first, second)
-        if name != "count_distinct":  # it adds the fewer values to the others, in place
+        if not isinstance(function, CollectSet | CountDistinct):  # they add the fewer values to the others, in place
             assert pickle.dumps((first, second)) == before, "merge changed what it was given"
         pieces[place : place + 2] = [merged]
     merged_result = function.get_result(pieces[0])
@@ -86,10 +87,12 @@ def test_of_nothing() -> None:
     nothing = {name: function.get_result(function.create_accumulator()) for name, (function, _) in AGGREGATES.items()}
     zero = {"count", "count of", "count_distinct", "approx_count_distinct"}
     empty = {"top_k", "top_k with ties", "top_k reverse", "collect_list", "collect_list of", "approx_quantiles"}
+    sets = {"collect_set", "collect_set of texts"}
     assert {name for name, value in nothing.items() if value == 0} == zero
+    assert {name for name, value in nothing.items() if value == frozenset()} == sets
     assert {name for name, value in nothing.items() if value == []} == empty
     others = {name for name, value in nothing.items() if value is None}
-    assert others == set(nothing) - zero - empty - {"combine", "into"}
+    assert others == set(nothing) - zero - empty - sets - {"combine", "into"}
 
 
 def test_a_sum_is_described_for_its_error_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,3 +249,11 @@ def test_values_without_a_hash_are_refused() -> None:
     selector: Any = lambda value: value  # noqa: E731
     with pytest.raises(InvalidArgumentError, match=r"no hash\n  given:    \[1\](.|\n)*tuple"):
         result(agg.count_distinct(selector), [[1]])
+    with pytest.raises(InvalidArgumentError, match=r"^collect_set got a value that has no hash"):
+        result(agg.collect_set(selector), [[1]])
+
+
+def test_a_set_has_one_nan() -> None:
+    found = result(agg.collect_set(lambda value: value), [float("nan"), 1.0, float("nan"), None, 1])
+    assert found == {math.nan, 1.0}
+    assert type(found) is frozenset

@@ -378,7 +378,15 @@ def by_key(results: Iterable[Any]) -> dict[Any, list[Any]]:
 
 def told(values: list[Any]) -> Counter[str]:
     """Values in any order, with their types, all digits, the signs of zeros, and a NaN as any other."""
-    return Counter(map(repr, values))
+    return Counter([repr(_in_order(value)) for value in values])
+
+
+# Any: as in told.
+def _in_order(value: Any) -> Any:
+    """A value whose sets are shown in one order, also those within tuples."""
+    if isinstance(value, tuple):
+        return (type(value).__name__, *map(_in_order, value))
+    return ("frozenset", *sorted(map(repr, value))) if type(value) is frozenset else value
 
 
 def at(moment: int, key: str = "k", number: int | None = 1) -> Element:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.aggregates.naive import Row
+from tests.aggregates.naive import Row, one_nan
 from windrow.aggregates import DeclaredAggregate
+from windrow.aggregates.distinct import CollectSet
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt", "states_of"]
+__all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt_as", "states_of"]
 
 # Any in this module: pyarrow ships no types, and aggregates are of every type.
 
@@ -59,6 +60,12 @@ def states_of(
 def decode(array: Any) -> list[Any]:
     """The values as selectors give them: rows as rows."""
     return list(map(rebuilt, array.to_pylist()))
+
+
+def rebuilt_as(aggregate: DeclaredAggregate[Any, Any, Any], result: Any) -> Any:
+    """A result of an aggregate from a column, in which a set is a list."""
+    found = rebuilt(result)
+    return frozenset(map(one_nan, found)) if isinstance(aggregate, CollectSet) else found
 
 
 def rebuilt(result: Any) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.aggregates.naive import AGGREGATES, Row, Summary
 from tests.budget import examples
-from tests.columnar.rows import decode, folded, groups_of, kernel_of, rebuilt, states_of
+from tests.columnar.rows import decode, folded, groups_of, kernel_of, rebuilt_as, states_of
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 
@@ -115,7 +115,7 @@ def test_a_kernel_gives_what_the_aggregate_gives(
     for wanted in range(GROUPS):
         own = [row for group, row in arrived if group == wanted]
         one = [state.slice(wanted, 1) for state in states[0]]
-        found = outcome(lambda one=one: rebuilt(kernel.results(one).to_pylist()[0]))
+        found = outcome(lambda one=one: rebuilt_as(function, kernel.results(one).to_pylist()[0]))
         expected = outcome(function.get_result, held[0][wanted])
         assert agree(found, expected, slack(own)), (found, expected)
         # The aggregate goes on where the kernel left off.
@@ -151,7 +151,7 @@ def test_a_numbered_kernel_merges_in_any_order(name: str, arrived: list[tuple[in
     for wanted in range(GROUPS):
         own = [row for group, row in arrived if group == wanted]
         one = [state.slice(wanted, 1) for state in pieces[0]]
-        found = outcome(lambda one=one: rebuilt(kernel.results(one).to_pylist()[0]))
+        found = outcome(lambda one=one: rebuilt_as(function, kernel.results(one).to_pylist()[0]))
         expected = outcome(function.get_result, folded(function, own))
         assert agree(found, expected, slack(own)), (found, expected)
         found = outcome(function.get_result, folded(function, own[:2], accumulators[wanted]))

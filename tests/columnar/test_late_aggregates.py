@@ -34,6 +34,7 @@ UNORDERED: dict[str, Make] = {
     "stddev_pop": lambda: agg.stddev_pop(lambda e: e.number),
     "min": lambda: agg.min(lambda e: e.number),
     "max": lambda: agg.max(lambda e: e.number),
+    "collect_set": lambda: agg.collect_set(lambda e: e.number),
     "count_distinct": lambda: agg.count_distinct(lambda e: e.number),
     "approx_count_distinct": lambda: agg.approx_count_distinct(lambda e: e.number),
     "approx_quantile": lambda: agg.approx_quantile(lambda e: e.number, 0.5),

@@ -55,7 +55,7 @@ def unordered() -> Any:
         agg.mean(lambda e: e.number),
         agg.stddev(lambda e: e.level),
         agg.min(lambda e: e.level),
-        agg.count_distinct(lambda e: e.text),
+        agg.combine(agg.count_distinct(lambda e: e.text), agg.collect_set(lambda e: e.text)),
     )
 
 

@@ -72,7 +72,7 @@ def unordered() -> Any:
         agg.max(lambda t: t.tip),
         agg.min(lambda t: t.day),
         agg.max(lambda t: t.took),
-        agg.count_distinct(lambda t: t.left),
+        agg.combine(agg.count_distinct(lambda t: t.left), agg.collect_set(lambda t: t.left)),
     )
 
 

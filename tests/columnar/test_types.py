@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.rows import folded, groups_of, kernel_of_numbers
+from tests.columnar.rows import folded, groups_of, kernel_of_numbers, rebuilt_as
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
@@ -50,6 +50,7 @@ COMPARING: dict[str, Callable[[], DeclaredAggregate[Any, Any, Any]]] = {
     "max_by": lambda: agg.max_by(lambda value: value, lambda value: value),
     "top_k": lambda: agg.top_k(3, lambda value: value),
     "count_distinct": lambda: agg.count_distinct(lambda value: value),
+    "collect_set": lambda: agg.collect_set(lambda value: value),
     "first": lambda: agg.first(lambda value: value, ignore_nulls=True),
     "collect_list": lambda: agg.collect_list(lambda value: value),
     "count": lambda: agg.count(lambda value: value),
@@ -92,9 +93,12 @@ def test_values_of_every_type(kind: str, name: str) -> None:
     # What a narrow float holds is what the aggregate would have been given.
     held = pa.array(values, arrow).to_pylist()
     expected = [function.get_result(folded(function, held)), function.get_result(folded(function, []))]
-    found = results(function, arrow, values)
+    found = [rebuilt_as(function, each) for each in results(function, arrow, values)]
     assert [type(value) for value in found] == [type(value) for value in expected]
     assert repr(found[1]) == repr(expected[1])
+    if name == "collect_set":
+        assert found == expected
+        return
     assert repr(found[0]) == repr(expected[0]) or found[0] == pytest.approx(expected[0], rel=1e-15)
 
 
@@ -210,6 +214,7 @@ UNKNOWN: list[tuple[AggregateFunction[Any, Any, Any], Any, str]] = [
     (agg.max_by(lambda r: r.d), pa.list_(pa.int64()), "max_by of lists"),
     (agg.top_k(2, lambda r: r.d), pa.null(), "top_k of nothing but None"),
     (agg.count_distinct(lambda r: r.d), pa.map_(pa.string(), pa.string()), "count_distinct of dicts"),
+    (agg.collect_set(lambda r: r.d), pa.list_(pa.int64()), "collect_set of lists"),
     (agg.approx_count_distinct(lambda r: r.d), pa.timestamp("us"), "approx_count_distinct of times"),
     (agg.mean(lambda r: round(r.d)), None, "the selector of mean uses round"),
     (agg.mean(lambda r: r.d + 1), None, "the selector of mean takes .d + 1, which is no column"),

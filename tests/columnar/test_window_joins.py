@@ -70,7 +70,7 @@ ASSIGNERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("portion", [1, 1 << 18])
-@pytest.mark.parametrize("kind", ["join", "left_join", "full_join"])
+@pytest.mark.parametrize("kind", ["join", "left_join", "right_join", "full_join"])
 @pytest.mark.parametrize("name", ASSIGNERS)
 def test_columns_give_what_the_general_operator_gives(name: str, kind: str, portion: int) -> None:
     tuning = replace(TINY, portions=PortionTuning(pairs=13, joined_rows=portion))
@@ -153,3 +153,7 @@ def test_a_side_that_may_be_missing_gives_fields_that_may_be_none() -> None:
     assert isinstance(form, JoinForm)
     nullable = {field.name: field.type.nullable for field in result_type(form).columns}
     assert nullable == {"key": True, "number": False, "text": True, "level": True, "amount": True}
+    form = form_of(joined(ASSIGNERS["tumbling"], "right_join"))
+    assert isinstance(form, JoinForm)
+    nullable = {field.name: field.type.nullable for field in result_type(form).columns}
+    assert nullable["number"]

@@ -310,6 +310,7 @@ class DeclaredSteps:
             lambda: agg.mean(number),
             lambda: agg.min(selector),
             lambda: agg.max(selector),
+            lambda: agg.into(f.in_order, agg.collect_set(selector)),
             lambda: agg.count_distinct(selector),
             lambda: agg.approx_count_distinct(selector),
         ]

@@ -168,6 +168,11 @@ def alone(element: Any) -> Event:
     return _numbered("all", element)
 
 
+def in_order(values: frozenset[Any]) -> list[Any]:
+    """The values of a set in an order that each process gives them, as other steps go by their texts."""
+    return sorted(values)
+
+
 def _numbered(key: str, element: Any) -> Event:
     number = zlib.crc32(repr(element).encode()) % 1000
     return Event(key, number * 7 % 331, number)

@@ -121,9 +121,9 @@ class TwoInputs:
     # Joins by window
 
     def _window_join(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
-        kind = self._chance.randrange(3)
-        joined: Any = [left.join, left.left_join, left.full_join][kind](right)
-        return self._windows(joined, self._function(may_lack_left=kind == 2, may_lack_right=kind > 0))
+        kind = self._chance.randrange(4)
+        joined: Any = [left.join, left.left_join, left.full_join, left.right_join][kind](right)
+        return self._windows(joined, self._function(may_lack_left=kind >= 2, may_lack_right=kind in {1, 2}))
 
     def _function(self, *, may_lack_left: bool = False, may_lack_right: bool = False) -> Callable[..., Any]:
         """What makes the results of a join."""

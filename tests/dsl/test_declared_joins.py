@@ -109,6 +109,11 @@ def test_an_outer_join_has_none_where_no_partner_is() -> None:
     )
     pairs = [Paid("a", 1, 0.5), Paid("a", 1, 1.5), Paid("a", 3, None), Paid("b", 2, None)]
     assert results(windowed("left_join").apply(left)) == pairs
+    right: DeclaredJoin[Order | None, Payment, Either] = joins.into(
+        Either, joins.key(), joins.left_or_none(lambda o: o.number), joins.right(lambda p: p.sum)
+    )
+    found = [Either("a", 1, 0.5), Either("a", 1, 1.5), Either("c", None, 2.5)]
+    assert results(windowed("right_join").apply(right)) == found
     either = joins.into(
         Either, joins.key(), joins.left_or_none(lambda o: o.number), joins.right_or_none(lambda p: p.sum)
     )
@@ -167,6 +172,12 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a left side that may be missing": (
         lambda: windowed("full_join").apply(
             joins.into(ANY, joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum))
+        ),
+        "may find no left element",
+    ),
+    "the left side of a right join": (
+        lambda: windowed("right_join").apply(
+            joins.into(ANY, joins.left(lambda o: o.number), joins.right(lambda p: p.sum))
         ),
         "may find no left element",
     ),

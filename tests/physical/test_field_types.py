@@ -71,6 +71,7 @@ AGGREGATES: dict[str, Callable[[], DeclaredAggregate[Any, Any, Any]]] = {
     "first": lambda: agg.first(lambda r: r.value),
     "last": lambda: agg.last(lambda r: r.value),
     "collect_list": lambda: agg.collect_list(lambda r: r.value),
+    "collect_set": lambda: agg.collect_set(lambda r: r.value),
     "count_distinct": lambda: agg.count_distinct(lambda r: r.value),
     "approx_count_distinct": lambda: agg.approx_count_distinct(lambda r: r.value),
     "approx_quantile": lambda: agg.approx_quantile(lambda r: r.value, 0.5),

@@ -60,6 +60,7 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
         agg.stddev(lambda e: e.value),
         agg.min(lambda e: e.value),
         agg.max(lambda e: e.key),
+        agg.collect_set(lambda e: e.value),
         agg.count_distinct(lambda e: e.value),
     )
     elements: DeclaredAggregate[Event, Any, Any] = agg.combine(

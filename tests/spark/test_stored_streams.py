@@ -140,6 +140,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         r"the key of the left was \.user and is \.page",
     ),
     "a left join": (joined("a", "b"), joined("a", "b", how="left_join"), "the join was join and is left_join"),
+    "a right join": (joined("a", "b"), joined("a", "b", how="right_join"), "the join was join and is right_join"),
     "bounds": (near(-1, 1), near(-1, 2), "the bounds was -1000 to 1000 ms and is -1000 to 2000 ms"),
     "a key of another field": (
         plan(windows(read("a"))),

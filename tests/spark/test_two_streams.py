@@ -130,6 +130,7 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
     tumbling = TumblingEventTimeWindows.of(millis(250))
     inner = left.join(right).where(key_of).equal_to(key_of)
     outer = left.left_join(right).where(key_of).equal_to(key_of)
+    right_outer = left.right_join(right).where(key_of).equal_to(key_of)
     full = left.full_join(right).where(key_of).equal_to(key_of)
     grouped = left.co_group(right).where(key_of).equal_to(key_of)
     joined = inner.window(tumbling).side_output_left_late_data(LATE_LEFT).side_output_right_late_data(LATE_RIGHT)
@@ -139,6 +140,7 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
     outputs.add("late right", windows.get_side_output(LATE_RIGHT), key=None)
     sessions = outer.window(EventTimeSessionWindows.with_dynamic_gap(lambda event: millis(20 + event.value % 3)))
     outputs.add("sessions", sessions.apply(pair), key=None)
+    outputs.add("right", right_outer.window(tumbling).apply(pair), key=None)
     outputs.add("evicted", full.window(tumbling).evictor(Odd(4)).apply(pair), key=None)
     outputs.add(
         "grouped",

@@ -79,8 +79,9 @@ def test_every_pair_of_a_key_and_a_window() -> None:
 # left       a    x    b      y
 def test_outer_joins_give_elements_without_a_partner() -> None:
     left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
+    right = ORDER_STREAM.right_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
     full = ORDER_STREAM.full_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-    for joined, expected in ((left, ["ax", "b-"]), (full, ["ax", "b-", "-y"])):
+    for joined, expected in ((left, ["ax", "b-"]), (right, ["ax", "-y"]), (full, ["ax", "b-", "-y"])):
         # Any: the stages differ in what their functions get.
         stage: Any = joined
         with driven(stage.window(TEN).apply(maybe_pair)) as harness:

@@ -17,7 +17,7 @@ from windrow.aggregates.arithmetic import (
 from windrow.aggregates.arrival import collect_list, first, last
 from windrow.aggregates.combined import combine, into
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.aggregates.distinct import count_distinct
+from windrow.aggregates.distinct import collect_set, count_distinct
 from windrow.aggregates.facts import key, window_end, window_start
 from windrow.aggregates.order import (
     max,  # noqa: A004
@@ -67,6 +67,7 @@ __all__ = [
     "approx_quantile",
     "approx_quantiles",
     "collect_list",
+    "collect_set",
     "combine",
     "count",
     "count_distinct",

@@ -65,7 +65,7 @@ class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, 
     """An aggregate function that says what it computes.
 
     It runs everywhere as any other aggregate function. ``merge`` changes neither of its arguments, but for
-    the sets of exact distinct counts, which it makes one of.
+    the sets of ``count_distinct`` and ``collect_set``, which it makes one of.
     """
 
     @property

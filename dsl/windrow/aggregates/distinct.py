@@ -1,31 +1,35 @@
-"""Counts different values exactly."""
+"""Aggregates of different values: how many there are, exactly, and the values themselves."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
+from windrow.aggregates.selectors import selected_type
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["CountDistinct", "count_distinct"]
+__all__ = ["CollectSet", "CountDistinct", "collect_set", "count_distinct"]
 
 T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V", bound=Hashable)
 
 # Any: what the selector gives.
 Seen = tuple[set[Any], bool]
 """The values, and whether a NaN was among them: no two of these are equal, so a set cannot tell."""
 
 
-@final
-@dataclass(frozen=True)
-class CountDistinct(DeclaredAggregate[T, Seen, int, int]):
-    """See :func:`count_distinct`."""
+class _Distinct(DeclaredAggregate[T, Seen, R, R], ABC, Generic[T, R]):
+    """The base of aggregates that keep each different value once."""
 
     commutative: ClassVar[bool] = True
 
-    selector: Callable[[T], Hashable]
+    # Any: values of every type that has a hash.
+    selector: Callable[[T], Any]
 
     def create_accumulator(self) -> Seen:
         return set(), False
@@ -40,15 +44,12 @@ class CountDistinct(DeclaredAggregate[T, Seen, int, int]):
             accumulator[0].add(selected)
         except TypeError as error:
             raise InvalidArgumentError(
-                "count_distinct got a value that has no hash",
+                f"{self.declaration.kind} got a value that has no hash",
                 given=f"{selected!r:.200}",
                 expected="scalars, tuples of them, or frozen records",
                 hint="let the selector give a tuple of what tells the elements apart",
             ) from error
         return accumulator
-
-    def get_result(self, accumulator: Seen) -> int:
-        return len(accumulator[0]) + accumulator[1]
 
     def merge(self, a: Seen, b: Seen) -> Seen:
         # In place: a new set at each merge would take as long as all values that are there.
@@ -56,12 +57,44 @@ class CountDistinct(DeclaredAggregate[T, Seen, int, int]):
         larger |= smaller
         return larger, a[1] or b[1]
 
+
+@final
+@dataclass(frozen=True)
+class CountDistinct(_Distinct[T, int]):
+    """See :func:`count_distinct`."""
+
+    selector: Callable[[T], Hashable]
+
+    def get_result(self, accumulator: Seen) -> int:
+        return len(accumulator[0]) + accumulator[1]
+
     @property
     def declaration(self) -> Declaration:
         return Declaration("count_distinct", (("value", self.selector),))
 
     def _value_type(self, element_type: object | None) -> object | None:
         return int
+
+
+@final
+@dataclass(frozen=True)
+class CollectSet(_Distinct[T, frozenset[V]], Generic[T, V]):
+    """See :func:`collect_set`."""
+
+    selector: Callable[[T], V | None]
+
+    def get_result(self, accumulator: Seen) -> frozenset[V]:
+        # A copy: the window may go on. Every set has the same NaN, as sets find it by its identity.
+        return frozenset([*accumulator[0], math.nan] if accumulator[1] else accumulator[0])
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("collect_set", (("value", self.selector),))
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        kind = selected_type(self.selector, element_type)
+        values: object | None = None if kind is None else frozenset.__class_getitem__(kind)
+        return values
 
 
 def count_distinct(selector: Callable[[T], Hashable]) -> CountDistinct[T]:
@@ -72,3 +105,14 @@ def count_distinct(selector: Callable[[T], Hashable]) -> CountDistinct[T]:
     """
     check_selector(selector, "count_distinct")
     return CountDistinct(selector)
+
+
+def collect_set(selector: Callable[[T], V | None]) -> CollectSet[T, V]:
+    """The different values that ``selector`` gives, as ``collect_set`` in Spark SQL; an empty set without elements.
+
+    None is left out, all NaNs are one value. Values are told apart as Python does: of ``1``, ``1.0`` and
+    ``True`` one stays, no matter which. The window keeps every value once. A frozenset has no order, and files have its
+    values in an order of their own; :func:`collect_list` keeps all, in order of arrival.
+    """
+    check_selector(selector, "collect_set")
+    return CollectSet(selector)

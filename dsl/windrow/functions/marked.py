@@ -6,7 +6,7 @@ elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -186,8 +186,24 @@ class JoinKind(Enum):
     LEFT = "left_join"
     """Those of the left stream."""
 
+    RIGHT = "right_join"
+    """Those of the right stream."""
+
     FULL = "full_join"
     """Those of both streams."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The sides of which an element may be missing, beside one of the other stream."""
+        return _MISSING[self]
+
+
+_MISSING: Final[Mapping[JoinKind, tuple[int, ...]]] = {
+    JoinKind.INNER: (),
+    JoinKind.LEFT: (RIGHT,),
+    JoinKind.RIGHT: (LEFT,),
+    JoinKind.FULL: (LEFT, RIGHT),
+}
 
 
 class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window"]):
@@ -201,9 +217,10 @@ class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window
         self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
     ) -> Iterable[R]:
         left, right = split(elements)
-        if not right and self.kind is not JoinKind.INNER:
+        missing = self.kind.missing
+        if not right and RIGHT in missing:
             right = (None,)
-        if not left and self.kind is JoinKind.FULL:
+        if not left and LEFT in missing:
             left = (None,)
         function = self.function
         for first in left:

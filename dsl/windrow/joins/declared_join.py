@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 from windrow.aggregates.declared import optional
 from windrow.aggregates.selectors import selector_text, selector_type
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.functions.marked import JoinKind, SideKey
+from windrow.functions.marked import LEFT, RIGHT, JoinKind, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction, RuntimeContext
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
@@ -35,6 +35,9 @@ class JoinSide(Enum):
     LEFT = "left"
     RIGHT = "right"
     KEY = "key"
+
+
+_SIDES: Final = {LEFT: JoinSide.LEFT, RIGHT: JoinSide.RIGHT}
 
 
 @final
@@ -158,9 +161,9 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
 
 def _check_missing(function: DeclaredJoin[Any, Any, Any], kind: JoinKind) -> None:
     """Refuses fields of an element that may be missing, unless they say what stands in their place."""
-    missing = {JoinKind.INNER: (), JoinKind.LEFT: (JoinSide.RIGHT,), JoinKind.FULL: (JoinSide.LEFT, JoinSide.RIGHT)}
+    missing = [_SIDES[side] for side in kind.missing]
     for _, field in function.fields:
-        if field.side in missing[kind] and not field.or_none:
+        if field.side in missing and not field.or_none:
             raise InvalidArgumentError(
                 f"an outer join may find no {field.side.value} element, of which a field is taken",
                 given=field.describe(),

@@ -39,7 +39,7 @@ def right(selector: Callable[[U], V]) -> JoinField[L, U, V]:  # pyright: ignore[
 
 
 def left_or_none(selector: Callable[[L], V]) -> JoinField[L | None, U, V | None]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """A field of the left element, or None where a full join has found none for the right one."""
+    """A field of the left element, or None where an outer join has found none for the right one."""
     return JoinField(JoinSide.LEFT, _checked(selector, "left_or_none"), or_none=True)
 
 

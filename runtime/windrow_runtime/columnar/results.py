@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
+from windrow.aggregates.distinct import CollectSet
 from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
 from windrow.plan.records import hook_of
 from windrow.windows import GlobalWindow, TimeWindow
@@ -62,7 +64,14 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
     if aggregate is None:
         return python_values(column)
+    if isinstance(aggregate, CollectSet):
+        return list(map(_set_of, python_values(column)))
     return element_values(column, form.element)
+
+
+def _set_of(values: Sequence[Any]) -> frozenset[Any]:
+    # As the aggregate does: every set has the same NaN, the only value that is not equal to itself.
+    return frozenset([value if value == value else math.nan for value in values])  # noqa: PLR0124
 
 
 def _combined(
@@ -144,7 +153,10 @@ def _struct(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, kind)
-    members = [column for _, column in _members(form, fired)]
+    made = _members(form, fired)
+    if any(isinstance(aggregate, CollectSet) for aggregate, _ in made):
+        return None  # the columns hold lists, which only a field for frozensets may get
+    members = [column for _, column in made]
     if form.combined is None and _is_element(form, fired.results, kind):
         return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(kind))
     if form.combined is None or form.combined.target is None:

@@ -184,7 +184,7 @@ def slots_of(join: DeclaredJoin[Any, Any, Any], routes: Sequence[Route], kind: J
         inputs[side].append(_Input(slot, expression))
         places[side, text] = slot
     at = tuple([Taken(side, 0 if side is None else places[side, text]) for side, text, _ in found])
-    missing = {JoinKind.INNER: (), JoinKind.LEFT: (RIGHT,), JoinKind.FULL: (LEFT, RIGHT)}[kind]
+    missing = kind.missing
     values = [
         replace(expression.value, nullable=True) if side in missing else expression.value
         for side, _, expression in found

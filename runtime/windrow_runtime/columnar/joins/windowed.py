@@ -72,10 +72,11 @@ class WindowJoinOperator(JoinOperator):
         stamps = windows.last_times(starts[is_left][left.order])
         ranges = Ranges(left_numbers, right_numbers, right.starts[of_left], counts)
         yield from self.pairs_of((rows, rows), ranges, portion, stamps=stamps)
-        if self.kind is not JoinKind.INNER:
+        missing = self.kind.missing
+        if RIGHT in missing:
             without = counts == 0
             yield from self.alone(rows.take(pa.array(left_numbers[without])), LEFT, stamps[without], portion)
-        if self.kind is JoinKind.FULL:
+        if LEFT in missing:
             without = left.sizes[right.ids[right.order]] == 0
             stamps = windows.last_times(starts[~is_left][right.order][without])
             yield from self.alone(rows.take(pa.array(right_numbers[without])), RIGHT, stamps, portion)

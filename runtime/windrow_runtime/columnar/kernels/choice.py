@@ -11,7 +11,7 @@ from windrow.aggregates import DeclaredAggregate, Opaque, recognise
 from windrow.aggregates.arithmetic import Count, Mean, Spread, Sum
 from windrow.aggregates.arrival import CollectList, Edge
 from windrow.aggregates.combined import Combined
-from windrow.aggregates.distinct import CountDistinct
+from windrow.aggregates.distinct import CollectSet, CountDistinct
 from windrow.aggregates.order import Extreme, ExtremeBy, TopK
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
@@ -38,6 +38,7 @@ _KERNELS: Final[dict[type, tuple[Any, ...]]] = {
     TopK: (kept_values.TopKKernel,),
     Edge: (kept_values.EdgeKernel,),
     CollectList: (kept_values.CollectListKernel,),
+    CollectSet: (kept_values.CollectSetKernel,),
     CountDistinct: (kept_values.CountDistinctKernel,),
     ApproxCountDistinct: (kept_values.ApproxCountDistinctKernel,),
     ApproxQuantiles: (kept_values.ApproxQuantilesKernel,),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.arrival import CollectList, Edge
-from windrow.aggregates.distinct import CountDistinct
+from windrow.aggregates.distinct import CollectSet, CountDistinct
 from windrow.aggregates.order import TopK
 from windrow.aggregates.sketches import ApproxQuantiles, HllSketch, KllSketch, hashed
 from windrow_runtime.columnar import Floats, Ints
@@ -237,15 +237,10 @@ class CollectListKernel(_KeptKernel):
         return [lists(column.take(order), items.sizes) for column in (values, arrivals)]
 
 
-@final
-class CountDistinctKernel(Kernel):
-    """``count_distinct``; the state is the list of distinct values, in which all NaNs are one."""
+class _DistinctKernel(Kernel):
+    """The base of kernels whose state is the list of distinct values, in which all NaNs are one."""
 
     accepts = staticmethod(has_order)
-    result_type = pa.int64()
-
-    def __init__(self, aggregate: CountDistinct[Any], kind: pa.DataType) -> None:
-        self.state_types = (list_type(kind),)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         groups, column = present(groups, columns[0])
@@ -258,13 +253,34 @@ class CountDistinctKernel(Kernel):
     def gives_none(self, inputs: Sequence[bool]) -> bool:
         return False
 
-    def results(self, states: Sequence[pa.Array]) -> pa.Array:
-        return pa.array(lengths_of(states[0]))
-
     def accumulator(self, *state: list[Any]) -> tuple[set[Any], bool]:
         # Only a NaN is not equal to itself.
         kept = {value for value in state[0] if value == value}  # noqa: PLR0124
         return kept, len(kept) < len(state[0])
+
+
+@final
+class CountDistinctKernel(_DistinctKernel):
+    """``count_distinct``; the result is how many values the state has."""
+
+    result_type = pa.int64()
+
+    def __init__(self, aggregate: CountDistinct[Any], kind: pa.DataType) -> None:
+        super().__init__(aggregate)
+        self.state_types = (list_type(kind),)
+
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
+        return pa.array(lengths_of(states[0]))
+
+
+@final
+class CollectSetKernel(_DistinctKernel):
+    """``collect_set``; the result is the state, a list from which a frozenset is made later."""
+
+    def __init__(self, aggregate: CollectSet[Any, Any], kind: pa.DataType) -> None:
+        super().__init__(aggregate)
+        self.state_types = (list_type(kind),)
+        self.result_type = list_type(kind)
 
 
 def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
