@@ -13,7 +13,7 @@ from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
-from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
+from windrow_runtime.spark.exchange.facts import Count, records_in
 from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.worker import current_batch
 
@@ -162,8 +162,7 @@ class PortFragment:
 
     def take_counts(self) -> list[Count]:
         """Returns users' counters, and how many records went to each step, since the last call."""
-        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
-        self._records.clear()
+        counts = records_in(self._records)
         for step, metrics in self._metrics.items():
             counts += ((step, name, count) for name, count in metrics.drain().items())
         return counts

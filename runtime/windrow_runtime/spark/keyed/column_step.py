@@ -24,10 +24,10 @@ from windrow_runtime.columnar.step_operator import (
 )
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.spark.clock import BatchTimes
-from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT, Count
+from windrow_runtime.spark.exchange.column_sender import columns_for_sink
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
-from windrow_runtime.spark.exchange.sink_columns import SinkSender, columns_for
 from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
 from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
@@ -48,7 +48,6 @@ class ColumnRunner(StepRunner):
         super().__init__(step)
         self._form = form
         self._tuning = tuning
-        self._to_sinks = SinkSender()
         # Results as a record batch with the columns of a type, None where Python has to make them; and as values.
         self._batch_of: Callable[[Any, RecordType], Any | None]
         self._values_of: Callable[[Any], list[Any]]
@@ -56,9 +55,6 @@ class ColumnRunner(StepRunner):
             self._batch_of, self._values_of = partial(batch_of_pairs, form), partial(values_of_pairs, form)
         else:
             self._batch_of, self._values_of = partial(record_batch, form), partial(values_of, form)
-
-    def take_counts(self) -> list[Count]:
-        return super().take_counts() + self._to_sinks.take_counts()
 
     def run(
         self,
@@ -128,7 +124,7 @@ class ColumnRunner(StepRunner):
         if direct and all(target.form.kind == form.element for target in direct):
             batch = form.batch_of(columns)
             for target in direct:
-                yield from self._to_sinks.send_batch(target, batch, packer)
+                yield from packer.send_to_sink(target, batch)
             return
         for element, stamp in zip(form.elements_of(columns), stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)
@@ -149,7 +145,7 @@ class ColumnRunner(StepRunner):
         if batches and all(batch is not None for batch in batches):
             self.facts[RECORDS_OUT] += len(results)
             for target, batch in zip(direct, batches, strict=True):
-                yield from self._to_sinks.send_batch(target, batch, packer)
+                yield from packer.send_to_sink(target, batch)
             return
         for start in range(0, len(results), _VALUES_AT_ONCE):
             portion = results.slice(start, _VALUES_AT_ONCE)
@@ -166,4 +162,4 @@ class ColumnRunner(StepRunner):
         step = self.step
         assert step.results is not None, "columns have a type"
         assert step.output is not None, "somebody reads them"
-        return columns_for(target, self._batch_of(results, step.results), results.stamps, step.output.observe)
+        return columns_for_sink(target, self._batch_of(results, step.results), results.stamps, step.output.observe)
