@@ -364,7 +364,9 @@ class SparkRunner:
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
-            claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
+            claims.enter_context(
+                claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lambda: lock.is_held)
+            )
             keeper = None
             if lowered.clock is not None:
                 sources = lowered.topology.sources
