@@ -16,7 +16,7 @@ from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import OnColumns
-from windrow_runtime.physical.edge import Edge
+from windrow_runtime.physical.plan import Edge
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_values

@@ -18,8 +18,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.edge import Edge, Objects
-from windrow_runtime.physical.plan import PhysicalSink
+from windrow_runtime.physical.plan import Edge, Objects, PhysicalSink
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_runtime.spark.key_groups import KeyGroups

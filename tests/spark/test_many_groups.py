@@ -23,7 +23,7 @@ from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.edge import Edge
+from windrow_runtime.physical.plan import Edge
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Phase, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups

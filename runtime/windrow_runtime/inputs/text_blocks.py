@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from windrow.sources import FileSource
+from windrow.sources import FileSource, MalformedRecord
 from windrow_runtime.codecs.text_files import (
     CsvRecords,
     DocumentRecords,
@@ -21,12 +21,43 @@ from windrow_runtime.codecs.text_files import (
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
 from windrow_runtime.inputs.files import lines_before, range_of
-from windrow_runtime.inputs.text_rows import TextRows
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows
 
 # Any in this module: elements of every type, and pyarrow has no types.
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Consecutive rows of a text file: most of them as columns, and some that were read one by one."""
+
+    rows: Any  # an Arrow batch
+    kind: RecordType
+    plain: Sequence[tuple[int, SourceBatch]]  # rows read one by one, each with the number of rows in columns before it
+
+    def columns(self) -> Any:
+        """Returns the columns of all elements."""
+        if not any(batch.values for _, batch in self.plain):
+            return self.rows
+        from windrow_runtime.codecs.arrow.text_blocks import interleaved
+
+        return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.kind)
+
+    def decode(self) -> tuple[list[Any], list[MalformedRecord], dict[str, str]]:
+        """Returns the elements, the malformed records, and the headers to warn of."""
+        from windrow_runtime.codecs.arrow.decoding import decode_batch
+
+        decoded_rows = SourceBatch()
+        decoded = decode_batch(self.rows, self.kind)
+        if not self.plain:
+            return decoded, [], {}
+        taken = 0
+        for row, batch in self.plain:
+            decoded_rows.values += decoded[taken:row]
+            decoded_rows.add(batch)
+            taken = row
+        return [*decoded_rows.values, *decoded[taken:]], decoded_rows.malformed, decoded_rows.unmatched
 
 
 def without_elements(batch: Any) -> SourceBatch:

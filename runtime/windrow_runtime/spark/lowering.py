@@ -19,8 +19,7 @@ from windrow.tags import OutputTag
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.edge import Objects
-from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan, PhysicalStep
+from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan

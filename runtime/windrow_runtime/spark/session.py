@@ -24,14 +24,13 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import UnsupportedOperationError, warn
-from windrow.plan.location import caller_location
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 from windrow_runtime.spark.run.background import uninterrupted
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _MOST_PARTITIONS_OF_A_CORE: Final = 16
-_RUNTIME: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
@@ -297,7 +296,7 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
         return
     cores = context.defaultParallelism
     if partitions > _MOST_PARTITIONS_OF_A_CORE * cores:
-        location = caller_location(_RUNTIME)
+        location = line_of_caller()
         warn(
             "each batch starts a task and opens a state store for each shuffle partition, which takes seconds",
             given=f"{partitions} shuffle partitions on {cores} cores",

@@ -13,8 +13,7 @@ import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.physical.edge import Objects
-from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan
+from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
 from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of

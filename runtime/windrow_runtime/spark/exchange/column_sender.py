@@ -1,4 +1,4 @@
-"""Sends columns of elements to keyed steps, by key group and partially aggregated if the step allows it, and to sinks."""
+"""Sends columns of elements to keyed steps, by key group and partially aggregated if possible, and to sinks."""
 
 from __future__ import annotations
 
