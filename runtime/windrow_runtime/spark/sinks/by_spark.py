@@ -6,7 +6,6 @@ The encoders of all other files decide what values look like: Spark's writers ge
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
+from windrow_runtime.spark.session import settings_changed
 from windrow_runtime.spark.sinks.table import ColumnsSink
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
+# The settings of a query's or a job's session while it writes.
 _WRITER_SETTINGS: Final = {
     # Spark's default is a deprecated type of Parquet, with days and nanoseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -179,22 +180,6 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
-@contextmanager
-def _writer_settings(spark: SparkSession) -> Iterator[None]:
-    """Sets the writer settings of a query's or a job's session while it writes."""
-    before = {name: spark.conf.get(name, None) for name in _WRITER_SETTINGS}
-    for name, value in _WRITER_SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
-
-
 def _write_folder(
     frame: DataFrame, number: int, step: Step, address: str, classes: tuple[UserClass, ...], batch: int | None = None
 ) -> None:
@@ -203,7 +188,7 @@ def _write_folder(
     path = as_spark_path(address)
     partitions = partitions_of(step)
     kind = record_type(step.node.element_type)
-    with _writer_settings(frame.sparkSession):
+    with settings_changed(frame.sparkSession, _WRITER_SETTINGS):
         if isinstance(sink, ParquetFileSink):
             columns = unpacked(frame, number, step, classes)
         elif partitions is None:

@@ -69,6 +69,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         # A worker may run in another folder than the driver.
         absolute = os.path.abspath(local)
         check_visible(absolute)
+        if isinstance(reader, ParquetReader):
+            reader = replace(reader, only=context.columns)
         files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
         kind = None if isinstance(reader, TextReader) else reader.kind
         return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
@@ -179,11 +181,6 @@ class NamedFiles:
                     guard.check(file)
                 with errors_at(f"{self.where}, {file}"):
                     yield from self.reader.read(file, part, parts)
-
-    def narrowed(self, columns: frozenset[str]) -> NamedFiles:
-        """Returns a reader that reads only some columns of Parquet files."""
-        reader = self.reader
-        return replace(self, reader=replace(reader, only=columns)) if isinstance(reader, ParquetReader) else self
 
 
 _COLUMNS: Final = ("__file", "__part", "__parts")
