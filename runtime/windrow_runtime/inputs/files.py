@@ -18,12 +18,11 @@ from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, in_batches
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
 from windrow_runtime.inputs.folders import FolderFields, folder_fields
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
-    from windrow_runtime.inputs.text_blocks import TextRows
 
 # Any in this module: records of every type.
 
@@ -74,7 +73,6 @@ class ParquetReader:
         values = self.folders.values_of(file)
         if isinstance(values, MalformedRecord):
             from windrow_runtime.codecs.arrow.text_blocks import no_rows
-            from windrow_runtime.inputs.text_blocks import TextRows
 
             malformed = [as_malformed(values, file)] if part == 0 else []
             yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])

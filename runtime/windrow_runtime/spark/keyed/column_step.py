@@ -23,13 +23,11 @@ from windrow_runtime.columnar.step_operator import (
     StepBatch,
 )
 from windrow_runtime.operators.errors import errors_at, folded_behind
-from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.column_sender import columns_for_sink
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
-from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
-from windrow_runtime.storage.group_record import PageStore, StepRecord
+from windrow_runtime.spark.keyed.level import GroupBatch, KeyedStep, StepRunner
 from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
@@ -56,28 +54,20 @@ class ColumnRunner(StepRunner):
         else:
             self._batch_of, self._values_of = partial(record_batch, form), partial(values_of, form)
 
-    def run(
-        self,
-        record: StepRecord,
-        key_group: int,
-        store: PageStore,
-        times: BatchTimes,
-        arrived: tuple[Sequence[Arrived], Sequence[Arrived]],
-        packers: tuple[Packer, Packer],
-    ) -> Iterator[PackedRow]:
+    def run(self, group: GroupBatch) -> Iterator[PackedRow]:
         """Runs one batch of one group; yields rows as soon as they are full."""
-        previous, current = self.times(times)
-        watermarks = (max(each.watermark, record.watermark) for each in (previous, current))
+        record = group.record
+        watermarks = (max(each.watermark, record.watermark) for each in group.times)
         # What timers upstream emitted comes under the watermark of the batch before.
-        parts = list(map(BatchPart, watermarks, map(self._elements_of, arrived), (0, 1)))
-        if not arrived[0]:
+        parts = list(map(BatchPart, watermarks, map(self._elements_of, group.arrived), (0, 1)))
+        if not group.arrived[0]:
             del parts[0]
-        now = max(current.now, record.now)
-        batch: StepBatch[Any, Any] = StepBatch(self._form.operator, record, store, parts, now, self._tuning)
+        now = max(group.times[1].now, record.now)
+        batch: StepBatch[Any, Any] = StepBatch(self._form.operator, record, group.store, parts, now, self._tuning)
         with errors_at(self._form.step.where):
             for phase, outputs in batch.run():
                 for output in outputs:
-                    yield from self._pass_on(output, packers[phase])
+                    yield from self._pass_on(output, group.packers[phase])
                     del output  # frees its memory before the next one is made
         self.facts[OPEN_WINDOWS] += batch.opened
 

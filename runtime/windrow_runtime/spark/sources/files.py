@@ -24,10 +24,10 @@ from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, s
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
-from windrow_runtime.inputs.text_blocks import TextBlockReader, TextRows, text_block_reader
+from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
