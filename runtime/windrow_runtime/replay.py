@@ -178,15 +178,7 @@ class _Run:
         inputs = {step.id: _read(step, batch.files[step.id]) for step in self._topology.sources}
         elements = self._execution.inputs_of({step: read for step, read in inputs.items() if read is not None})
         self._execution.round(elements, watermark=batch.watermarks, processing_time=batch.now)
-        for step in self._topology.sinks:
-            taken = self._execution.sinks.pop(step.id, None)
-            if taken is None or not taken.values:
-                continue
-            sink = sink_of(step)
-            if isinstance(sink, CollectSink):
-                self.collected[id(sink)] += taken.values
-            elif step.id in self._outputs:
-                self._outputs[step.id].write(batch.number, taken.values)
+        self._execution.write_sinks(self._topology.sinks, batch.number, self.collected, self._outputs)
 
 
 def _moved(step: Step, folder: Path) -> Step:

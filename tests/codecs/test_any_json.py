@@ -21,8 +21,7 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.json.encoder import JsonEncoder
-from windrow_runtime.codecs.json.lines import JsonLines
+from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from tests.codecs.samples import Event, Reading
-from windrow_runtime.codecs.arrow.csv_blocks import end_of_regular_rows, row_by_row
-from windrow_runtime.codecs.arrow.csv_columns import CsvColumns
+from windrow_runtime.codecs.arrow.csv_blocks import CsvColumns, end_of_regular_rows, row_by_row
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type

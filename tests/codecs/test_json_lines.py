@@ -26,10 +26,9 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
-from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
 from windrow_runtime.inputs.files import elements_of, file_reader
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader, without_elements
-from windrow_runtime.inputs.text_rows import TextRows
+from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.spark.sources.files import SparkLines, _decode_lines
 
 # Any in this module: elements of every type.

@@ -12,8 +12,7 @@ from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.columns import ColumnPlanner, OnColumns
-from windrow_runtime.physical.edge import Objects
-from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.physical.plan import Objects, PhysicalPlan
 from windrow_runtime.physical.streams import CheckSource
 
 # Any: sources of elements of every type.

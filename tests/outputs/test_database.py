@@ -409,7 +409,8 @@ def test_a_table_that_does_not_fit_is_refused_with_all_that_is_wrong(database: D
         "  - the table has no primary key or unique index of exactly: key",
     ]
     if database.schema is not None:
-        expected.insert(2, "  - at: the column is TIMESTAMP; expected DATETIME")
+        fault = "the column is timestamp without time zone, which does not keep every datetime as it is"
+        expected.insert(2, f"  - at: {fault}; expected TIMESTAMP WITH TIME ZONE")
     assert faults == expected
     assert "CREATE TABLE" in str(caught.value.expected)
     assert "outputs.2.sink, " in str(caught.value.where)

@@ -24,8 +24,7 @@ from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSin
 from windrow.sources import CollectionSource
 from windrow_runtime.codecs.arrow.decoding import lines_of_rows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
-from windrow_runtime.codecs.json.encoder import JsonEncoder
-from windrow_runtime.codecs.json.lines import JsonLines
+from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 

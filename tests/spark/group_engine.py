@@ -16,15 +16,14 @@ from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import OnColumns
-from windrow_runtime.physical.edge import Edge
+from windrow_runtime.physical.plan import Edge
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
+from windrow_runtime.spark.exchange.packer import Packer, ToSink
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.tuning import StateTuning
 
 __all__ = ["GroupEngine", "run"]
@@ -73,12 +72,15 @@ class GroupEngine(Engine):
         arrived: dict[int, list[Any]] = {label: [] for label in GROUPS.labels}
         for task, (route, part) in enumerate(self.parts(elements, pieces)):
             targets = [Edge(0, self.form, route)]
-            bound_of = partial(self.bound_of, task, watermark)
-            scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None, bound_of)
+            packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
+            packer.start(task, GROUPS.service_labels[0])
+            packer.bound_of = partial(self.bound_of, task, watermark)
             rows: list[PackedRow] = []
             for start in range(0, len(part), 40):
-                rows += scan.add(encode_batch(part[start : start + 40], self.record))
-            for row in [*rows, *scan.flush()]:
+                columns = encode_batch(part[start : start + 40], self.record)
+                packer.add_columns(targets, columns, None, lambda step, highest: None)
+                rows += packer.full()
+            for row in [*rows, *packer.flush()]:
                 arrived[row.group].append(row)
                 self.folded |= row.kind in {RowKind.PARTIALS, RowKind.AGGREGATED}
         return arrived

@@ -33,7 +33,6 @@ from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.lowering import WorkerSteps
 from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.table import takes_columns
-from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 __all__ = ["Ran", "Workers", "run"]
@@ -128,16 +127,17 @@ class Workers:
         for task in range(pieces):
             mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
             targets, bound_of = self.steps.plan.edges(self._source.id), partial(bound_in, task, watermark)
-            scan = ColumnScan(self._record, targets, GROUPS, task, lambda step, highest: None, bound_of)
             packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
+            packer.bound_of = bound_of
             packer.start(task, GROUPS.service_labels[0])
             with closing(self.steps.fragment(Port(self._source.id))()) as fragment:
                 for start in range(0, len(mine), 40):
                     some = mine[start : start + 40]
-                    rows += scan.add(encode_batch(some, self._record))
+                    packer.add_columns(targets, encode_batch(some, self._record), None, lambda step, highest: None)
+                    rows += packer.full()
                     for target, values, timestamps in fragment.run(list(some), [None] * len(some)):
                         packer.add(target, values, timestamps)
-            rows += [*scan.flush(), *packer.flush()]
+            rows += packer.flush()
         return rows
 
     def _run(self, state: _LevelState, label: int, times: BatchTimes, rows: list[PackedRow]) -> list[PackedRow]:

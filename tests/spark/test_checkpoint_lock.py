@@ -43,7 +43,7 @@ def test_a_second_run_of_this_process_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_that_is_over_gives_way_though_nobody_has_asked_for_its_end(tmp_path: Path) -> None:
     lock = CheckpointLock(tmp_path)
-    lock.hold_while(lambda: False)
+    lock.is_owner_live = lambda: False
     later = CheckpointLock(tmp_path)
     lock.release()
     with pytest.raises(CheckpointError):

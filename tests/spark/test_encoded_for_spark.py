@@ -31,7 +31,7 @@ def rows_of(elements: list[Any], annotation: Any, *, in_columns: bool) -> pa.Rec
 
 def lines_of(sink: FileSink[Any], rows: pa.RecordBatch, annotation: Any) -> list[str]:
     kind = record_type(annotation)
-    unpack = Unpack(partial(_line_encoder, sink, kind), "a.1.sink", (), kind, makes_lines=True)
+    unpack = Unpack(partial(_line_encoder, sink, kind, None), "a.1.sink", (), kind, makes_lines=True)
     return [line for batch in unpack(iter([rows])) for line in batch.column(0).to_pylist()]
 
 

@@ -18,6 +18,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.plan import Edge, Objects, PhysicalSink
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -100,10 +101,11 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
         packer.start(0, -1)
         elements = [Row("a", 1), Row("b", None), Row("c", 3)]
         for sink in (SINK, SINK + 1):
-            assert packer.writes(sink) == (sink == SINK)
+            assert (sink in writer) == (sink == SINK)
             packer.add(ToSink(sink), elements, [None] * 3)
+        to_files = PhysicalSink(part.step, part.kind, Objects("none"))
         more = encode_batch([Row("d", 4)], record_type(Row))
-        (name, *rest) = [*packer.flush(), *packer.write_columns(SINK, more)]
+        (name, *rest) = [*packer.flush(), *packer.send_to_sink(Edge(SINK, to_files), more)]
     assert (name.kind, name.target) == (RowKind.PART, SINK)
     (output,) = rest
     assert (output.kind, output.target, list(load_values(output.payload))) == (RowKind.OUTPUT, SINK + 1, elements)

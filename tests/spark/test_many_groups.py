@@ -23,10 +23,10 @@ from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.edge import Edge
-from windrow_runtime.spark.exchange.rows import RowKind
+from windrow_runtime.physical.plan import Edge
+from windrow_runtime.spark.exchange.packer import Packer
+from windrow_runtime.spark.exchange.rows import Phase, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 
 # Any in this module: results of every type, and pyarrow has no types.
@@ -45,8 +45,10 @@ def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> 
     topology = Topology(Pipeline("many groups", summed(late=late).sink_to(CollectSink[Any]())).steps)
     (step,) = topology.keyed
     form = column_form(topology, step)
-    scan = ColumnScan(record_type(Element), [Edge(0, form, form.routes[0])], groups, 0, lambda step, highest: None)
-    rows = [*scan.add(encode_batch(elements, record_type(Element))), *scan.flush()]
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
+    columns = encode_batch(elements, record_type(Element))
+    packer.add_columns([Edge(0, form, form.routes[0])], columns, None, lambda step, highest: None)
+    rows = list(packer.flush())
     assert len({row.group for row in rows}) == len(rows), "one row for a group"
     assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.AGGREGATED}
     schema = form.exchange_schema if late else form.partial_schema

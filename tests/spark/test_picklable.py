@@ -16,8 +16,8 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.plan import Step
 from windrow.sinks import CollectSink
+from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.shipping import functions_of
 
 # Any in this module: functions that hold values of every type.
 
@@ -39,7 +39,7 @@ def refused(function: Callable[[int], Any]) -> UnsupportedOperationError:
 
 def refused_step(step: Step) -> UnsupportedOperationError:
     with pytest.raises(UnsupportedOperationError) as caught:
-        check_picklable(step, functions_of(step.node))
+        check_picklable(step, called_parts(step.node).values())
     error = caught.value
     assert error.message == "a function of the step cannot be sent to Spark's workers"
     assert str(error.where).startswith("held.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 import threading
 from collections import Counter, deque
@@ -16,19 +15,12 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from windrow.formats import EpochTime
-from windrow_runtime.codecs.csv_forms import FLOAT, INTEGER, LONGEST_NUMBER, STRICT, CsvForms, decimal_of
+from windrow_runtime.codecs.csv_forms import STRICT, CsvForms, number_of
 from windrow_runtime.codecs.json.any_json import checked_text, dump_of, json_reader, value_of_text
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
-from windrow_runtime.codecs.malformed import (
-    MalformedRecord,
-    UnfitError,
-    UnmatchedHeader,
-    columns_error,
-    misfit,
-    raw_text,
-    short_repr,
-)
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, misfit, raw_text, short_repr
+from windrow_runtime.codecs.unmatched import Names, unmatched_columns
 from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
 
 LONGEST_CELL: Final = 1 << 26
@@ -200,7 +192,6 @@ class _Reader:
         return "text after a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
 
 
-_BOOLEANS = {"true": True, "false": False}
 _TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
 CellParser = Callable[[str], object]
 _ABSENT = object()
@@ -249,8 +240,8 @@ class CsvDecoder:
                 hint=_header_hint(header, names),
             )
         # Which fields no column has, where columns have names that no field has: one may be misspelt.
-        given_by_folders = {field.column for field in record_type.columns} - set(names)
-        self.unmatched = _unmatched(names, [name for name in header if name not in given_by_folders])
+        columns = Names({name: Names() for name in header})
+        self.unmatched = unmatched_columns("the header", record_type.columns, columns, any_case=False)
         places = {name: index for index, name in enumerate(header)}
         self._has_empty_null = "" in forms.nulls
         self._cells = [
@@ -313,22 +304,12 @@ def _header_hint(header: Sequence[str], columns: Collection[str]) -> str:
     return "the first line is taken for a header; for a file without one: header=False"
 
 
-def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader | None:
-    unknown = ", ".join(short_repr(name) for name in header if name not in fields)
-    lacking = ", ".join(short_repr(name) for name in fields if name not in header)
-    if not unknown or not lacking:
-        return None
-    return UnmatchedHeader(f"the header has {unknown}, which no field takes, and lacks {lacking}")
-
-
 def cell_parser(value: ValueType, path: str, forms: CsvForms = STRICT) -> CellParser:
     """Makes the parser of a cell that is not empty; it raises an :class:`UnfitError` for a text that does not fit."""
     parse = parser(value, path)
-    convert = _CONVERTERS.get(value.scalar_kind)
-    if forms != STRICT:
-        convert = forms.converter(value.scalar_kind, path) or convert
+    convert = forms.converter(value.scalar_kind, path)
     if isinstance(value.time_format, EpochTime):
-        convert = _number_of
+        convert = number_of
     if value.kind is Kind.JSON:
         return partial(value_of_text, path=path)
     if value.kind is Kind.RAW_JSON:
@@ -344,29 +325,6 @@ def _json_of(path: str, read: Callable[[str], object], cell: str) -> object:
         return read(cell)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
-
-
-def _float_of(cell: str) -> object:
-    if FLOAT.fullmatch(cell) is None:
-        return cell
-    number = float(cell)
-    # An int beyond all floats: the parser says that it is out of range.
-    return number if math.isfinite(number) else 10**400
-
-
-def _number_of(cell: str) -> object:
-    if INTEGER.fullmatch(cell):
-        return int(cell)
-    value = decimal_of(cell) if len(cell) <= LONGEST_NUMBER and FLOAT.fullmatch(cell) else None
-    return cell if value is None else value
-
-
-_CONVERTERS: dict[Kind, Callable[[str], object]] = {
-    Kind.NONE: lambda cell: cell or None,
-    Kind.INT: lambda cell: int(cell) if INTEGER.fullmatch(cell) else cell,
-    Kind.FLOAT: _float_of,
-    Kind.BOOL: lambda cell: _BOOLEANS.get(cell.lower(), cell),
-}
 
 
 class CsvEncoder:

@@ -12,18 +12,26 @@ from typing import Final
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.value_type import Kind
 
-INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
-FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-LONGEST_NUMBER: Final = 64
+_INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+_FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_NUMBER: Final = 64
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 
 
-def decimal_of(number: str) -> Decimal | None:
+def _decimal_of(number: str) -> Decimal | None:
     """The value of a decimal number; None where its exponent is beyond those of decimals."""
     try:
         return Decimal(number)
     except InvalidOperation:
         return None
+
+
+def number_of(cell: str) -> object:
+    """The number in a cell, with all of its digits; a text that is no number stays as it is."""
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    value = _decimal_of(cell) if len(cell) <= _LONGEST_NUMBER and _FLOAT.fullmatch(cell) else None
+    return cell if value is None else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +51,15 @@ class CsvForms:
 
         A text in no such form stays as it is, and the parser says what it expected; or it is an :class:`UnfitError`.
         """
-        if kind is Kind.BOOL:
-            return self._bool
-        if kind is Kind.INT:
-            return lambda cell: self._int(cell, self._plain(cell))
-        if kind is Kind.FLOAT:
-            return lambda cell: self._float(cell, self._plain(cell))
         if kind is Kind.DECIMAL and (self.decimal != "." or self.thousands is not None):
             return lambda cell: self._decimal(cell, path)
-        return None
+        converters: dict[Kind, Callable[[str], object]] = {
+            Kind.NONE: lambda cell: cell or None,
+            Kind.BOOL: self._bool,
+            Kind.INT: self._int,
+            Kind.FLOAT: self._float,
+        }
+        return converters.get(kind)
 
     def _bool(self, cell: str) -> object:
         lower = cell.lower()
@@ -61,30 +69,32 @@ class CsvForms:
         """The number as Python writes it; None: the text is no number of this form."""
         if self.decimal == "." and self.thousands is None:
             return cell
-        match = _number_pattern(self.decimal, self.thousands).fullmatch(cell[:LONGEST_NUMBER])
-        if match is None or len(cell) > LONGEST_NUMBER or not (match[2] or match[3]):
+        match = _number_pattern(self.decimal, self.thousands).fullmatch(cell[:_LONGEST_NUMBER])
+        if match is None or len(cell) > _LONGEST_NUMBER or not (match[2] or match[3]):
             return None
         whole = (match[2] or "").replace(self.thousands or " ", "")
         return f"{match[1]}{whole}{'' if match[3] is None else f'.{match[3]}'}{match[4] or ''}"
 
-    def _int(self, cell: str, number: str | None) -> object:
+    def _int(self, cell: str) -> object:
+        number = self._plain(cell)
         if number is None:
             return cell
-        if INTEGER.fullmatch(number):
+        if _INTEGER.fullmatch(number):
             return int(number)
-        if self.integral_floats and len(number) <= LONGEST_NUMBER and FLOAT.fullmatch(number):
-            value = decimal_of(number)
+        if self.integral_floats and len(number) <= _LONGEST_NUMBER and _FLOAT.fullmatch(number):
+            value = _decimal_of(number)
             if value is not None and value.adjusted() < 20 and value == value.to_integral_value():
                 return int(value)
         return cell
 
-    def _float(self, cell: str, number: str | None) -> object:
+    def _float(self, cell: str) -> object:
+        number = self._plain(cell)
         if self.float_names:
             sign = cell[:1] if cell[:1] in "+-" else ""
             name = _NOT_FINITE.get(cell[len(sign) :].lower())
             if name is not None:
                 return f"-{name}" if sign == "-" and name == "Infinity" else name
-        if number is None or FLOAT.fullmatch(number) is None:
+        if number is None or _FLOAT.fullmatch(number) is None:
             return cell
         value = float(number)
         # An int beyond all floats: the parser says that it is out of range.

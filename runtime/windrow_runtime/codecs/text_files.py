@@ -26,8 +26,7 @@ from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
 from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
-from windrow_runtime.codecs.json.encoder import JsonEncoder
-from windrow_runtime.codecs.json.lines import JsonLines
+from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, raw_text, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes

@@ -18,12 +18,11 @@ from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, in_batches
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
 from windrow_runtime.inputs.folders import FolderFields, folder_fields
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
-    from windrow_runtime.inputs.text_rows import TextRows
 
 # Any in this module: records of every type.
 
@@ -74,13 +73,12 @@ class ParquetReader:
         values = self.folders.values_of(file)
         if isinstance(values, MalformedRecord):
             from windrow_runtime.codecs.arrow.text_blocks import no_rows
-            from windrow_runtime.inputs.text_rows import TextRows
 
             malformed = [as_malformed(values, file)] if part == 0 else []
             yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])
             return
         only = None if self.only is None else self.only - {given.column for given in self.folders.fields}
-        from windrow_runtime.codecs.arrow.constant_columns import with_constants
+        from windrow_runtime.codecs.arrow.encoding import with_constants
 
         for rows in read_parquet(file, self.folders.rest, part, parts, only):
             full = with_constants(rows.rows, self.kind, self.folders.fields, values)

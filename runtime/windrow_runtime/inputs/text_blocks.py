@@ -19,26 +19,13 @@ from windrow_runtime.codecs.text_files import (
     unreadable,
 )
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches, source_batch
 from windrow_runtime.inputs.files import lines_before, range_of
-from windrow_runtime.inputs.text_rows import TextRows
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows
 
 # Any in this module: elements of every type, and pyarrow has no types.
-
-
-def without_elements(batch: Any) -> SourceBatch:
-    """Returns the malformed records of a batch and the headers to warn of, without elements, which are in columns."""
-    batch_alone = SourceBatch()
-    for _, plain in batch.plain if isinstance(batch, TextRows) else ():
-        batch_alone.malformed += plain.malformed
-        batch_alone.unmatched = plain.unmatched | batch_alone.unmatched
-    if not isinstance(batch, TextRows):
-        # Batches of files have headers to warn of, and those of a DataFrame have none.
-        batch_alone.unmatched = dict(getattr(batch, "unmatched", {}))
-    return batch_alone
 
 
 @dataclass(frozen=True)

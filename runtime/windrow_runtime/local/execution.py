@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
@@ -23,8 +24,9 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.topology import Port, Topology, source_of
+from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
+from windrow_runtime.outputs.output import Output
 from windrow_runtime.physical.plan import PhysicalPlan
 
 # Any in this module: elements of every type.
@@ -304,6 +306,20 @@ class Execution:
         sink = self.sinks[step]
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
+
+    def write_sinks(
+        self, steps: Iterable[Step], batch: int, collected: Mapping[int, list[Any]], outputs: Mapping[str, Output]
+    ) -> None:
+        """Hands a batch to sinks: to the lists of those in memory, by their ids, and to the outputs that there are."""
+        for step in steps:
+            taken = self.sinks.pop(step.id, None)
+            if taken is None or not taken.values:
+                continue
+            sink = sink_of(step)
+            if isinstance(sink, CollectSink):
+                collected[id(sink)].extend(taken.values)
+            elif step.id in outputs:
+                outputs[step.id].write(batch, taken.values)
 
     def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:
         """Tell watermark generators to emit at ``now``, and return each keyed step's watermark for the next round.

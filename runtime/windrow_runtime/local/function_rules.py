@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from types import MethodType
-from typing import Any, Final
+from typing import Any
 
 from windrow.aggregates.combined import Combined
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import MapAsyncNode, Node, SinkNode, SourceNode, Step
+from windrow.plan import MapAsyncNode, Node, SinkNode, Step
 from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
-from windrow_runtime.operators.sending.culprits import refuse_unsendable
+from windrow_runtime.operators.sending.culprits import called_parts, refuse_unsendable
 from windrow_runtime.operators.sending.parcel import Parcel, Renewal, check_sendable
 
 # Any in this module: functions of every type.
-
-_NOT_CALLED: Final = frozenset({"element_type", "input", "key_type", "location", "name", "rules", "streams"})
 
 
 def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
@@ -31,30 +29,24 @@ def sent_steps(steps: Sequence[Step], *, copies: bool) -> list[Step]:
     Raises:
         UnsupportedOperationError: If a step holds something that cannot be pickled.
     """
-    parcels: dict[str, tuple[list[str], Parcel]] = {}
+    parcels: dict[str, Parcel] = {}
     for step in steps:
-        if isinstance(step.node, (SourceNode, SinkNode)):
-            continue
-        names = [each.name for each in fields(step.node) if each.name not in _NOT_CALLED]
-        parts = [getattr(step.node, name) for name in names]
+        called = called_parts(step.node)
         try:
-            if copies:
-                parcels[step.id] = names, Parcel(parts)
+            if copies and called:
+                parcels[step.id] = Parcel(called)
             else:
-                check_sendable(parts)
+                check_sendable(called)
         except Exception:  # pickle may raise anything; the error says which part it is
-            refuse_unsendable(step, parts)
+            refuse_unsendable(step, called.values())
             raise
     if not copies:
         return list(steps)
     identifiers = iter([step.id for step in steps])
 
     def with_copies(node: Node) -> Node:
-        identifier = next(identifiers)
-        if identifier not in parcels:
-            return node
-        names, parcel = parcels[identifier]
-        return replace(node, **dict(zip(names, parcel.unpack(), strict=True)))
+        parcel = parcels.get(next(identifiers))
+        return node if parcel is None else replace(node, **parcel.unpack())
 
     return map_steps(steps, with_copies)
 

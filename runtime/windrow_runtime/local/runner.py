@@ -228,15 +228,7 @@ class _Run:
         now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owner(self._topology.sinks, self._query)
-        for step in self._topology.sinks:
-            taken = self.execution.sinks.pop(step.id, None)
-            if taken is None or not taken.values:
-                continue
-            sink = sink_of(step)
-            if isinstance(sink, CollectSink):
-                self.collected[id(sink)].extend(taken.values)
-            else:
-                self._outputs[step.id].write(self._batch, taken.values)
+        self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
         self._batch += 1
         exhausted = {step.id for step in self._topology.sources if step.id in ended and may_grow(source_of(step))}
         return self.execution.end_batch(now, set(ended) - exhausted, exhausted)

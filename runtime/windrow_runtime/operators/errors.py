@@ -13,6 +13,7 @@ from windrow.addresses.redaction import redact, redact_address, secrets_in_addre
 from windrow.errors import (
     CheckpointError,
     InvalidArgumentError,
+    Location,
     MissingTimestampError,
     SinkError,
     UserFunctionError,
@@ -21,6 +22,7 @@ from windrow.errors import (
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
+from windrow.plan.location import caller_location
 from windrow_runtime.operators.state.model import NOTHING
 
 USER_ERRORS: Final = (Exception, SystemExit)
@@ -72,6 +74,11 @@ def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:
         where=where,
         hint="let one run at a time write to a checkpoint, and restore it as a whole",
     )
+
+
+def line_of_caller() -> Location | None:
+    """Returns the innermost line on the stack that belongs neither to the language nor to the runtime."""
+    return caller_location(_PACKAGE)
 
 
 @contextmanager

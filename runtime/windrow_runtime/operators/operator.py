@@ -270,26 +270,23 @@ class _Repeats:
         return longest
 
 
-class _Chains:
+class _Chains(_Repeats):
     """Measures the length of chains of timers that fire at the end of the stream, each set by the one before.
 
     Timers of a window are not counted before its end, after which there are none. Nor are those of a key up to the
     last one that was set before the end of the stream.
     """
 
-    __slots__ = ("_lengths", "_mark", "_reached", "_timers")
+    __slots__ = ("_reached",)
 
     def __init__(self, timers: TimerQueue) -> None:
-        self._timers = timers
-        self._lengths: dict[tuple[Hashable, Any, int], int] = {}
-        self._mark = timers.mark()
+        super().__init__(timers)
         self._reached: dict[Hashable, int] = {}  # by key
         for key, namespace, time in timers:
             if namespace is None:
                 self._reached[key] = max(time, self._reached.get(key, MIN_TIMESTAMP))
 
     def grow(self, time: int, key: Hashable, namespace: Any) -> int:
-        """Note the timers that a timer's callback has set; returns the length of the longest chain."""
         length = self._lengths.pop((key, namespace, time), 0)
         if time >= (self._reached.get(key, MIN_TIMESTAMP) if namespace is None else _end_of(namespace)):
             length += 1

@@ -41,20 +41,18 @@ class TimedJoinOperator(KeyedOperator):
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         states, watermark = self.state.keys, self.current_watermark
-        for key, (side, left, right), timestamp in zip(keys, values, timestamps, strict=True):
+        for key, (marked_side, left, right), timestamp in zip(keys, values, timestamps, strict=True):
+            side, value = (_LEFT, left) if marked_side == LEFT else (_RIGHT, right)
             if timestamp is None:
-                raise no_timestamp(left if side == LEFT else right, "a join by time", self.step.where)
+                raise no_timestamp(value, "a join by time", self.step.where)
             if timestamp < watermark:
-                self._late(side == LEFT, left if side == LEFT else right, timestamp)
+                self._late(side == _LEFT, value, timestamp)
                 continue
             key_state = states.get(key)
             if key_state is None:
                 key_state = states[key] = KeyState()
             cells = key_state.state
-            if side == LEFT:
-                due = self._take_left(key, cells, left, timestamp)
-            else:
-                due = self._take_right(key, cells, right, timestamp)
+            due = self._take(side, key, cells, value, timestamp)
             if due is not None:
                 self._wait_for(key, cells, min(due, MAX_TIMESTAMP))
             if not cells:
@@ -73,12 +71,8 @@ class TimedJoinOperator(KeyedOperator):
             del self.state.keys[key]
 
     @abstractmethod
-    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
-        """Processes an element of the left stream; returns when it is due, or None for never."""
-
-    @abstractmethod
-    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
-        """Processes an element of the right stream; returns when it is due, or None for never."""
+    def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
+        """Processes an element of a stream; returns when it is due, or None for never."""
 
     @abstractmethod
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
@@ -142,25 +136,18 @@ class IntervalJoinOperator(TimedJoinOperator):
         self._kept = {_LEFT: max(0, node.upper), _RIGHT: max(0, -node.lower)}
         self._context = _PairContext(self)
 
-    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
-        partners: _Held | None = cells.get(_RIGHT)
+    def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
+        is_left = side == _LEFT
+        partners: _Held | None = cells.get(_RIGHT if is_left else _LEFT)
         if partners is not None:
             times, values = partners
-            first = bisect_left(times, timestamp + self._lower)
-            for index in range(first, bisect_right(times, timestamp + self._upper, lo=first)):
-                self._pair(key, (value, timestamp), (values[index], times[index]))
-        _hold(cells, _LEFT, value, timestamp)
-        return timestamp + self._kept[_LEFT]
-
-    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
-        partners: _Held | None = cells.get(_LEFT)
-        if partners is not None:
-            times, values = partners
-            first = bisect_left(times, timestamp - self._upper)
-            for index in range(first, bisect_right(times, timestamp - self._lower, lo=first)):
-                self._pair(key, (values[index], times[index]), (value, timestamp))
-        _hold(cells, _RIGHT, value, timestamp)
-        return timestamp + self._kept[_RIGHT]
+            earliest, latest = (self._lower, self._upper) if is_left else (-self._upper, -self._lower)
+            first = bisect_left(times, timestamp + earliest)
+            for index in range(first, bisect_right(times, timestamp + latest, lo=first)):
+                own, partner = (value, timestamp), (values[index], times[index])
+                self._pair(key, *((own, partner) if is_left else (partner, own)))
+        _hold(cells, side, value, timestamp)
+        return timestamp + self._kept[side]
 
     def _pair(self, key: Hashable, left: tuple[Any, int], right: tuple[Any, int]) -> None:
         context = self._context
@@ -215,13 +202,12 @@ class AsOfJoinOperator(TimedJoinOperator):
         self._join = node.function
         self._is_outer = node.is_outer
 
-    def _take_left(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
-        _hold(cells, _LEFT, value, timestamp)
-        return timestamp
-
-    def _take_right(self, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> None:
-        _hold(cells, _RIGHT, value, timestamp)
+    def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
+        _hold(cells, side, value, timestamp)
+        if side == _LEFT:
+            return timestamp
         self._drop_versions(cells, self.current_watermark)
+        return None
 
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
         times, values = cells[_LEFT]

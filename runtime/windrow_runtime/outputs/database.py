@@ -402,7 +402,9 @@ class DatabaseOutput(TableOutput):
 
     def _upsert_statement(self, staged: StagedRows | None = None) -> sa.Executable:
         """Returns the statement that inserts or replaces rows, which are parameters or come from a temporary table."""
-        insert = self._insert_statement(staged)
+        insert = self._insert(self._table)
+        if staged is not None:
+            insert = insert.from_select(self._names, staged.select())
         key = [self._names[index] for index in self._key_places]
         if not key:
             return insert
@@ -410,12 +412,6 @@ class DatabaseOutput(TableOutput):
         if not others:
             return insert.on_conflict_do_nothing(index_elements=key)
         return insert.on_conflict_do_update(index_elements=key, set_=others)
-
-    def _insert_statement(self, staged: StagedRows | None) -> postgresql.Insert | sqlite.Insert:
-        insert = self._insert(self._table)
-        if staged is None:
-            return insert
-        return insert.from_select(self._names, staged.select())
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)

@@ -105,8 +105,6 @@ def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> t
         wanted = table.c[field.column].type
         if column is None:
             faults.append(f"{field.column}: no such column; expected {wanted}")
-        elif not (in_sqlite or _takes(column, field.type)):
-            faults.append(f"{field.column}: the column is {column['type']}; expected {wanted}")
         elif field.column in inexact:
             faults.append(f"{field.column}: {inexact[field.column]}; expected {wanted.compile(connection.dialect)}")
         elif field.column_type.nullable and not column["nullable"]:
@@ -146,12 +144,6 @@ def _unique_columns(inspector: sa.Inspector, name: str, schema: str | None) -> l
 
 # PostgreSQL
 
-_FAMILIES: Final[Mapping[Kind, tuple[type[TypeEngine[Any]], ...]]] = {
-    **{kind: (type(given),) for kind, given in _POSTGRESQL.items()},
-    Kind.INT: (sa.Integer, sa.Numeric, sa.Float),
-    Kind.FLOAT: (sa.Float, sa.Numeric),
-    Kind.STR: (sa.String,),
-}
 # Selects each column's name, its type with modifiers and without domains, and whether only identical texts are equal.
 _COLUMNS: Final = """
 WITH RECURSIVE resolved AS (
@@ -176,26 +168,13 @@ _EXACT_TYPES: Final[Mapping[Kind, frozenset[str]]] = {
     # A numeric with a scale is rounded.
     Kind.DECIMAL: frozenset(["numeric"]),
     Kind.UUID: frozenset(["uuid"]),
+    # Without a zone the moment would depend on the settings of the connection.
     Kind.DATETIME: frozenset(["timestamp with time zone", "timestamp(6) with time zone"]),
     Kind.DATE: frozenset(["date"]),
     Kind.TIMEDELTA: frozenset(["interval", "interval(6)"]),
 }
 _NUMERIC: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _VARYING: Final = re.compile(r"character varying\((\d+)\)")
-
-
-def _takes(column: ReflectedColumn, value: ValueType) -> bool:
-    """Returns whether a column accepts values of a type; whether it stores them exactly is checked separately."""
-    column_type, kind = column["type"], value.scalar_kind
-    if isinstance(column_type, sa.types.NullType) or kind is Kind.NONE:
-        return True
-    if kind in JSON_CELLS:
-        return isinstance(column_type, sa.JSON)
-    # An enumerated type of the database does not accept texts.
-    if isinstance(column_type, sa.Enum) or not isinstance(column_type, _FAMILIES[kind]):
-        return False
-    # Without a zone the moment would depend on the settings of the connection.
-    return kind is not Kind.DATETIME or bool(getattr(column_type, "timezone", False))
 
 
 def _inexact_in_postgresql(

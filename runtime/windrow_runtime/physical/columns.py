@@ -16,8 +16,7 @@ from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.route_step import columns_type
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form, task_aggregation_of
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.physical.edge import Objects, decided
-from windrow_runtime.physical.plan import PhysicalSink, PhysicalStep
+from windrow_runtime.physical.plan import Objects, PhysicalSink, PhysicalStep, decided
 from windrow_runtime.physical.streams import CheckSource, Streams
 
 OnColumns: TypeAlias = ColumnarForm | JoinForm

@@ -6,24 +6,56 @@ description of a checkpoint and workers read it, and decide nothing again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from windrow.panes import Change
 from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.physical.choose import form_text, operator_for
-from windrow_runtime.physical.edge import Edge, Objects
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.forms.route import Route, ScanTarget
     from windrow_runtime.columnar.forms.row_form import RowForm, TaskAggregation
     from windrow_runtime.physical.columns import ColumnPlanner, OnColumns
+
+F_co = TypeVar("F_co", covariant=True)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Says that a step runs on Python objects, or gets them, and why it does not take columns."""
+
+    reason: str
+
+    def with_steps(self, by_id: object) -> Objects:
+        """Returns the same; forms on columns have routes, which they take through other steps."""
+        return self
+
+
+def decided(decide: Callable[[], T]) -> T | Objects:
+    """Returns a decision for columns, or the reason why they are declined."""
+    try:
+        return decide()
+    except DeclinedError as declined:
+        return Objects(str(declined))
+
+
+@dataclass(frozen=True, slots=True)
+class Edge(Generic[F_co]):
+    """Leads elements as columns to a keyed step or a sink, from a source or a keyed step."""
+
+    number: int  # names the consumer in rows of the exchange, among keyed steps or among sinks
+    form: F_co  # how the consumer takes columns
+    route: Route | None = None  # the steps in between; None: there are none
+
 
 NO_COLUMNS = Objects("")
 """Says that the engine has no columns."""

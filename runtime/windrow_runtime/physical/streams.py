@@ -27,7 +27,7 @@ from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.route_step import check_made, columns_type, keying_step, route_step
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import is_keyed
-from windrow_runtime.physical.edge import Objects, decided
+from windrow_runtime.physical.plan import Objects, decided
 
 # Any in this module: sources and selectors of elements of every type.
 

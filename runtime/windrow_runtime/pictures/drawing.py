@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
@@ -10,12 +10,10 @@ from typing import Any, Final, Literal
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Recording, StepRecording
 from windrow_runtime.pictures.axes import Axis
-from windrow_runtime.pictures.legend import legend
-from windrow_runtime.pictures.page import page, table_of
 from windrow_runtime.pictures.panel import Panel
-from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, whole
+from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, page, whole
 from windrow_runtime.pictures.scene import Scene, Times, keys_of
-from windrow_runtime.pictures.svg import element, number, shortened, text, wrapped
+from windrow_runtime.pictures.svg import element, number, shortened, text, width_of, wrapped
 
 # Any in this module: values of every type.
 
@@ -31,6 +29,9 @@ MOST_PANELS: Final = 12
 """The most panels of a picture; :func:`timeline` draws the keys that came first, and says so."""
 
 _LEFT, _RIGHT = 98.0, 40.0
+_ROW: Final = 22.0
+_GAP: Final = 22.0
+_SAMPLE: Final = 24.0
 
 
 LEAST_HEIGHT: Final = 60
@@ -149,9 +150,9 @@ class _Drawing:
             y += 20
             words_left = f"{left_out} more {'key' if left_out == 1 else 'keys'}, not drawn; key=... chooses one"
             parts.append(element("text", {"class": "note", "x": _LEFT, "y": y - 4}, text(words_left)))
-        high, entries = legend(panels, _LEFT, self.width - _RIGHT, y + 6)
+        high, entries = _legend(panels, _LEFT, self.width - _RIGHT, y + 6)
         svg = whole(words, [*parts, *entries], self.width, y + high + 14)
-        return Timeline(words, svg, page(words, svg, *table_of(panels, shows_keys=shows_keys)))
+        return Timeline(words, svg, page(words, svg, *_table_of(panels, shows_keys=shows_keys)))
 
     def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
         """Returns a panel, and the coordinate of its lower end, with labels."""
@@ -183,3 +184,70 @@ class _Drawing:
             element("text", {**middle, "x": x, "y": area.bottom + 34}, text(across)),
             element("text", {**middle, "x": 16.0, "y": y + 4, "transform": turned}, text(up)),
         ]
+
+
+def _legend(panels: Sequence[Panel], left: float, right: float, top: float) -> tuple[float, list[str]]:
+    """Returns the height of the legend, which explains the outlines that a picture has, and its parts."""
+    x, y, parts = left, top, list[str]()
+    for kind, words in _entries(panels):
+        width = _SAMPLE + 6 + width_of(words, 11)
+        if x > left and x + width > right:
+            x, y = left, y + _ROW
+        middle = y + _ROW / 2
+        label = element("text", {"class": "note", "x": x + _SAMPLE + 6, "y": middle + 4}, text(words))
+        parts.append(element("g", {"class": "legend"}, _sample(kind, x, middle), label))
+        x += width + _GAP
+    return (y + _ROW - top if parts else 0.0), parts
+
+
+def _entries(panels: Sequence[Panel]) -> Iterator[tuple[str, str]]:
+    elements = [point.element for panel in panels for point in panel.scene.points]
+    panes = [box.pane.pane for panel in panels for box in panel.scene.boxes]
+    what = "number in order of arrival" if any(panel.numbers for panel in panels) else "value"
+    if elements:
+        yield "element", f"element, with its {what}"
+    if any(element.is_late and not element.is_dropped for element in elements):
+        yield "element late", "late element"
+    if any(element.is_dropped for element in elements):
+        yield "element dropped", "dropped element"
+    if any(panel.scene.watermarks and not panel.times.across_by_clock for panel in panels):
+        yield "watermark", "watermark"
+    if any(panel.shows_no_delay for panel in panels):
+        yield "no-delay", "no delay"
+    timings = {"fired" if pane is None else pane.timing.value for pane in panes}
+    for timing, words in (
+        ("fired", "pane"),
+        ("early", "early pane"),
+        ("on time", "pane on time"),
+        ("late", "late pane"),
+    ):
+        if timing in timings:
+            yield f"pane {timing.replace(' ', '-')}", words
+    if any(panel.scene.withdrawals for panel in panels):
+        yield "pane withdrawn", "withdrawn pane"
+
+
+def _sample(kind: str, x: float, middle: float) -> str:
+    if kind.startswith("element"):
+        circle = element("circle", {"cx": x + _SAMPLE / 2, "cy": middle, "r": 7.0})
+        line = f"M{x + 4:.1f} {middle + 8:.1f}L{x + 20:.1f} {middle - 8:.1f}"
+        cross = [element("path", {"class": "cross", "d": line})] if "dropped" in kind else []
+        return element("g", {"class": kind}, circle, *cross)
+    if kind.startswith("pane"):
+        rectangle: dict[str, str | float] = {"x": x, "y": middle - 6, "width": _SAMPLE, "height": 12.0}
+        return element("g", {"class": kind}, element("rect", rectangle))
+    return element("path", {"class": kind, "d": f"M{x:.1f} {middle:.1f}L{x + _SAMPLE:.1f} {middle:.1f}"})
+
+
+def _table_of(panels: Sequence[Panel], *, shows_keys: bool) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Returns the headings and rows of a table of panes, in the order in which they fired."""
+    heads = ["key"] * shows_keys + ["window", "at", "timing", "change", "result"]
+    rows: list[Sequence[str]] = []
+    for panel in panels:
+        # Withdrawals are sorted among the panes, next to those that replace the withdrawn results.
+        boxes = sorted([*panel.scene.withdrawals, *panel.scene.boxes], key=lambda box: box.pane.moment.order)
+        for pane in (box.pane for box in boxes):
+            cells = [repr(panel.scene.key)] * shows_keys
+            cells += [panel.window_text(pane), panel.at_text(pane), pane.pane.timing.value if pane.pane else ""]
+            rows.append([*cells, pane.kind.value, panel.values_text(pane)])
+    return heads, rows

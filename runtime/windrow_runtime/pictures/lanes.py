@@ -9,8 +9,7 @@ from typing import Any, Final
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Lane, ProcessRecording, RecordedEvent, Recording
 from windrow_runtime.pictures.axes import Labels, is_finite
-from windrow_runtime.pictures.page import page
-from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, whole
+from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, page, whole
 from windrow_runtime.pictures.svg import element, shortened, text, width_of, wrapped
 
 # Any in this module: values of every type.

@@ -1,8 +1,8 @@
-"""Draws a panel: the elements, the watermark and the panes of one key."""
+"""Draws a panel: the elements, the watermark and the panes of one key, with labels that do not overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -10,7 +10,6 @@ from typing import Any, Final
 from windrow.panes import PaneTiming
 from windrow_runtime.operators.recording import RecordedElement, RecordedPane
 from windrow_runtime.pictures.axes import Axis
-from windrow_runtime.pictures.places import Area, Taken
 from windrow_runtime.pictures.scene import Box, Edges, Point, Scene, Times, window_text
 from windrow_runtime.pictures.svg import element, number, shortened, text, width_of
 
@@ -28,6 +27,50 @@ _MANY: Final = 80
 """The number of elements from which on circles are drawn smaller."""
 
 _TIMINGS: Final = {PaneTiming.EARLY: "early", PaneTiming.ON_TIME: "on-time", PaneTiming.LATE: "late"}
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A rectangle, in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def covers(self, other: Area) -> bool:
+        """Returns whether two rectangles share more than an edge."""
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+    def contains(self, other: Area) -> bool:
+        """Returns whether another rectangle lies inside of this one."""
+        return (
+            self.left <= other.left
+            and other.right <= self.right
+            and self.top <= other.top
+            and other.bottom <= self.bottom
+        )
+
+    def crosses(self, other: Area) -> bool:
+        """Returns whether the rectangle overlaps an edge of another one."""
+        return self.covers(other) and not other.contains(self)
+
+
+@dataclass(slots=True)
+class Taken:
+    """The areas of a panel that are occupied already."""
+
+    areas: list[Area] = field(default_factory=list)
+
+    def choose(self, candidates: Iterable[Area]) -> Area | None:
+        """Occupies and returns the first free candidate; None if none is free."""
+        for area in candidates:
+            if not any(area.covers(other) for other in self.areas):
+                self.areas.append(area)
+                return area
+        return None
 
 
 @dataclass(slots=True)

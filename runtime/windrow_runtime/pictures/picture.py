@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.pictures.style import style_sheet
-from windrow_runtime.pictures.svg import element, number, text
+from windrow_runtime.pictures.style import colours_of, style_sheet
+from windrow_runtime.pictures.svg import element, number, shortened, text
 
 LEAST_WIDTH: Final = 240
 """The least width of a picture, in pixels."""
@@ -71,3 +71,40 @@ def whole(words: str, parts: Sequence[str], width: float, height: float) -> str:
         element("rect", {"class": "ground", "width": width, "height": height}),
         "\n".join(parts),
     )
+
+
+def page(title: str, svg: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns an HTML page that needs no other file."""
+    light, dark = colours_of("ground", "ink")
+    table = [_row("th", heads), *(_row("td", [shortened(cell, 200) for cell in cells]) for cells in rows)]
+    return "\n".join(
+        (
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{text(title)}</title>",
+            "<style>",
+            f"body {{ {light}; font: 14px/1.5 system-ui, sans-serif; margin: 1.5rem }}",
+            f"@media (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
+            "svg { max-width: 100%; height: auto }",
+            "table { border-collapse: collapse; margin: 1rem 0 0 92px }",
+            "th, td { border-bottom: 1px solid #8886; padding: 0.15rem 1rem 0.15rem 0; text-align: left }",
+            "</style>",
+            "</head>",
+            "<body>",
+            svg,
+            "<table>",
+            *table,
+            "</table>",
+            "</body>",
+            "</html>",
+            "",
+        )
+    )
+
+
+def _row(cell: str, contents: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{text(content)}</{cell}>' for content in contents)}</tr>"

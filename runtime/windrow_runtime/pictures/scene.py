@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -167,12 +168,9 @@ def window_text(window: Any, times: Iterable[str]) -> str:
 
 
 def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: Times, *, merging: bool) -> Iterator[Box]:
-    at_once: dict[tuple[Any, int], int] = {}
-    for pane in panes:
-        key = (pane.window, times.up(pane.moment))
-        at_once[key] = at_once.get(key, 0) + 1
+    at_once = Counter((pane.window, times.up(pane.moment)) for pane in panes)
     before: list[tuple[Any, Edges, int]] = []
-    ranks: dict[tuple[Any, int], int] = {}
+    ranks: Counter[tuple[Any, int]] = Counter()
     for pane in panes:
         edges, top = Edges.of(pane.window), times.up(pane.moment)
         earlier = [
@@ -189,7 +187,6 @@ def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: Times, *
             and edges.hold(point.across)
         ]
         bottom = max(earlier, default=min(came, default=None))
-        rank = ranks.get((pane.window, top), 0)
-        ranks[pane.window, top] = rank + 1
-        yield Box(pane, edges, bottom, top, rank, at_once[pane.window, top])
+        yield Box(pane, edges, bottom, top, ranks[pane.window, top], at_once[pane.window, top])
+        ranks[pane.window, top] += 1
         before.append((pane.window, edges, top))

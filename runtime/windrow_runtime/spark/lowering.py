@@ -16,17 +16,17 @@ from pyspark.sql import functions as f
 
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.tags import OutputTag
+from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.edge import Objects
-from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan, PhysicalStep
+from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
-from windrow_runtime.spark.exchange.fragment import PortFragment, Watermarks
+from windrow_runtime.spark.exchange.fragment import PortFragment
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, sequence_number
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
@@ -35,7 +35,7 @@ from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
-from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
+from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
 from windrow_runtime.spark.sources.scan import ScanContext
@@ -68,7 +68,7 @@ class WorkerSteps:
 
     plan: PhysicalPlan
     clock: ClockFiles | None = None
-    watermarks: Watermarks | None = None
+    watermarks: WatermarkBounds | None = None
 
     def fragment(self, port: Port) -> partial[PortFragment]:
         """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
@@ -142,7 +142,7 @@ class Lowered:
         self.steps = WorkerSteps(shipped, self.clock, self._bounds)
         self.classes = known_classes(topology.steps)
         for step in topology.steps:
-            check_picklable(step, functions_of(step.node))
+            check_picklable(step, called_parts(step.node).values())
         self.sinks = dict(enumerate(topology.sinks))
         # A job that is run again cannot be recognised, so each run has batches of its own.
         self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
@@ -226,7 +226,8 @@ class Lowered:
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
-        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits))
+        needed = shipped.columns_needed(step.id)
+        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits, needed))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.
@@ -242,7 +243,7 @@ class Lowered:
             place=place,
             classes=self.classes,
             closed=None if checkpoint is None else checkpoint.closed_sources,
-            open=scan.narrowed(shipped.columns_needed(step.id)).open,
+            open=scan.open,
             names=scan.names,
             targets=shipped.edges(step.id),
             sink_targets=shipped.sink_edges(Port(step.id)),

@@ -119,7 +119,7 @@ class WatchedStep:
 
 
 @dataclass(slots=True)
-class _Sums:
+class Sums:
     """The windows, timers and bytes of each stored step after the newest batch.
 
     The changes of the newest batch are kept separately, since the batch may run again and replace them.
@@ -150,6 +150,14 @@ class _Sums:
         return [before + newest for before, newest in pairs]
 
 
+def stored_sums(file: Path) -> Sums | None:
+    """Returns what the progress file of a checkpoint holds; None if it is missing or damaged, which fails no run."""
+    try:
+        return StoredFile(file, Sums).read()
+    except CheckpointError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class WatermarkBounds:
     """Tells source tasks an upper bound for the watermark of each keyed step in their batch.
@@ -172,10 +180,7 @@ class WatermarkBounds:
         if self.clock is not None:
             watermarks = self.clock.read(batch).watermarks
             return lambda step: watermarks.get(step, MIN_TIMESTAMP)
-        try:
-            sums = StoredFile(self.file, _Sums).read()
-        except CheckpointError:
-            sums = None
+        sums = stored_sums(self.file)
         bound = None if sums is None else sums.bound(batch)
         return lambda step: bound
 
@@ -189,9 +194,9 @@ class ProgressKeeper:
 
     def __init__(self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None) -> None:
         self._steps = steps
-        self._file = None if file is None else StoredFile(file, _Sums)
+        self._file = None if file is None else StoredFile(file, Sums)
         self._times = times
-        self._sums: _Sums | None = None
+        self._sums: Sums | None = None
         self._is_known = True
 
     def end_batch(self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float) -> PipelineProgress:
@@ -222,7 +227,7 @@ class ProgressKeeper:
         return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
 
     def _progress(
-        self, step: WatchedStep, counts: Mapping[tuple[str, str | int], int], sums: _Sums, clock: BatchClock, now: int
+        self, step: WatchedStep, counts: Mapping[tuple[str, str | int], int], sums: Sums, clock: BatchClock, now: int
     ) -> StepProgress:
         windows = timers = size = None
         if self._is_known and step.stored is not None:
@@ -242,13 +247,13 @@ class ProgressKeeper:
             lag_ms=None if watermark is None else now - watermark,
         )
 
-    def _sums_before(self, batch: int) -> _Sums:
+    def _sums_before(self, batch: int) -> Sums:
         """Returns the sums before a batch: this run's or, at its first batch, those that the previous run stored."""
         if self._sums is not None:
             return self._sums
-        sums: _Sums | None = None
+        sums: Sums | None = None
         try:
-            sums = (self._file and self._file.read()) or _Sums()
+            sums = (self._file and self._file.read()) or Sums()
         except CheckpointError as error:
             # No result depends on the sums, so the run goes on.
             _LOG.warning(
@@ -256,7 +261,7 @@ class ProgressKeeper:
             )
         # Sums of another batch are not usable: each batch stores its sums before Spark commits it.
         self._is_known = self._file is None or (sums is not None and sums.batch in {batch - 1, batch})
-        self._sums = sums if sums is not None and self._is_known else _Sums(batch - 1)
+        self._sums = sums if sums is not None and self._is_known else Sums(batch - 1)
         return self._sums
 
 

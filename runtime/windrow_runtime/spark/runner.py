@@ -141,10 +141,6 @@ class SparkRunner:
     @property
     def spark(self) -> SparkSession:
         """The session. A new one is started when this is asked for, or by the first run."""
-        return self._spark
-
-    @property
-    def _spark(self) -> SparkSession:
         if self._session is None:
             with ctrl_c_kept():
                 self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
@@ -231,7 +227,7 @@ class SparkRunner:
         check_source_files(topology.sources)
         self._check_before_start(topology.sources + topology.sinks)
         self._check_sinks(topology.sinks)
-        return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
+        return run_job(self._batch(pipeline, topology, session_with(self.spark, JOB_SETTINGS)), self._on_progress)
 
     @short_tracebacks
     def start(
@@ -311,7 +307,7 @@ class SparkRunner:
         check_source_files(topology.sources, waits=not batch)
         self._check_before_start(topology.sources + topology.sinks)
         if batch:
-            lowered = self._batch(pipeline, topology, self._spark)
+            lowered = self._batch(pipeline, topology, self.spark)
         else:
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
@@ -356,15 +352,17 @@ class SparkRunner:
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
-                uninterrupted(lambda: refuse_written(self._spark, topology.sinks), self._spark)
+                uninterrupted(lambda: refuse_written(self.spark, topology.sinks), self.spark)
             sinks = driver_sinks(topology.sinks)
-            if is_connect(self._spark):
+            if is_connect(self.spark):
                 # The server opens users' own sinks.
                 sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
             outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
-            claims.enter_context(claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lock.is_live))
+            claims.enter_context(
+                claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lambda: lock.is_held)
+            )
             keeper = None
             if lowered.clock is not None:
                 sources = lowered.topology.sources
@@ -389,17 +387,17 @@ class SparkRunner:
         for step in sinks:
             if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
-                    check_connector(self._spark, step)
+                    check_connector(self.spark, step)
 
     def _wanted(self) -> Parallelism:
-        return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
+        return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
         if topology.keyed and self._partitions is None:
-            warn_of_partitions(self._spark, groups.partitions)
+            warn_of_partitions(self.spark, groups.partitions)
         with ctrl_c_kept(), _secrets_hidden(pipeline):
             check_bounded(topology.sources, "a batch job reads sources that come to an end")
             for step in topology.by_clock:
@@ -431,8 +429,8 @@ class SparkRunner:
         )
         checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
-            warn_of_partitions(self._spark, stored.groups.partitions)
-        spark = self._spark
+            warn_of_partitions(self.spark, stored.groups.partitions)
+        spark = self.spark
         if by_user:
             # The user's session has to shuffle into as many partitions as the stored state has.
             partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}

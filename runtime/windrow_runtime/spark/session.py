@@ -24,14 +24,13 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import UnsupportedOperationError, warn
-from windrow.plan.location import caller_location
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.spark.daemon import DAEMON_MODULE
-from windrow_runtime.spark.quiet import quiet_paths, quiet_session
+from windrow_runtime.spark.quiet import quiet_paths, quiet_session, variable_set
 from windrow_runtime.spark.run.background import uninterrupted
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _MOST_PARTITIONS_OF_A_CORE: Final = 16
-_RUNTIME: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
@@ -166,24 +165,9 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         uninterrupted(lambda: SparkContext._ensure_initialized(conf=conf))
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
-    with _loopback():
+    # Spark would look up the name of the machine, and fails where that does not resolve, as on many laptops.
+    with variable_set(_LOCAL_IP, os.environ.get(_LOCAL_IP, "127.0.0.1")):
         return start() if verbose else quiet_session(start)
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Make a JVM that is started within the block use the loopback address.
-
-    Spark would look up the name of the machine, and fails where that does not resolve, as on many laptops.
-    """
-    if _LOCAL_IP in os.environ:
-        yield
-        return
-    os.environ[_LOCAL_IP] = "127.0.0.1"
-    try:
-        yield
-    finally:
-        del os.environ[_LOCAL_IP]
 
 
 def _own_paths() -> list[str]:
@@ -252,6 +236,26 @@ def _start_daemon(spark: SparkSession) -> None:
 
 
 @contextmanager
+def settings_changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Changes settings of a session within the block, in which the caller is the only one to do so."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    changed = [name for name, value in settings.items() if before[name] != value]
+    try:
+        for name in changed:
+            spark.conf.set(name, settings[name])
+        yield
+    finally:
+        for name in changed:
+            earlier = before[name]
+            if spark.conf.get(name, None) != settings[name]:
+                continue  # the user has set it meanwhile
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)
+
+
+@contextmanager
 def settings_during(
     spark: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> Iterator[None]:
@@ -263,22 +267,8 @@ def settings_during(
     """
     with _lock:
         unset = {name: value for name, value in (defaults or {}).items() if spark.conf.get(name, None) is None}
-        wanted = {**settings, **unset}
-        before = {name: spark.conf.get(name, None) for name in wanted}
-        changed = [name for name, value in wanted.items() if before[name] != value]
-        try:
-            for name in changed:
-                spark.conf.set(name, wanted[name])
+        with settings_changed(spark, {**settings, **unset}):
             yield
-        finally:
-            for name in changed:
-                earlier = before[name]
-                if spark.conf.get(name, None) != wanted[name]:
-                    continue  # the user has set it meanwhile
-                if earlier is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, earlier)
 
 
 def own_partitions(spark: SparkSession) -> int:
@@ -297,7 +287,7 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
         return
     cores = context.defaultParallelism
     if partitions > _MOST_PARTITIONS_OF_A_CORE * cores:
-        location = caller_location(_RUNTIME)
+        location = line_of_caller()
         warn(
             "each batch starts a task and opens a state store for each shuffle partition, which takes seconds",
             given=f"{partitions} shuffle partitions on {cores} cores",

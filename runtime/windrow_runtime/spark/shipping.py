@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import typing
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import chain
 from typing import Any, Final
@@ -38,6 +38,7 @@ from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import is_standard
 from windrow_runtime.operators.named_classes import named_classes
+from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.spark.exchange.picklable import make_picklable
 
 # Any in this module: steps of all types.
@@ -93,7 +94,7 @@ def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
     They are named in annotations, are those of the elements of a collection, or are named in the code of functions.
     """
     types = [kind for step in steps for kind in _types_of(step.node)]
-    used = named_classes(part for step in steps for part in functions_of(step.node))
+    used = named_classes(part for step in steps for part in called_parts(step.node).values())
     classes = _collect([*types, *used])
     for kind in classes:
         make_picklable(kind)
@@ -108,14 +109,6 @@ def _holds_reference(hint: object) -> bool:
     if isinstance(hint, list):
         return any(map(_holds_reference, hint))
     return isinstance(hint, typing.ForwardRef) or any(map(_holds_reference, typing.get_args(hint)))
-
-
-def functions_of(node: Node) -> Iterable[object]:
-    """Yields the functions that a step calls, and the objects that have some."""
-    if isinstance(node, (SourceNode, SinkNode)):
-        return
-    not_called = {"element_type", "input", "key_type", "location", "name", "rules", "streams"}
-    yield from (getattr(node, each.name) for each in fields(node) if each.name not in not_called)
 
 
 def _types_of(node: Node) -> Iterable[object]:

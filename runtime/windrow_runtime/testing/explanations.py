@@ -31,10 +31,9 @@ from windrow_runtime.local.journal import (
     Purge,
     Silence,
 )
-from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.errors import line_of_caller, shortened
 from windrow_runtime.operators.recording import RecordedElement
 from windrow_runtime.operators.state.model import NOTHING, WindowEntry, with_one_nan
-from windrow_runtime.testing.callers import line_of_test
 
 # Any in this module: windows and elements of every type.
 
@@ -154,7 +153,7 @@ class Explainer:
                 "it is no window",
                 given=shortened(window),
                 expected="a window, such as TimeWindow(0, 10_000)",
-                where=line_of_test(),
+                where=line_of_caller(),
             )
         (key,) = with_one_nan([key])
         self._check_key(key)
@@ -344,7 +343,7 @@ class Explainer:
                 "fewer elements that equal it have come",
                 given=f"which={which}",
                 expected=f"less than {len(arrivals)}",
-                where=line_of_test(),
+                where=line_of_caller(),
             )
         arrival = arrivals[which]
         at, element = arrival.at, arrival.element

@@ -11,11 +11,11 @@ from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
-from windrow_runtime.testing.callers import line_of_test
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -162,7 +162,7 @@ def assign_windows(
             "an event-time assigner was given an element without a timestamp",
             given=f"{element!r:.200}",
             expected="timestamp=...",
-            where=line_of_test(),
+            where=line_of_caller(),
         )
     stamp = MIN_TIMESTAMP if timestamp is None else timestamp
     return list(assigner.assign_windows(element, stamp, _Clock(processing_time)))

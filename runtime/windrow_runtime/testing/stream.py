@@ -21,6 +21,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import Journal, recorders_of, recording_of
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
@@ -28,7 +29,6 @@ from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import watermarks_of
-from windrow_runtime.testing.callers import line_of_test
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class StreamHarness(Generic[In, Out]):
                 "a harness tests a stream",
                 given=f"a {type(stream).__name__}",
                 expected="a DataStream",
-                where=line_of_test(),
+                where=line_of_caller(),
                 hint="the stream itself, without a sink and without a Pipeline",
             )
         self._stream = stream
@@ -205,7 +205,7 @@ class StreamHarness(Generic[In, Out]):
                     "the harness must know which source to push into",
                     given=f"{len(sources)} sources",
                     expected="source=...",
-                    where=line_of_test(),
+                    where=line_of_caller(),
                     hint="StreamHarness(stream, source), with one of those that the stream reads",
                 )
             return Port(sources[0].id)
@@ -216,7 +216,7 @@ class StreamHarness(Generic[In, Out]):
             "the source is not part of the stream",
             given=f"a source {source.describe()}",
             expected=f"one that the stream reads, in {' or '.join(step.where for step in sources)}",
-            where=line_of_test(),
+            where=line_of_caller(),
             hint="from_source(source) takes the same object as the harness",
         )
 
@@ -337,7 +337,7 @@ class StreamHarness(Generic[In, Out]):
                 "the harness does not watch this stream",
                 given=repr(stream),
                 expected="the stream under test, or one of also=",
-                where=line_of_test(),
+                where=line_of_caller(),
                 hint="StreamHarness(..., also=(stream,))",
             )
         return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
@@ -368,7 +368,7 @@ class StreamHarness(Generic[In, Out]):
             InvalidArgumentError: If the harness does not record.
         """
         recording = recording_of(self._recorders) if self._records else None
-        return recorded(recording, "StreamHarness(stream, source, record=True)", line_of_test())
+        return recorded(recording, "StreamHarness(stream, source, record=True)", line_of_caller())
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps, such as ``late_records_dropped``.
@@ -466,14 +466,14 @@ class StreamHarness(Generic[In, Out]):
                 "it must be clear which step with windows to explain",
                 given="no step" if name is None else f"step={name!r}",
                 expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
-                where=line_of_test(),
+                where=line_of_caller(),
             )
         if not self._explains:
             raise UnsupportedOperationError(
                 "the harness keeps no journals",
                 given="explains=False",
                 expected="StreamHarness(..., explains=True)",
-                where=line_of_test(),
+                where=line_of_caller(),
             )
         journal = self._recorders[fitting[0].id]
         assert isinstance(journal, Journal)

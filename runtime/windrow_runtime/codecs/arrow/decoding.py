@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
-from windrow_runtime.codecs.json.lines import JsonLines
+from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
 from windrow_runtime.codecs.records import build_records
 from windrow_runtime.codecs.unmatched import Names

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 from types import NoneType
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -20,7 +20,9 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.json.any_json import checked_text, dump, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, Field, Kind, RecordType, ValueType
+
+# Any in this module: pyarrow has no types.
 
 _SCALARS: Final = {
     Kind.NONE: pa.null(),
@@ -197,3 +199,25 @@ def _encode_container(values: Sequence[object], value: ValueType, path: str) -> 
     dicts = [item for item in present if isinstance(item, dict)]
     items = _encode([item for each in dicts for item in each.values()], value.arguments[1], f"{path}{{}}")
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(value))
+
+
+def with_constants(
+    rows: pa.RecordBatch, kind: RecordType, fields: Collection[Field], values: Mapping[str, object]
+) -> pa.RecordBatch:
+    """Adds columns with one value in all rows, for fields that the file of the rows lacks; null without a value."""
+    columns: list[Any] = []
+    arrays: list[Any] = []
+    for field in kind.columns:
+        if field not in fields:
+            for index in rows.schema.get_all_field_indices(field.column):
+                columns.append(rows.schema.field(index))
+                arrays.append(rows.column(index))
+            continue
+        wanted = arrow_type(field.type)
+        array = pa.nulls(rows.num_rows, wanted)
+        if values.get(field.name) is not None:
+            single = RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
+            array = pa.repeat(encode_batch([values[field.name]], single).column(0)[0], rows.num_rows)
+        columns.append(pa.field(field.column, wanted))
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(columns, metadata=rows.schema.metadata))

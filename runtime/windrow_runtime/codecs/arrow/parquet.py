@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,12 +18,13 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
-from windrow_runtime.codecs.arrow.int96 import int96_columns, with_nanoseconds
 from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import Field, Kind
+
+# Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -86,9 +88,9 @@ def read_parquet(
             names = [name for field, name in columns if name is not None and field.name not in unread]
             of_part = list(range(begin, end))
             batches = opened.iter_batches(_ROWS_AT_ONCE, row_groups=of_part, columns=names, use_threads=False)
-            oldest = int96_columns(opened, names)
+            oldest = _int96_columns(opened, names)
             if oldest:
-                batches = with_nanoseconds(batches, file, oldest, _ROWS_AT_ONCE, of_part)
+                batches = _with_nanoseconds(batches, file, oldest, of_part)
             for rows in batches:
                 arrays = [
                     _filled(field.type, rows.num_rows)
@@ -239,3 +241,42 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
         wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
     return values if values.type == wanted else values.cast(wanted)
+
+
+def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+    """Finds the columns that are timestamps of the oldest form, which have nanoseconds; not those within others."""
+    leaves = [opened.schema.column(index) for index in range(len(opened.schema))]
+    oldest = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return [name for name in names if name in oldest]
+
+
+def _with_nanoseconds(
+    batches: Iterator[pa.RecordBatch], file: str, names: Sequence[str], groups: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Divides batches, in which such columns have microseconds, such that those that are finer have nanoseconds.
+
+    Arrow cuts these off, or has no late years. Nanoseconds of 64 bits end in the year 2262, so other rows keep their
+    microseconds.
+    """
+    with pq.ParquetFile(file, coerce_int96_timestamp_unit="ns") as opened:
+        finer = opened.iter_batches(_ROWS_AT_ONCE, row_groups=groups, columns=list(names), use_threads=False)
+        for batch, nanoseconds in zip(batches, finer, strict=True):
+            is_finer = np.zeros(batch.num_rows, np.bool_)
+            for name in names:
+                # The remainder is right even where the number of nanoseconds has more than 64 bits.
+                whole, exact = (_numbers(rows.column(name)) for rows in (batch, nanoseconds))
+                is_finer |= (exact - whole * np.int64(1000)) != 0
+            begin = 0
+            for end in [*(np.flatnonzero(np.diff(is_finer)) + 1).tolist(), batch.num_rows]:
+                rows = batch.slice(begin, end - begin)
+                if end > begin and is_finer[begin]:
+                    for name in names:
+                        index = rows.schema.get_field_index(name)
+                        column = nanoseconds.column(name).slice(begin, end - begin)
+                        rows = rows.set_column(index, pa.field(name, column.type), column)
+                yield rows
+                begin = end
+
+
+def _numbers(column: pa.Array) -> Any:
+    return column.view(pa.int64()).fill_null(0).to_numpy()

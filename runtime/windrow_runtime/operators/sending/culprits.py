@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from itertools import islice
 from types import FunctionType, MethodType
 from typing import Any, Final
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import Step
+from windrow.plan import Node, SinkNode, SourceNode, Step
 from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
@@ -19,10 +20,18 @@ from windrow_runtime.operators.sending.parcel import check_sendable
 
 _DEEPEST: Final = 20
 _ITEMS: Final = 1_000
+_NOT_CALLED: Final = frozenset({"element_type", "input", "key_type", "location", "name", "rules", "streams"})
 IN_OPEN: Final = (
     "make it in open() of a function class, such as MapFunction, which each worker calls: "
     "self.it = ...; open files, connections and locks belong there"
 )
+
+
+def called_parts(node: Node) -> dict[str, object]:
+    """Returns the functions that a step calls on workers, and the objects that have some, by the names of its parts."""
+    if isinstance(node, (SourceNode, SinkNode)):
+        return {}
+    return {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_CALLED}
 
 
 def _parcel_failure(value: object) -> Exception | None:

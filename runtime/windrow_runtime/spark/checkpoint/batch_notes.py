@@ -19,6 +19,7 @@ from windrow.plan import ProcessNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
+from windrow_runtime.spark.checkpoint.spark_files import FileEntry, LogOffset
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -77,14 +78,8 @@ class _BatchLine(msgspec.Struct, rename={"watermark": "batchWatermarkMs", "now":
     now: int
 
 
-class _FileLine(msgspec.Struct, rename={"entry": "batchId"}):
-    path: str
+class _FileLine(FileEntry):
     timestamp: int
-    entry: int
-
-
-class _Offset(msgspec.Struct, rename={"last": "logOffset"}):
-    last: int
 
 
 def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch]:
@@ -158,7 +153,9 @@ def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
     try:
         line = msgspec.json.decode(lines[1], type=_BatchLine)
         # The line of the control folder comes after those of the sources.
-        last = [-1 if text == b"-" else msgspec.json.decode(text, type=_Offset).last for text in lines[2 : 2 + sources]]
+        last = [
+            -1 if text == b"-" else msgspec.json.decode(text, type=LogOffset).last for text in lines[2 : 2 + sources]
+        ]
     except (ValueError, IndexError) as error:
         raise damaged_file(file, f"{error}") from error
     if len(last) != sources:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
-from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
@@ -26,6 +26,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
+from windrow_runtime.spark.progress import stored_sums
 from windrow_runtime.spark.worker import current_batch
 
 END_LINE: Final = "end"
@@ -112,11 +113,6 @@ class Description:
     time: str  # the kind of time by which the query runs
     sources: Sequence[StoredSource]
     steps: Mapping[str, dict[str, Any]]  # the shape of each keyed step, by the name under which its state is stored
-
-
-@dataclass(frozen=True, slots=True)
-class _Reported:
-    batch: int
 
 
 class Checkpoint:
@@ -286,10 +282,7 @@ class Checkpoint:
 
     def _newest_known(self) -> int:
         """Returns the number of the newest batch that has run, by windrow's files in the checkpoint; -1: none has."""
-        try:
-            reported = StoredFile(self.progress_file, _Reported).read()
-        except CheckpointError:
-            reported = None  # a damaged progress file makes no run fail
+        reported = stored_sums(self.progress_file)
         return max(
             self.newest_batch.batch(),
             self.end_mark.batch(),

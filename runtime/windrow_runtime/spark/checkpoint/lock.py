@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import warnings
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 _FILE: Final = "in-use"
 
 
-class CheckpointLock:
+class CheckpointLock(ProcessLock):
     """Reserves a checkpoint for one run, until it is released or the process ends, however that happens.
 
     It is a lock of the operating system on a file in the folder, so machines that have the folder mounted see it. The
@@ -30,7 +29,7 @@ class CheckpointLock:
         note = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"
         try:
             with checkpoint_errors(folder):
-                self._lock = ProcessLock(folder.resolve() / _FILE, note=note)
+                super().__init__(folder.resolve() / _FILE, note=note)
         except LockedError as error:
             raise CheckpointError(
                 "another run uses the checkpoint",
@@ -40,21 +39,9 @@ class CheckpointLock:
                 hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of "
                 "its own",
             ) from None
-        if not self._lock.is_supported:
+        if not self.is_supported:
             warnings.warn(
                 "the file system of the checkpoint has no locks: see to it that one run at a time uses the checkpoint",
                 WindrowWarning,
                 stacklevel=2,
             )
-
-    def hold_while(self, is_live: Callable[[], bool]) -> None:
-        """Let a later run of this process lock the checkpoint once ``is_live`` returns False."""
-        self._lock.is_owner_live = is_live
-
-    def is_live(self) -> bool:
-        """Returns whether the run may still use the checkpoint, and write to its sinks' folders."""
-        return self._lock.is_held
-
-    def release(self) -> None:
-        """Let other runs use the checkpoint. Does nothing if it was released before."""
-        self._lock.release()

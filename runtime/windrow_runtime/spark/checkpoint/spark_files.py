@@ -97,13 +97,13 @@ class _Metadata(msgspec.Struct):
     id: UUID
 
 
-class _LogOffset(msgspec.Struct, forbid_unknown_fields=True):
+class LogOffset(msgspec.Struct, forbid_unknown_fields=True):
     """The number of the last entry in the log of a source of files, up to which it was read."""
 
     last: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = msgspec.field(name="logOffset")
 
 
-class _FileEntry(msgspec.Struct):
+class FileEntry(msgspec.Struct):
     """An entry of Spark's log of files that were read."""
 
     path: str
@@ -111,7 +111,7 @@ class _FileEntry(msgspec.Struct):
 
 
 _IDENTITY: Final = msgspec.json.Decoder(_Metadata)
-_ENTRY: Final = msgspec.json.Decoder(_FileEntry)
+_ENTRY: Final = msgspec.json.Decoder(FileEntry)
 
 _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
 
@@ -125,7 +125,7 @@ def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
             return None  # "-": nothing was read
         # A topic of Kafka may have that name, too.
         if isinstance(offset, dict) and offset.keys() == {"logOffset"} and not isinstance(offset["logOffset"], dict):
-            return _check_file_log(log, msgspec.convert(offset, _LogOffset).last)
+            return _check_file_log(log, msgspec.convert(offset, LogOffset).last)
     try:
         # The rate source and Kafka store their initial offsets in their logs.
         began = offset != {} and msgspec.convert(offset, int | _KafkaOffset) is not None

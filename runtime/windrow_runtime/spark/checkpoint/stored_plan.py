@@ -11,14 +11,15 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.physical.edge import Objects
-from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan
-from windrow_runtime.spark.checkpoint.adopted_clock import adopt_clock
+from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
 from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
+from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.progress import stored_sums
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 EVENT_TIME: Final = "event time"
@@ -106,7 +107,7 @@ def resume(
             )
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if stored.time != time:
-            adopt_clock(
+            _adopt_clock(
                 checkpoint, {step.id: names[step.id] for step in topology.keyed if topology.timestamp_steps[step.id]}
             )
         if steps != stored.steps or stored.time != time:
@@ -121,6 +122,23 @@ def resume(
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
+
+
+def _adopt_clock(checkpoint: Checkpoint, stored_ids: Mapping[str, str]) -> None:
+    """Stores the watermark that Spark has kept so far, for steps of the batch with which the next run begins.
+
+    It is the watermark of all sources before this batch, as the progress file has it. If it is not known, it begins
+    anew with the elements to come.
+    """
+    planned = checkpoint.last_planned()
+    batch = planned + 1 if checkpoint.is_committed(planned) else planned
+    if batch == 0:
+        return
+    sums = stored_sums(checkpoint.progress_file)
+    bound = None if sums is None else sums.bound(batch)
+    watermark = MIN_TIMESTAMP if bound is None else bound
+    clock = BatchClock(watermarks=dict.fromkeys(stored_ids, watermark), ended=watermark == MAX_TIMESTAMP)
+    ClockFiles(checkpoint.clock_folder, stored_ids).write(batch, clock)
 
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:

@@ -1,4 +1,4 @@
-"""Sends columns of elements to keyed steps, by key group, and partially aggregated if the step allows it."""
+"""Sends columns of elements to keyed steps, by key group and partially aggregated if possible, and to sinks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import ExchangeRows
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.physical.plan import StepEdge
-from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
+from windrow_runtime.physical.plan import SinkEdge, StepEdge
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
 from windrow_runtime.spark.key_groups import KeyGroups
 
@@ -26,23 +26,35 @@ _ROWS_AT_ONCE: Final = 1 << 19
 """The elements that are aggregated and sent at a time, so that a task's memory does not grow with its partition."""
 
 
-class ColumnSender:
-    """Collects columns of elements, and packs them into rows; ``new_row`` makes a row and numbers it."""
+def columns_for_sink(target: SinkEdge, columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]) -> Any:
+    """Returns the columns of a sink's elements; ``observe`` gets the highest timestamp that each step gave."""
+    sink, route = target.form, target.route
+    if route is None:
+        return columns
+    with errors_at(sink.step.where):
+        elements, _, highest = route.run(columns, stamps)
+    for step, stamp in highest.items():
+        observe(step, stamp)
+    assert sink.kind is not None, "it has columns"
+    return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(sink.kind))
 
-    def __init__(self, groups: KeyGroups, new_row: Callable[[int, int, int, bytes], PackedRow]) -> None:
+
+class ColumnSender:
+    """Collects columns of elements, and packs them into rows.
+
+    ``new_row`` makes a row and numbers it; ``records`` counts the elements that go to each step.
+    """
+
+    def __init__(
+        self, groups: KeyGroups, new_row: Callable[[int, int, int, bytes], PackedRow], records: Counter[str]
+    ) -> None:
         self._groups = groups
         self._new_row = new_row
         # Returns an upper bound for the watermark that a step, by its id, has when the elements arrive; None: unknown.
         self.bound_of: Callable[[str], int | None] = no_bound
         # The elements for each step that have not been sent yet, as Arrow batches.
         self._waiting: dict[int, tuple[StepEdge, list[Any]]] = {}
-        self._records: Counter[str] = Counter()
-
-    def take_counts(self) -> list[Count]:
-        """Returns how many elements went to each step since the last call."""
-        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
-        self._records.clear()
-        return counts
+        self._records = records
 
     def add(
         self, targets: Sequence[StepEdge], columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]

@@ -33,6 +33,13 @@ def facts_of(step: str, counts: Counter[int]) -> list[Count]:
     return facts
 
 
+def records_in(records: Counter[str]) -> list[Count]:
+    """Returns how many elements went to each step, and resets the numbers."""
+    counts: list[Count] = [(step, RECORDS_IN, number) for step, number in records.items()]
+    records.clear()
+    return counts
+
+
 def windows_in(state: OperatorState) -> int:
     """Returns the number of windows with elements or state in an operator's state."""
     return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP, now_millis
@@ -13,18 +13,12 @@ from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
-from windrow_runtime.spark.exchange.facts import RECORDS_IN, Count
+from windrow_runtime.spark.exchange.facts import Count, records_in
 from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
+from windrow_runtime.spark.progress import WatermarkBounds
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.
-
-
-class Watermarks(Protocol):
-    """Reads the watermarks of keyed steps in the current batch, as far as they are known."""
-
-    def read(self) -> Callable[[str], int | None]:
-        """Returns a function for the watermark of a step, by its id; it returns None if that is not known."""
 
 
 class PortFragment:
@@ -39,7 +33,7 @@ class PortFragment:
         port: Port,
         clock: ClockFiles | None = None,
         fed_by_columns: frozenset[str] = frozenset(),
-        watermarks: Watermarks | None = None,
+        watermarks: WatermarkBounds | None = None,
     ) -> None:
         self._topology = topology
         self._port = port
@@ -162,8 +156,7 @@ class PortFragment:
 
     def take_counts(self) -> list[Count]:
         """Returns users' counters, and how many records went to each step, since the last call."""
-        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
-        self._records.clear()
+        counts = records_in(self._records)
         for step, metrics in self._metrics.items():
             counts += ((step, name, count) for name, count in metrics.drain().items())
         return counts

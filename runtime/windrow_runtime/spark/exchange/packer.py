@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
-from windrow_runtime.spark.exchange.facts import Count
+from windrow_runtime.spark.exchange.facts import Count, records_in
 from windrow_runtime.spark.exchange.picklable import check_sendable
 from windrow_runtime.spark.exchange.rows import (
     PackedRow,
@@ -25,7 +25,7 @@ from windrow_runtime.spark.exchange.rows import (
 from windrow_runtime.spark.key_groups import KeyGroups
 
 if TYPE_CHECKING:
-    from windrow_runtime.physical.plan import StepEdge
+    from windrow_runtime.physical.plan import SinkEdge, StepEdge
     from windrow_runtime.spark.exchange.column_sender import ColumnSender
 
 # Any: keys and values are the user's, of every type.
@@ -34,6 +34,7 @@ _PAYLOAD_BYTES = 4 << 20
 _FIRST_LIMIT = 1024
 _LARGEST_LIMIT = 8192  # larger ones are slower: they leave the processor's cache
 _ROUTES_KEPT = 1_000_000
+_COLUMN_ROWS = 100_000  # elements in columns for a sink that are one payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class Packer:
         self._broadcasts: defaultdict[int, dict[int, tuple[list[Any], list[int | None]]]] = defaultdict(dict)
         self._wheres: dict[tuple[type[Target], int], str | None] = {}
         self._columns: ColumnSender | None = None
+        self._records: Counter[str] = Counter()  # elements in columns, by the step or the sink that takes them
         self.bound_of: Callable[[str], int | None] = no_bound
 
     def start(self, origin: int, service_label: int) -> None:
@@ -168,27 +170,34 @@ class Packer:
             # A plan without columns does not import the columnar modules.
             from windrow_runtime.spark.exchange.column_sender import ColumnSender
 
-            self._columns = ColumnSender(self._groups, self._next_row)
+            self._columns = ColumnSender(self._groups, self._next_row, self._records)
         self._columns.bound_of = self.bound_of
         self._columns.add(targets, columns, stamps, observe)
 
     def take_counts(self) -> list[Count]:
-        """Returns how many elements in columns went to each step since the last call."""
-        return [] if self._columns is None else self._columns.take_counts()
+        """Returns how many elements in columns went to each step and each sink since the last call."""
+        return records_in(self._records)
 
-    def writes(self, sink: int) -> bool:
-        """Returns whether the task writes a sink itself."""
-        return self._writer is not None and sink in self._writer
+    def send_to_sink(self, target: SinkEdge, batch: Any) -> Iterator[PackedRow]:
+        """Writes the elements of an Arrow batch to a sink that the task writes itself, or yields rows with them."""
+        if batch.num_rows:
+            self._records[target.form.step.id] += batch.num_rows
+        writer = self._writer_of(target.number)
+        for start in range(0, batch.num_rows, _COLUMN_ROWS):
+            portion = batch.slice(start, _COLUMN_ROWS)
+            if writer is not None:
+                writer.write_columns(target.number, portion)
+                yield from self._part_rows(writer)
+                continue
+            # A plan without columns does not import the columnar modules.
+            from windrow_runtime.columnar.state import dump_rows
 
-    def write_columns(self, sink: int, rows: Any) -> Iterator[PackedRow]:
-        """Writes the elements of an Arrow batch to a sink that the task writes itself, at once."""
-        assert self._writer is not None, "the caller has checked writes()"
-        self._writer.write_columns(sink, rows)
-        yield from self._part_rows(self._writer)
+            stream = dump_rows(portion, compress=False)
+            yield self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, target.number, stream)
 
-    def row_of_columns(self, sink: int, stream: bytes) -> PackedRow:
-        """Returns a row for a sink with elements as an Arrow stream, with the next number."""
-        return self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, sink, stream)
+    def _writer_of(self, sink: int) -> SinkWriter | None:
+        """Returns what writes a sink in the task itself; None: its elements are packed."""
+        return self._writer if self._writer is not None and sink in self._writer else None
 
     def row_for_level(self, row: PackedRow) -> PackedRow:
         """Passes on a row from upstream for a deeper level, in whose key groups the keys lie alike."""
@@ -256,7 +265,7 @@ class Packer:
 
     def _send_output(self, sink: int, values: list[Any]) -> Iterator[PackedRow]:
         """Writes or packs the elements gathered for a sink."""
-        writer = self._writer if self.writes(sink) else None
+        writer = self._writer_of(sink)
         start = 0
         while start < len(values):
             portion = values[start : start + self._limit]

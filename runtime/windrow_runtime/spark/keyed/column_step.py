@@ -23,13 +23,11 @@ from windrow_runtime.columnar.step_operator import (
     StepBatch,
 )
 from windrow_runtime.operators.errors import errors_at, folded_behind
-from windrow_runtime.spark.clock import BatchTimes
-from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT, Count
+from windrow_runtime.spark.exchange.column_sender import columns_for_sink
+from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
-from windrow_runtime.spark.exchange.sink_columns import SinkSender, columns_for
-from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner
-from windrow_runtime.storage.group_record import PageStore, StepRecord
+from windrow_runtime.spark.keyed.level import GroupBatch, KeyedStep, StepRunner
 from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
@@ -48,7 +46,6 @@ class ColumnRunner(StepRunner):
         super().__init__(step)
         self._form = form
         self._tuning = tuning
-        self._to_sinks = SinkSender()
         # Results as a record batch with the columns of a type, None where Python has to make them; and as values.
         self._batch_of: Callable[[Any, RecordType], Any | None]
         self._values_of: Callable[[Any], list[Any]]
@@ -57,31 +54,20 @@ class ColumnRunner(StepRunner):
         else:
             self._batch_of, self._values_of = partial(record_batch, form), partial(values_of, form)
 
-    def take_counts(self) -> list[Count]:
-        return super().take_counts() + self._to_sinks.take_counts()
-
-    def run(
-        self,
-        record: StepRecord,
-        key_group: int,
-        store: PageStore,
-        times: BatchTimes,
-        arrived: tuple[Sequence[Arrived], Sequence[Arrived]],
-        packers: tuple[Packer, Packer],
-    ) -> Iterator[PackedRow]:
+    def run(self, group: GroupBatch) -> Iterator[PackedRow]:
         """Runs one batch of one group; yields rows as soon as they are full."""
-        previous, current = self.times(times)
-        watermarks = (max(each.watermark, record.watermark) for each in (previous, current))
+        record = group.record
+        watermarks = (max(each.watermark, record.watermark) for each in group.times)
         # What timers upstream emitted comes under the watermark of the batch before.
-        parts = list(map(BatchPart, watermarks, map(self._elements_of, arrived), (0, 1)))
-        if not arrived[0]:
+        parts = list(map(BatchPart, watermarks, map(self._elements_of, group.arrived), (0, 1)))
+        if not group.arrived[0]:
             del parts[0]
-        now = max(current.now, record.now)
-        batch: StepBatch[Any, Any] = StepBatch(self._form.operator, record, store, parts, now, self._tuning)
+        now = max(group.times[1].now, record.now)
+        batch: StepBatch[Any, Any] = StepBatch(self._form.operator, record, group.store, parts, now, self._tuning)
         with errors_at(self._form.step.where):
             for phase, outputs in batch.run():
                 for output in outputs:
-                    yield from self._pass_on(output, packers[phase])
+                    yield from self._pass_on(output, group.packers[phase])
                     del output  # frees its memory before the next one is made
         self.facts[OPEN_WINDOWS] += batch.opened
 
@@ -128,7 +114,7 @@ class ColumnRunner(StepRunner):
         if direct and all(target.form.kind == form.element for target in direct):
             batch = form.batch_of(columns)
             for target in direct:
-                yield from self._to_sinks.send_batch(target, batch, packer)
+                yield from packer.send_to_sink(target, batch)
             return
         for element, stamp in zip(form.elements_of(columns), stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)
@@ -149,7 +135,7 @@ class ColumnRunner(StepRunner):
         if batches and all(batch is not None for batch in batches):
             self.facts[RECORDS_OUT] += len(results)
             for target, batch in zip(direct, batches, strict=True):
-                yield from self._to_sinks.send_batch(target, batch, packer)
+                yield from packer.send_to_sink(target, batch)
             return
         for start in range(0, len(results), _VALUES_AT_ONCE):
             portion = results.slice(start, _VALUES_AT_ONCE)
@@ -166,4 +152,4 @@ class ColumnRunner(StepRunner):
         step = self.step
         assert step.results is not None, "columns have a type"
         assert step.output is not None, "somebody reads them"
-        return columns_for(target, self._batch_of(results, step.results), results.stamps, step.output.observe)
+        return columns_for_sink(target, self._batch_of(results, step.results), results.stamps, step.output.observe)

@@ -47,8 +47,8 @@ from windrow_runtime.spark.exchange.rows import (
     unpack_keyed,
     unpack_partials,
 )
-from windrow_runtime.spark.keyed.level import KeyedStep, Level, StepRunner
-from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
+from windrow_runtime.spark.keyed.level import GroupBatch, KeyedStep, Level, StepRunner
+from windrow_runtime.storage.group_record import GroupState, PageStore
 from windrow_runtime.storage.object_pages import ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
 
@@ -80,10 +80,6 @@ class _Broadcast(NamedTuple):
         return bool(self.before or self.after)
 
 
-def _broadcast_in(arrived: Sequence[Arrived]) -> list[BroadcastElements]:
-    return [part for part in arrived if isinstance(part, BroadcastElements)]
-
-
 class ObjectRunner(StepRunner):
     """Runs one step on Python objects, in one task, on one key group at a time."""
 
@@ -102,30 +98,23 @@ class ObjectRunner(StepRunner):
         self._operator.close()
         super().close()
 
-    def run(
-        self,
-        record: StepRecord,
-        key_group: int,
-        store: PageStore,
-        times: BatchTimes,
-        arrived: tuple[Sequence[Arrived], Sequence[Arrived]],
-        packers: tuple[Packer, Packer],
-    ) -> Iterator[PackedRow]:
+    def run(self, group: GroupBatch) -> Iterator[PackedRow]:
         """Runs one batch of one group, page by page; yields rows as soon as they are full."""
-        self._runtime.key_group = key_group
-        level, (_, current) = self._level, self.times(times)
-        tuning = level.tuning.object_pages
-        pages = ObjectPages(record, self._codec, store, level.groups.count, tuning)
-        before, after = (self._objects_of(parts, pages) for parts in arrived)
-        for_all = _Broadcast(*map(_broadcast_in, arrived))
+        self._runtime.key_group = group.key_group
+        level, record, current = self._level, group.record, group.times[1]
+        pages = ObjectPages(record, self._codec, group.store, level.groups.count, level.tuning.object_pages)
+        before, after = (self._objects_of(parts, pages) for parts in group.arrived)
+        for_all = _Broadcast(
+            *([part for part in parts if isinstance(part, BroadcastElements)] for parts in group.arrived)
+        )
         shared = pages.shared
         self._applied = False
         if for_all:
-            shared = yield from self._run_broadcast(for_all, pages, times, packers, emits=key_group == 0)
+            shared = yield from self._run_broadcast(for_all, pages, group)
         elif isinstance(self._operator, BroadcastOperator):
             pages.shared_is_fixed = True
         for share in pages.shares(before, after, *current, all_keys=self._applied):
-            yield from self._run_share(share, for_all, pages, times, packers)
+            yield from self._run_share(share, for_all, pages, group)
         pages.shared = shared
         record.watermark, record.now = current
         with errors_at(self.step.where):
@@ -152,7 +141,7 @@ class ObjectRunner(StepRunner):
         return elements
 
     def _run_broadcast(
-        self, for_all: _Broadcast, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer], *, emits: bool
+        self, for_all: _Broadcast, pages: ObjectPages, group: GroupBatch
     ) -> Generator[PackedRow, None, dict[str, Any]]:
         """Runs broadcast elements by themselves, without a key, and returns the shared state that they leave.
 
@@ -160,44 +149,33 @@ class ObjectRunner(StepRunner):
         keys, it gets that afterwards: each share runs these elements again, from the same shared state on.
         """
         state = OperatorState(shared=own(pages.shared))
-        self._emits = emits
-        yield from self._run_state(state, Share([], [], []), for_all, pages.record, times, packers)
+        self._emits = group.key_group == 0
+        yield from self._run_state(state, Share([], [], []), for_all, group)
         self._emits = False
         return state.shared
 
     def _run_share(
-        self,
-        share: Share[_Elements],
-        for_all: _Broadcast,
-        pages: ObjectPages,
-        times: BatchTimes,
-        packers: tuple[Packer, Packer],
+        self, share: Share[_Elements], for_all: _Broadcast, pages: ObjectPages, group: GroupBatch
     ) -> Iterator[PackedRow]:
         state = pages.load(share.pages)
         if for_all:
             state.shared = own(pages.shared)
         windows, timers = windows_in(state), timers_in(state)
-        yield from self._run_state(state, share, for_all, pages.record, times, packers)
+        yield from self._run_state(state, share, for_all, group)
         self.facts[OPEN_WINDOWS] += windows_in(state) - windows
         self.facts[TIMERS] += timers_in(state) - timers
         with errors_at(self.step.where):
             pages.save(share.pages, state)
 
     def _run_state(
-        self,
-        state: OperatorState,
-        share: Share[_Elements],
-        for_all: _Broadcast,
-        record: StepRecord,
-        times: BatchTimes,
-        packers: tuple[Packer, Packer],
+        self, state: OperatorState, share: Share[_Elements], for_all: _Broadcast, group: GroupBatch
     ) -> Iterator[PackedRow]:
-        previous, current = self.times(times)
-        before, after = packers
+        previous, current = group.times
+        before, after = group.packers
         self._operator.bind(state, self._collector)
         # Times are assigned, not advanced: timers set at or before it must wait for the next advance.
-        self._operator.current_watermark = record.watermark
-        self._operator.current_processing_time = record.now
+        self._operator.current_watermark = group.record.watermark
+        self._operator.current_processing_time = group.record.now
         self._operator.set_clock(current.now)
         for elements in (*for_all.before, *share.before):
             yield from self._advance(previous.watermark, before)
@@ -295,11 +273,12 @@ class GroupTask:
             arrived = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
             stored = group.steps.get(step)
-            if not any(arrived) and (stored is None or not stored.due(*runner.times(times)[1])):
+            step_times = runner.times(times)
+            if not any(arrived) and (stored is None or not stored.due(*step_times[1])):
                 continue
             record = group.record_of(step)
             runner.facts[STATE_BYTES] -= record.stored_bytes
-            yield from runner.run(record, origin, store, times, arrived, self._packers)
+            yield from runner.run(GroupBatch(record, origin, store, step_times, arrived, self._packers))
             runner.facts[STATE_BYTES] += record.stored_bytes
             if not record.stored_bytes:
                 del group.steps[step]

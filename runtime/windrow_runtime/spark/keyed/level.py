@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
@@ -14,8 +14,9 @@ from windrow_runtime.operators.operator import KeyedOperator, Metrics
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_runtime.spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_runtime.spark.exchange.packer import Packer, Routed
-from windrow_runtime.spark.exchange.rows import PackedRow
+from windrow_runtime.spark.exchange.rows import Arrived, PackedRow
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
@@ -180,6 +181,17 @@ def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], pa
     fragment.precedes_watermark = packer.precedes_watermark
     for target, out_values, out_timestamps in fragment.run(values, timestamps):
         packer.add(target, out_values, out_timestamps)
+
+
+class GroupBatch(NamedTuple):
+    """What one step gets for one batch of one group."""
+
+    record: StepRecord
+    key_group: int
+    store: PageStore
+    times: tuple[BatchTime, BatchTime]  # of the batch before and of this one
+    arrived: tuple[Sequence[Arrived], Sequence[Arrived]]  # before and after the watermark
+    packers: tuple[Packer, Packer]  # the same for what it emits
 
 
 class StepRunner:

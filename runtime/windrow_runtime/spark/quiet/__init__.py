@@ -55,22 +55,29 @@ def is_quiet(spark: SparkSession) -> bool:
 
 
 @contextmanager
+def variable_set(name: str, value: str) -> Iterator[None]:
+    """Sets an environment variable within the block, for a process that is started there."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
 def _log4j_named() -> Iterator[None]:
     """Set windrow's configuration of log4j for a JVM that is started within the block."""
-    before = os.environ.get(_JAVA_OPTIONS)
     # A package in an archive has no file to name.
     if not _LOG4J.is_file() or _has_own_log4j():
         yield
         return
     named = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
-    os.environ[_JAVA_OPTIONS] = named if before is None else f"{before} {named}"
-    try:
+    with variable_set(_JAVA_OPTIONS, f"{os.environ.get(_JAVA_OPTIONS, '')} {named}".strip()):
         yield
-    finally:
-        if before is None:
-            del os.environ[_JAVA_OPTIONS]
-        else:
-            os.environ[_JAVA_OPTIONS] = before
 
 
 def _has_own_log4j() -> bool:

@@ -169,7 +169,7 @@ class Query:
 
     def check_lock(self) -> None:
         """Refuse to go on if another run may use the checkpoint by now."""
-        if self._is_broken_off or not self.lock.is_live():
+        if self._is_broken_off or not self.lock.is_held:
             raise UnsupportedOperationError(
                 "the pipeline was stopped, and its checkpoint is free for other runs",
                 given=self.lowered.pipeline.name,

@@ -33,7 +33,7 @@ class RunningPipeline:
         self._is_verbose = query.is_verbose
         self._streaming_query = streaming_query
         self._drain_over: threading.Event | None = None
-        query.lock.hold_while(self._uses_checkpoint)
+        query.lock.is_owner_live = self._uses_checkpoint
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "ended"

@@ -6,7 +6,6 @@ The encoders of all other files decide what values look like: Spark's writers ge
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
+from windrow_runtime.spark.session import settings_changed
 from windrow_runtime.spark.sinks.table import ColumnsSink
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
+# The settings of a query's or a job's session while it writes.
 _WRITER_SETTINGS: Final = {
     # Spark's default is a deprecated type of Parquet, with days and nanoseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -79,32 +80,21 @@ class Unpack:
                         yield rows
 
 
-def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[Any]], Any]:
-    """Returns the function that encodes elements as one column of lines."""
-    import pyarrow as pa
-
-    encoder = line_encoder(sink, kind)
-    assert encoder is not None, "Parquet has no lines"
-    header = [] if encoder.header is None else [encoder.header]
-
-    def to_lines(values: Sequence[Any]) -> Any:
-        lines = [*header, *map(encoder.encode, values)]
-        header.clear()
-        return pa.record_batch([pa.array(lines, pa.string())], names=["value"])
-
-    return to_lines
-
-
-def _partition_encoder(sink: FileSink[Any], partitions: Partitions) -> Callable[[Sequence[Any]], Any]:
+def _line_encoder(
+    sink: FileSink[Any], kind: RecordType, partitions: Partitions | None
+) -> Callable[[Sequence[Any]], Any]:
     """Returns the function that encodes elements as a column of lines and a text column for each partition field."""
     import pyarrow as pa
 
-    encoder = line_encoder(sink, partitions.rest)
+    encoder = line_encoder(sink, kind if partitions is None else partitions.rest)
     assert encoder is not None, "Parquet has no lines"
-    names = ["value", *partitions.columns]
+    names = ["value", *(() if partitions is None else partitions.columns)]
+    header = [] if encoder.header is None else [(encoder.header,)]  # none with partitions
 
     def to_lines(values: Sequence[Any]) -> Any:
-        rows = [(encoder.encode(value), *map(text_of, texts)) for value, texts in partitions.elements(values)]
+        elements = ((value, ()) for value in values) if partitions is None else partitions.elements(values)
+        rows = [*header, *((encoder.encode(value), *map(text_of, texts)) for value, texts in elements)]
+        header.clear()
         columns = zip(*rows, strict=True) if rows else [()] * len(names)
         return pa.record_batch([pa.array(column, pa.string()) for column in columns], names=names)
 
@@ -179,22 +169,6 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
-@contextmanager
-def _writer_settings(spark: SparkSession) -> Iterator[None]:
-    """Sets the writer settings of a query's or a job's session while it writes."""
-    before = {name: spark.conf.get(name, None) for name in _WRITER_SETTINGS}
-    for name, value in _WRITER_SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
-
-
 def _write_folder(
     frame: DataFrame, number: int, step: Step, address: str, classes: tuple[UserClass, ...], batch: int | None = None
 ) -> None:
@@ -202,19 +176,16 @@ def _write_folder(
     sink = file_sink_of(step)
     path = as_spark_path(address)
     partitions = partitions_of(step)
+    names = [] if partitions is None else partitions.columns
     kind = record_type(step.node.element_type)
-    with _writer_settings(frame.sparkSession):
+    with settings_changed(frame.sparkSession, _WRITER_SETTINGS):
         if isinstance(sink, ParquetFileSink):
             columns = unpacked(frame, number, step, classes)
-        elif partitions is None:
-            to_lines = Unpack(partial(_line_encoder, sink, kind), step.where, classes, kind, makes_lines=True)
-            columns = rows_of(frame, number).mapInArrow(to_lines, "value string")
         else:
-            encoder = partial(_partition_encoder, sink, partitions)
-            to_texts = Unpack(encoder, step.where, classes, kind, makes_lines=True)
-            texts = ", ".join(f"{quoted(name)} string" for name in ("value", *partitions.columns))
-            columns = rows_of(frame, number).mapInArrow(to_texts, texts)
-        names = [] if partitions is None else partitions.columns
+            encoder = partial(_line_encoder, sink, kind, partitions)
+            to_lines = Unpack(encoder, step.where, classes, kind, makes_lines=True)
+            texts = ", ".join(f"{quoted(name)} string" for name in ("value", *names))
+            columns = rows_of(frame, number).mapInArrow(to_lines, texts)
         if batch is not None:
             names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {BATCH_COLUMN}")
         writer = columns.write.mode("overwrite")

@@ -24,11 +24,10 @@ from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, s
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.inputs.text_rows import TextRows
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -70,6 +69,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         # A worker may run in another folder than the driver.
         absolute = os.path.abspath(local)
         check_visible(absolute)
+        if isinstance(reader, ParquetReader):
+            reader = replace(reader, only=context.columns)
         files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
         kind = None if isinstance(reader, TextReader) else reader.kind
         return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
@@ -180,11 +181,6 @@ class NamedFiles:
                     guard.check(file)
                 with errors_at(f"{self.where}, {file}"):
                     yield from self.reader.read(file, part, parts)
-
-    def narrowed(self, columns: frozenset[str]) -> NamedFiles:
-        """Returns a reader that reads only some columns of Parquet files."""
-        reader = self.reader
-        return replace(self, reader=replace(reader, only=columns)) if isinstance(reader, ParquetReader) else self
 
 
 _COLUMNS: Final = ("__file", "__part", "__parts")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD, decode_batch
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
-@runtime_checkable
-class NarrowableOpen(Protocol):
-    """Opens the files that the rows of a scan name, and can leave out columns that the plan does not use."""
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]: ...
-
-    def narrowed(self, columns: frozenset[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-        """Returns a function that need not read other columns."""
-        ...
-
-
 @dataclass(frozen=True)
 class Scan:
     """The scan of one source by Spark."""
@@ -44,13 +33,6 @@ class Scan:
     kind: RecordType | None = None  # the type of the elements, if batches have their fields as columns
     names: tuple[str, ...] | None = None  # the names of the columns, if the frame numbers them
 
-    def narrowed(self, columns: frozenset[str] | None) -> Scan:
-        """Returns a scan that need not read other columns; None: all are needed."""
-        opened = self.open
-        if columns is None or not isinstance(opened, NarrowableOpen):
-            return self
-        return replace(self, open=opened.narrowed(columns))
-
 
 @dataclass(frozen=True)
 class ScanContext:
@@ -61,6 +43,7 @@ class ScanContext:
     checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
     codec: StateCodec  # writes and reads collections
     limits: RunLimits = USUAL_LIMITS
+    columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
     @property
     def reader(self) -> Any:  # Spark's two readers have the same methods and no common type

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.text_blocks import without_elements
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.physical.plan import SinkEdge, StepEdge
     from windrow_runtime.spark.sinks.parts import WorkerSinks
-    from windrow_runtime.spark.sources.column_scan import ColumnScan
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
@@ -101,24 +99,11 @@ class _Task:
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
         self._malformed_output = None if stage.malformed.fragment is None else stage.malformed.fragment()
-        self._scan: ColumnScan | None = None
-        if stage.targets or stage.sink_targets:
-            # A plan without columns does not import the columnar modules.
-            from windrow_runtime.spark.sources.column_scan import ColumnScan
-
-            assert stage.kind is not None, "forms were asked for the columns of the source"
+        # The type of the elements, if any are sent as columns.
+        self._kind = stage.kind if stage.targets or stage.sink_targets else None
+        if self._kind is not None:
             assert stage.bounds is not None, "there are steps that take columns"
-            bound_of = stage.bounds.read()
-            self._scan = ColumnScan(
-                stage.kind,
-                stage.targets,
-                stage.groups,
-                self._origin,
-                self._fragment.observe,
-                bound_of,
-                stage.sink_targets,
-                self._packer,
-            )
+            self._packer.bound_of = stage.bounds.read()
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._rows_read = 0
@@ -136,17 +121,17 @@ class _Task:
             yield batch
 
     def run(self, batches: Iterator[Any]) -> Iterator[Any]:
-        fragment, packer, scan = self._fragment, self._packer, self._scan
+        fragment, packer = self._fragment, self._packer
         records = total = 0
         for batch in batches:
             columns, count = self._take(batch)
             records += count
-            rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
+            rows = [*self._send_columns(columns), *packer.full()]
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark), records)
                 total += records
                 records = 0
-        rows = [*([] if scan is None else scan.flush()), *packer.flush()]
+        rows = [*packer.flush()]
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
         needed = not rows and (records > 0 or watermark is not None)
@@ -156,23 +141,36 @@ class _Task:
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
-        scan = self._scan
-        columns = None if scan is None else scan.columns_of(batch)
+        columns = None if self._kind is None else _columns_of(batch, self._kind)
         if columns is not None and self._fragment.is_idle:
             source_batch = without_elements(batch)
             count = columns.num_rows
         else:
             source_batch = self._stage.decode(batch)
             count = len(source_batch.values)
-            if scan is not None and columns is None:
+            if self._kind is not None and columns is None:
+                # A plan without columns does not import Arrow.
+                from windrow_runtime.codecs.arrow.encoding import encode_batch
+
                 # Columns are made before the functions run, since these may change the elements.
-                columns = scan.encode(source_batch.values)
+                columns = encode_batch(source_batch.values, self._kind)
         count += len(source_batch.malformed)
         self._unmatched.update(source_batch.unmatched)
         self._send_malformed(source_batch)
         if not self._fragment.is_idle:
             self._run(self._fragment, source_batch.values)
         return columns, count
+
+    def _send_columns(self, columns: Any | None) -> Iterator[PackedRow]:
+        """Sends well-formed elements to the keyed steps and the sinks that take columns; yields rows for sinks."""
+        if columns is None:
+            return
+        from windrow_runtime.spark.exchange.column_sender import columns_for_sink
+
+        observe = self._fragment.observe
+        self._packer.add_columns(self._stage.targets, columns, None, observe)
+        for target in self._stage.sink_targets:
+            yield from self._packer.send_to_sink(target, columns_for_sink(target, columns, None, observe))
 
     def _send_malformed(self, batch: SourceBatch) -> None:
         rule = self._stage.malformed
@@ -211,7 +209,7 @@ class _Task:
     def _counts(self, records: int) -> list[Count]:
         """Returns the counts of the partition, with its facts."""
         step, fragment = self._stage.malformed.step_id, self._fragment
-        counting = (fragment, self._malformed_output, self._scan)
+        counting = (fragment, self._malformed_output, self._packer)
         counts = [count for each in counting if each is not None for count in each.take_counts()]
         if records:
             counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - self._malformed))
@@ -222,3 +220,14 @@ class _Task:
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts
+
+
+def _columns_of(batch: Any, kind: RecordType) -> Any | None:
+    """Returns the elements of a batch of the source as columns; None if a record may be malformed."""
+    if isinstance(batch, TextRows):
+        return batch.columns()
+    # A plan without columns does not import the columnar modules.
+    from windrow_runtime.columnar.rows.columns import clean_columns
+
+    # Batches that workers read from Parquet files have their Arrow batch in `rows`.
+    return clean_columns(getattr(batch, "rows", batch), kind)
