@@ -23,7 +23,7 @@ from windrow import DataStream
 from windrow.errors import UserFunctionError
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
-from windrow.windows import EventTimeSessionWindows, TimeWindow
+from windrow.windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows, TimeWindow
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
@@ -71,7 +71,9 @@ class WithWindow(ProcessWindowFunction[tuple[int, ...], tuple[Any, ...], "str | 
 
 def sessions(gap: int, lateness: int, *, dynamic: bool = False) -> Callable[[Keyed], DataStream[Any]]:
     def build(keyed: Keyed) -> DataStream[Any]:
-        by_element = EventTimeSessionWindows.with_dynamic_gap(lambda e: millis(1 + (e.number or 0) % gap))
+        by_element: DynamicEventTimeSessionWindows[Element] = EventTimeSessionWindows.with_dynamic_gap(
+            lambda e: millis(1 + (e.number or 0) % gap)
+        )
         windows = keyed.window(by_element if dynamic else EventTimeSessionWindows.with_gap(millis(gap)))
         late = windows.allowed_lateness(millis(lateness)).side_output_late_data(LATE)
         return late.aggregate(Calls(), WithWindow())
