@@ -397,16 +397,25 @@ def test_keys_of_a_page_that_collide_are_refused_at_once() -> None:
         assert time.thread_time() - start < 1
 
 
+@pytest.mark.parametrize("is_old", [False, True], ids=["new", "old"])
 @pytest.mark.parametrize(
     ("place", "values"),
     [(0, [1, 1]), (0, [0, 3]), (0, [4, -1]), (0, [3]), (0, [1.0, 2.0]), (1, [0, 5]), (2, [10, 15, "c"]), (3, [1])],
 )
 # Any: values of every type.
-def test_sessions_of_a_page_that_are_not_as_many_are_refused(place: int, values: list[Any]) -> None:
+def test_sessions_of_a_page_that_are_not_as_many_are_refused(place: int, values: list[Any], is_old: bool) -> None:
     page = decode(page_of_sessions())
-    assert load_page(encode(page)).sessions["b"][3:] == [20, 30, (3, 2.5)]
     column = page.columns[2]
     column.columns = [*column.columns]
+    if is_old:
+        # Each key once, with the number of its sessions.
+        column.data = array("I", [0, 1]).tobytes()
+        column.columns.insert(0, CODEC.pack([1, 2]))
+    state = load_page(encode(page))
+    state.sessions_from_columns()
+    assert state.sessions == {"a": [0, 10, (1, 0.5)], "b": [5, 15, (2, 1.5), 20, 30, (3, 2.5)]}
+    if not is_old and place:
+        place -= 1
     column.columns[place] = CODEC.pack(values)
     with pytest.raises(CheckpointError):
         load_page(encode(page))

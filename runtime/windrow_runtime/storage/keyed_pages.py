@@ -36,6 +36,13 @@ def page_of(bits: int, count: int) -> int:
     return page if page < count else page - (reach >> 1)
 
 
+def pages_of(bits: Iterable[int], count: int) -> list[int]:
+    """Returns the page of each key, as :func:`page_of` does for one."""
+    mask = (1 << (count - 1).bit_length()) - 1
+    half = (mask + 1) >> 1
+    return [page if (page := each & mask) < count else page - half for each in bits]
+
+
 def half_of(page: int) -> int:
     """Returns the page that is split to add ``page``, from 1 on, and gets the keys back when ``page`` is removed."""
     return page - (1 << (page.bit_length() - 1))

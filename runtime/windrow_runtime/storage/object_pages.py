@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
 from windrow_runtime.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
-from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
+from windrow_runtime.storage.keyed_pages import KeyedPages, page_of, pages_of
 from windrow_runtime.storage.page_codec import TIMERS, PageCodec, keys_in
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
@@ -25,9 +25,6 @@ _Layout: TypeAlias = "dict[tuple[str, int] | str, list[Hashable]]"
 
 _TABLES: Final = ("tables", "fired")
 """The attributes of a state that are tables by start, each a dictionary by key."""
-
-_BY_KEY: Final = ("keys", "sessions")
-"""The attributes of an operator's state that are dictionaries by key."""
 
 
 class Elements(Protocol):
@@ -153,8 +150,6 @@ class _ObjectContents:
         return self._codec.load(data, self)
 
     def dump(self, state: OperatorState) -> bytes:
-        if not keys_in(state):
-            return b""
         data = self._codec.dump(state, self._write_segment)
         self._dumped_segments.update(self._segments_of(state))
         return data
@@ -173,8 +168,9 @@ class _ObjectContents:
                 layout = self._layouts[page] = {
                     (name, start): list(table) for name in _TABLES for start, table in getattr(state, name).items()
                 }
-                layout.update((name, list(getattr(state, name))) for name in _BY_KEY)
-                self._homes.update(dict.fromkeys(chain.from_iterable(layout.values()), page))
+                layout["keys"] = list(state.keys)
+                keys = chain(state.session_columns.keys, *layout.values())
+                self._homes.update(dict.fromkeys(keys, page))
         return self.join([*pages.values()])
 
     def join(self, parts: Sequence[OperatorState]) -> OperatorState:
@@ -184,7 +180,8 @@ class _ObjectContents:
         timers = {name: [*chain.from_iterable(getattr(part, name) for part in parts)] for name in TIMERS}
         for part in others:
             joined.keys.update(part.keys)
-            joined.sessions.update(part.sessions)
+            columns = part.sessions_to_columns()
+            joined.session_columns.extend(columns.keys, columns.starts, columns.ends, columns.contents)
             for name in _TABLES:
                 tables = getattr(joined, name)
                 for start, table in getattr(part, name).items():
@@ -204,9 +201,16 @@ class _ObjectContents:
             self._count = count
             self._forget_homes()
         parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
-        for name in _BY_KEY:
-            for page, entries in self._split_dict(getattr(state, name), name).items():
-                setattr(parts[page], name, entries)
+        for page, key_states in self._split_dict(state.keys, "keys").items():
+            parts[page].keys = key_states
+        sessions = state.sessions_to_columns()
+        self._codec.store_tails(sessions, self._write_segment)
+        sessions_of: defaultdict[int, list[int]] = defaultdict(list)
+        self._homes.update(self.homes_of(dict.fromkeys(filterfalse(self._homes.__contains__, sessions.keys)), count))
+        for index, page in enumerate(map(self._homes.__getitem__, sessions.keys)):
+            sessions_of[page].append(index)
+        for page, indices in sessions_of.items():
+            parts[page].session_columns = sessions.pick(indices)
         for name in _TABLES:
             for start, table in getattr(state, name).items():
                 for page, table_part in self._split_dict(table, (name, start)).items():
@@ -240,8 +244,8 @@ class _ObjectContents:
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
         taken = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
-        for name in _BY_KEY:
-            setattr(taken, name, _take(getattr(state, name), keys))
+        taken.keys = _take(state.keys, keys)
+        taken.session_columns = state.sessions_to_columns().take_keys(keys)
         for name in _TABLES:
             tables = getattr(state, name)
             for start, table in list(tables.items()):
@@ -267,7 +271,8 @@ class _ObjectContents:
 
     def homes_of(self, keys: _Keys, count: int) -> dict[Hashable, int]:
         """Returns the page of each key if there are ``count`` pages."""
-        return {key: page_of(bits, count) for key, bits in self._bits_of(keys).items()}
+        bits = self._bits_of(keys)
+        return dict(zip(bits, pages_of(bits.values(), count), strict=True))
 
     def among(self, keys: _Keys, others: _Keys, most: int) -> _Keys:
         return dict.fromkeys(islice(filter(others.__contains__, keys), most))
@@ -288,7 +293,8 @@ class _ObjectContents:
 
     def know(self, hashes: Iterable[tuple[Hashable, int]]) -> None:
         """Notes the hashes of keys."""
-        self._bits.update((key, self._bits_in(hashed)) for key, hashed in hashes)
+        groups = self._groups
+        self._bits.update({key: hashed // groups & 0xFFFF_FFFF for key, hashed in hashes})
 
     def _hashed(self, key: Hashable) -> int:
         return self._bits_in(stable_hash(key))
@@ -341,7 +347,7 @@ def segments_in(state: OperatorState) -> Iterator[int]:
     for key_state in state.keys.values():
         windows = (entry.contents for entry in key_state.windows.values())
         yield from _segments_of(chain(windows, key_state.state.values()))
-    yield from _segments_of(chain.from_iterable(session[2::3] for session in state.sessions.values()))
+    yield from _segments_of(state.sessions_to_columns().contents)
 
 
 def _segments_of(values: Iterable[Any]) -> Iterator[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import chain, count, islice
+from itertools import chain, count, islice, repeat
 from operator import attrgetter, eq
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from windrow_runtime.operators.state.model import (
     KeyState,
     OperatorState,
     SegmentReader,
+    SessionColumns,
     StoredList,
     TimerQueue,
     WindowEntry,
@@ -43,7 +44,8 @@ _OF_AN_ENTRY: Final = ("contents", "born", "trigger_state", "window_state")
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
     """Returns the keys of a state, each once, in their order."""
     timers = (key for name in TIMERS for key, _, _ in getattr(state, name))
-    return dict.fromkeys(chain(state.keys, *state.tables.values(), *state.fired.values(), state.sessions, timers))
+    tables = chain.from_iterable(chain(state.tables.values(), state.fired.values()))
+    return dict.fromkeys(chain(state.keys, tables, state.sessions_to_columns().keys, timers))
 
 
 class PageCodec:
@@ -54,12 +56,17 @@ class PageCodec:
         self._lists = lists
 
     def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        """Encodes a page. Elements of long lists move into segments, which ``write_segment`` stores and numbers."""
+        """Encodes a page, as no bytes if it has no keys.
+
+        Elements of long lists move into segments, which ``write_segment`` stores and numbers.
+        """
         names = list(keys_in(state))
+        if not names:
+            return b""
         columns = [
             self._codec.pack(names),
             self._pack_tables(state.table_size, state.tables, names),
-            self._pack_sessions(state.sessions, names, write_segment),
+            self._pack_sessions(state.sessions_to_columns(), names, write_segment),
             self._pack_keys(state, write_segment),
             *(self._pack_timers(getattr(state, name), names) for name in TIMERS),
         ]
@@ -77,19 +84,18 @@ class PageCodec:
         return packed("", columns=[self._codec.pack([length, *tables]), *packed_tables])
 
     def _pack_sessions(
-        self, sessions: dict[Hashable, list[Any]], names: list[Hashable], write_segment: Callable[[bytes], int]
+        self, sessions: SessionColumns, names: list[Hashable], write_segment: Callable[[bytes], int]
     ) -> Packed:
         if not sessions:
             return _NONE
-        lists = list(sessions.values())
-        flat = list(chain.from_iterable(lists))
-        if not _LISTS.isdisjoint(map(type, flat[2::3])):
-            for session_list in lists:
-                session_list[2::3] = [self._store_tail(contents, write_segment) for contents in session_list[2::3]]
-            flat = list(chain.from_iterable(lists))
-        numbers = [len(session_list) // 3 for session_list in lists]
-        columns = map(self._codec.pack, (numbers, flat[::3], flat[1::3], flat[2::3]))
-        return packed("", _members(list(sessions), names), columns=list(columns))
+        self.store_tails(sessions, write_segment)
+        columns = map(self._codec.pack, (sessions.starts, sessions.ends, sessions.contents))
+        return packed("", _members(sessions.keys, names), columns=list(columns))
+
+    def store_tails(self, sessions: SessionColumns, write_segment: Callable[[bytes], int]) -> None:
+        """Moves the elements of long lists into segments, before sessions are divided among pages."""
+        if not _LISTS.isdisjoint(map(type, sessions.contents)):
+            sessions.contents = [self._store_tail(contents, write_segment) for contents in sessions.contents]
 
     def _pack_keys(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> Packed:
         if not state.keys:
@@ -182,7 +188,7 @@ class _PageReader:
         for kept in fired:
             state.table_lateness, state.fired = self._tables(kept)
         if sessions.columns:
-            state.sessions = dict(zip(self._owners(sessions.data), self._sessions(sessions), strict=True))
+            state.session_columns = self._sessions(sessions)
         if keyed.columns:
             # Keys with timers alone come last.
             state.keys = dict(zip(self._keys, self._key_states(keyed), strict=False))
@@ -213,17 +219,20 @@ class _PageReader:
         """Returns the keys that :func:`_members` encoded."""
         return [self._keys[index] for index in array("I", members)] if members else self._keys
 
-    def _sessions(self, column: Packed) -> Iterable[list[Any]]:
-        counts, starts, ends, contents = column.columns
-        numbers = self._typed(counts, int)
-        triples = zip(self._typed(starts, int), self._typed(ends, int), self._read(contents), strict=True)
-        if all(map((1).__eq__, numbers)):
-            return list(map(list, triples))
-        sessions = list(triples)
-        if min(numbers) < 1 or sum(numbers) != len(sessions):
-            raise ValueError(f"{len(sessions)} sessions, {sum(numbers)} expected")
-        rest = iter(sessions)
-        return [list(chain.from_iterable(islice(rest, number))) for number in numbers]
+    def _sessions(self, column: Packed) -> SessionColumns:
+        *counts, starts, ends, contents = column.columns
+        keys = list(self._owners(column.data))
+        sessions = SessionColumns(keys, self._typed(starts, int), self._typed(ends, int), self._read(contents))
+        if counts:
+            # Older pages name each key once, and have the number of its sessions.
+            (numbers,) = [self._typed(each, int) for each in counts]
+            if min(numbers) < 1 or len(numbers) != len(keys):
+                raise ValueError(f"{len(numbers)} numbers of sessions of {len(keys)} keys")
+            sessions.keys = list(chain.from_iterable(map(repeat, keys, numbers)))
+        lengths = {len(sessions), len(sessions.starts), len(sessions.ends), len(sessions.contents)}
+        if len(lengths) > 1:
+            raise ValueError(f"{len(sessions)} sessions, {len(sessions.starts)} starts")
+        return sessions
 
     def _key_states(self, column: Packed) -> Iterable[KeyState]:
         arrivals, lives, cells, windows, contents, born, triggers, states = column.columns

@@ -24,11 +24,10 @@ is late depends on those before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from itertools import compress, islice
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -44,12 +43,16 @@ from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Slices
 from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
+from windrow_runtime.columnar.windows.session_runs import SessionRuns, session_runs
 from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in_task
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
-from windrow_runtime.operators.state.model import NOTHING
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state.model import NOTHING, SessionColumns
+from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials
-from windrow_runtime.operators.windows.shape import GapWindows, shape_of
+from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
+from windrow_runtime.operators.windows.shape import shape_of
 
 # Any in this module: keys, elements and accumulators of every type.
 
@@ -80,6 +83,23 @@ class TaskAggregation(NamedTuple):
         return self.sees_late or isinstance(self.windows, Sessions)
 
 
+class DistinctKeys(NamedTuple):
+    """The keys of rows."""
+
+    encoded: Keys
+    values: list[Any]  # the different keys as Python values
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch) -> DistinctKeys:
+        """Returns the keys of rows that came through the exchange."""
+        encoded = encode_keys(rows.column(0))
+        return cls(encoded, python_values(encoded.distinct))
+
+    def hashes(self) -> Iterable[tuple[Any, int]]:
+        """The different keys, each with its hash."""
+        return zip(self.values, stable_hashes(self.encoded.distinct).tolist(), strict=True)
+
+
 class _Groups(NamedTuple):
     """Elements by what they are folded to."""
 
@@ -94,7 +114,6 @@ class RowForm(ScanTarget):
     """A keyed step on Python objects whose elements get there as columns."""
 
     aggregation: TaskAggregation | None  # None: elements are not partially aggregated before the exchange
-    by_key: bool  # whether elements of one key come side by side, which the loop of sessions takes at once
 
     hash_keys = staticmethod(stable_hashes)  # keys lie where they would if they came as objects
 
@@ -113,23 +132,21 @@ class RowForm(ScanTarget):
         """The timestamps of elements that came by a route; those of elements without any are null."""
         return pa.array(stamps) if route.is_stamped else pa.nulls(len(stamps), pa.int64())
 
-    def portions(self, rows: pa.RecordBatch) -> Iterator[RowPortion]:
-        """Rows that came through the exchange, a few thousand at a time."""
-        encoded = encode_keys(rows.column(0))
-        codes = encoded.codes
-        if self.by_key:
-            order = Groups(codes, len(encoded.distinct)).order
-            rows, codes = rows.take(pa.array(order)), codes[order]
-        distinct = np.fromiter(python_values(encoded.distinct), dtype=object, count=len(encoded.distinct))
+    def portions(self, rows: pa.RecordBatch, keys: DistinctKeys, operator: KeyedOperator) -> Iterator[RowPortion]:
+        """Rows that came through the exchange: a few thousand at a time, or all if the operator takes runs of them."""
+        distinct = np.fromiter(keys.values, dtype=object, count=len(keys.values))
         # Equal keys are one object, which makes it fast to look them up.
-        keys = distinct[codes].tolist()
-        for start in range(0, len(keys), _ROWS_AT_ONCE):
-            yield RowPortion(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
+        of_rows = distinct[keys.encoded.codes].tolist()
+        if isinstance(operator, SessionLoopOperator) and operator.takes_runs:
+            yield SessionPortion(self, rows, of_rows)
+            return
+        for start in range(0, len(of_rows), _ROWS_AT_ONCE):
+            yield RowPortion(self, rows.slice(start, _ROWS_AT_ONCE), of_rows[start : start + _ROWS_AT_ONCE])
 
-    def hashes(self, rows: pa.RecordBatch) -> Iterable[tuple[Any, int]]:
-        """The different keys of rows that came through the exchange, each with its hash."""
-        distinct = encode_keys(rows.column(0)).distinct
-        return zip(python_values(distinct), stable_hashes(distinct).tolist(), strict=True)
+    def values_of(self, rows: pa.RecordBatch) -> Iterator[Any]:
+        """The elements of rows, made a few thousand at a time."""
+        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
+            yield from self.elements_of(rows.slice(start, _ROWS_AT_ONCE).columns[2:])
 
     def exchange_rows(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[ExchangeRows, pa.RecordBatch]]:
         aggregation = self.aggregation
@@ -157,10 +174,7 @@ class RowForm(ScanTarget):
             return None
         counts = found.groups.sizes.tolist()
         in_order = rows.take(pa.array(found.groups.order))
-        portions = (
-            RowPortion(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE)
-        )
-        values = chain.from_iterable(portion.values for portion in portions)
+        values = self.values_of(in_order)
         distinct = python_values(keys.distinct)
         owners = [distinct[code] for code in found.codes.tolist()]
         accumulators = self._accumulators(self.aggregation, values, owners, found, counts)
@@ -235,20 +249,77 @@ class RowPortion:
         stamps: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
         return stamps
 
-    def pick(self, places: Sequence[int]) -> RowPortion:
+    def pick(self, places: Sequence[int]) -> Self:
         """Returns the rows at some indices."""
         rows = self.rows.take(pa.array(places, pa.int64()))
-        return RowPortion(self.form, rows, [self.keys[place] for place in places])
+        return replace(self, rows=rows, keys=[self.keys[place] for place in places])
+
+    def feed(self, operator: KeyedOperator) -> None:
+        """Gives the elements to an operator."""
+        operator.process_batch(self.keys, self.values, self.timestamps)
+
+
+class SessionPortion(RowPortion):
+    """Elements for sessions of one gap with an aggregate function, which are added session by session."""
+
+    __slots__ = ()
+
+    def feed(self, operator: KeyedOperator) -> None:
+        assert isinstance(operator, SessionLoopOperator), "no other operator gets such portions"
+        stamps = self.rows.column(1)
+        if stamps.null_count:
+            super().feed(operator)
+            return
+        keys, distinct = DistinctKeys.of(self.rows)
+        runs = session_runs(operator, keys, distinct, stamps.to_numpy())
+        contents = self._folded(operator, runs, distinct)
+        _store(operator.state.session_columns, runs, distinct, contents)
+        if runs.one_by_one.any():
+            operator.state.sessions_from_columns({distinct[code] for code in np.flatnonzero(runs.one_by_one).tolist()})
+            rest = self.pick(np.flatnonzero(runs.one_by_one[keys.codes]).tolist())
+            operator.take(rest.keys, rest.values, rest.timestamps)
+
+    def _folded(self, operator: SessionLoopOperator, runs: SessionRuns, distinct: Sequence[Any]) -> list[Any]:
+        """Adds elements to the contents of their sessions, and returns these."""
+        aggregated, stored = operator.contents, operator.state.session_columns
+        assert isinstance(aggregated, AggregatedContents), "no others take runs"
+        add, create = aggregated.function.add, aggregated.create
+        rows = self.rows.take(pa.array(runs.elements))
+        values = self.form.values_of(rows)
+        folded: list[Any] = []
+        value: Any = None
+        try:
+            for count, index in zip(runs.counts, runs.stored, strict=True):
+                contents = create() if index < 0 else stored.contents[index]
+                for value in islice(values, count):
+                    contents = add(value, contents)
+                folded.append(contents)
+        except USER_ERRORS as error:
+            # The window is named as it was with the element that failed.
+            number, left = len(folded), sum(1 for _ in values)
+            begin, end = sum(runs.counts[:number]), rows.num_rows - left
+            if begin == end:  # the accumulator was to be made
+                (value,), end = self.form.elements_of(rows.slice(begin, 1).columns[2:]), begin + 1
+            window = operator.window_with(rows.column(1)[begin:end].to_pylist(), runs.stored[number])
+            key = distinct[runs.codes[number]]
+            raise_call_error(self.form.step, error, call_description(key, window=window, element=value))
+        return folded
+
+
+def _store(sessions: SessionColumns, runs: SessionRuns, distinct: Sequence[Any], contents: Sequence[Any]) -> None:
+    """Stores the contents and the bounds of sessions that got elements."""
+    for index, start, end, accumulator in zip(runs.stored, runs.starts, runs.ends, contents, strict=True):
+        if index >= 0:
+            sessions.starts[index], sessions.ends[index], sessions.contents[index] = start, end, accumulator
+    is_new = [index < 0 for index in runs.stored]
+    keys = (distinct[code] for code in runs.codes)
+    sessions.extend(*(compress(column, is_new) for column in (keys, runs.starts, runs.ends, contents)))
 
 
 def row_form(step: Step, routes_to: RoutesTo, aggregation: TaskAggregation | None) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     # A plan with windows of event time was checked for timestamps.
-    routes = routes_to(step, stamped=False)
-    has_sessions = False
-    with suppress(DeclinedError):
-        has_sessions = isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)
-    return RowForm(step, routes, aggregation, has_sessions)
+    return RowForm(step, routes_to(step, stamped=False), aggregation)
 
 
 def task_aggregation_of(step: Step) -> TaskAggregation:

@@ -50,7 +50,7 @@ def place(windows: Sessions, sessions: pa.RecordBatch, arrived: ColumnsArrived, 
     encoded = encode_keys(pa.concat_arrays([rows.column(0) for rows in (sessions, partial_rows, elements)]))
     starts = np.concatenate([sessions.column(1).to_numpy(), partial_rows.column(1).to_numpy(), stamps])
     ends = np.concatenate([sessions.column(2).to_numpy(), partial_rows.column(2).to_numpy(), stamps + windows.gap])
-    owners = _owners(encoded, starts, ends)
+    owners = owners_of(encoded, starts, ends)
     ended = expired(ends - 1, windows.lateness, watermark)
     ended[:known] = False
     late = np.zeros(len(starts), np.bool_)
@@ -70,20 +70,20 @@ def by_key_and_start(keys: Keys, starts: Ints) -> Ints:
     return Groups(keys.codes, len(keys.distinct)).ordered_by(starts - low, high - low + 1)
 
 
-def _owners(keys: Keys, starts: Ints, ends: Ints) -> Ints:
+def owners_of(keys: Keys, starts: Ints, ends: Ints) -> Ints:
     """Returns the number of each row's session, as if no element were late; rows that touch share one."""
     order = by_key_and_start(keys, starts)
     if not len(order):
         return order
     codes, starts, ends = keys.codes[order], starts[order], ends[order]
     begins = np.ones(len(order), np.bool_)
-    begins[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > _highest_so_far(codes, ends)[:-1])
+    begins[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > highest_so_far(codes, ends)[:-1])
     owners = np.empty(len(order), np.int64)
     owners[order] = np.cumsum(begins) - 1
     return owners
 
 
-def _highest_so_far(codes: Ints, ends: Ints) -> Ints:
+def highest_so_far(codes: Ints, ends: Ints) -> Ints:
     """Returns the highest end up to each row among those of its key; rows are sorted by key."""
     low = int(ends.min())
     span = int(ends.max()) - low + 1

@@ -16,11 +16,11 @@ import heapq
 import math
 import pickle
 import uuid
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, compress, repeat
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -252,6 +252,57 @@ class TimerQueue:
         return iter(self._active)
 
 
+@dataclass(slots=True)
+class SessionColumns:
+    """Sessions that have not fired, as columns; those of one key are in order of creation."""
+
+    keys: list[Hashable] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    contents: list[Any] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """The number of sessions."""
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[Hashable, int, int, Any]]:
+        """Yields the key, the start, the end and the contents of each session."""
+        return zip(self.keys, self.starts, self.ends, self.contents, strict=True)
+
+    def extend(
+        self, keys: Iterable[Hashable], starts: Iterable[int], ends: Iterable[int], contents: Iterable[Any]
+    ) -> None:
+        """Adds sessions at the end."""
+        self.keys += keys
+        self.starts += starts
+        self.ends += ends
+        self.contents += contents
+
+    def pick(self, indices: Sequence[int]) -> SessionColumns:
+        """Returns the sessions at some indices."""
+        keys, starts, ends, contents = self.keys, self.starts, self.ends, self.contents
+        return SessionColumns(
+            [keys[index] for index in indices],
+            [starts[index] for index in indices],
+            [ends[index] for index in indices],
+            [contents[index] for index in indices],
+        )
+
+    def take(self, indices: Sequence[int]) -> SessionColumns:
+        """Removes the sessions at some indices, and returns them."""
+        taken = self.pick(indices)
+        is_left = bytearray(b"\1") * len(self)
+        for index in indices:
+            is_left[index] = False
+        columns = (self.keys, self.starts, self.ends, self.contents)
+        self.keys, self.starts, self.ends, self.contents = (list(compress(column, is_left)) for column in columns)
+        return taken
+
+    def take_keys(self, keys: Container[Hashable]) -> SessionColumns:
+        """Removes the sessions of some keys, and returns them."""
+        return self.take([index for index, key in enumerate(self.keys) if key in keys])
+
+
 @dataclass(slots=True, eq=False)
 class OperatorState:
     """The state of a keyed step for a set of keys: every key in the interpreter, one key group on Spark.
@@ -263,6 +314,7 @@ class OperatorState:
     a faster form use them; a key in a table implies an entry and a timer. ``fired`` are those that have fired and are
     kept for ``table_lateness`` milliseconds more. ``sessions`` are the same as ``tables`` for sessions that have not
     fired: three items of a list, start, end and contents, for each session of a key, in order of creation.
+    All sessions of a key that is not in ``sessions`` may be in ``session_columns`` instead, as storage keeps them.
     """
 
     keys: dict[Hashable, KeyState] = field(default_factory=dict)
@@ -274,6 +326,7 @@ class OperatorState:
     fired: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
     table_lateness: int = 0
     sessions: dict[Hashable, list[Any]] = field(default_factory=dict)
+    session_columns: SessionColumns = field(default_factory=SessionColumns)
 
     def earliest_event_timer(self) -> int | None:
         """Returns the time of the earliest timer in event time, in milliseconds.
@@ -286,8 +339,10 @@ class OperatorState:
             times.append(min(self.tables) + self.table_size - 1)
         if self.fired and (cleanup := min(self.fired) + self.table_size - 1 + self.table_lateness) < MAX_TIMESTAMP:
             times.append(cleanup)
-        if self.sessions:
-            times.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
+        if self.sessions or self.session_columns:
+            ends = (session[1::3] for session in self.sessions.values())
+            earliest_end = min(map(min, chain(ends, filter(None, (self.session_columns.ends,)))))
+            times.append(min(earliest_end - 1, MAX_TIMESTAMP))
         if not times and any(entry.unfired for entry in self._entries()):
             return MAX_TIMESTAMP
         return min(times, default=None)
@@ -303,9 +358,26 @@ class OperatorState:
     def _entries(self) -> Iterator[WindowEntry]:
         return chain.from_iterable(key_state.windows.values() for key_state in self.keys.values())
 
-    def session_ends(self) -> Iterator[int]:
-        """Yields the end of each session in ``sessions``."""
-        return chain.from_iterable(session[1::3] for session in self.sessions.values())
+    def sessions_to_columns(self) -> SessionColumns:
+        """Moves all sessions into ``session_columns``, and returns these."""
+        columns = self.session_columns
+        if self.sessions:
+            items = list(chain.from_iterable(self.sessions.values()))
+            counts = [len(session) // 3 for session in self.sessions.values()]
+            keys = chain.from_iterable(map(repeat, self.sessions, counts))
+            columns.extend(keys, items[::3], items[1::3], items[2::3])
+            self.sessions = {}
+        return columns
+
+    def sessions_from_columns(self, keys: Container[Hashable] | None = None) -> None:
+        """Moves the sessions of some keys, or all sessions, into ``sessions``."""
+        columns = self.session_columns
+        if columns:
+            taken = columns if keys is None else columns.take_keys(keys)
+            for key, *session in taken:
+                self.sessions.setdefault(key, []).extend(session)
+            if keys is None:
+                self.session_columns = SessionColumns()
 
     def dump(self) -> bytes:
         """Pickles the state."""

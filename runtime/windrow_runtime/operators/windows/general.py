@@ -93,8 +93,10 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
-        if (state.tables or state.fired or state.sessions) and not self.keeps_tables:
-            self._take_from_tables()
+        if not self.keeps_tables:
+            state.sessions_from_columns()
+            if state.tables or state.fired or state.sessions:
+                self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from functools import reduce
-from itertools import groupby
-from operator import is_not, itemgetter, length_hint
+from itertools import islice, repeat
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from windrow.plan import Step, WindowNode
@@ -29,8 +29,6 @@ from windrow_runtime.operators.windows.shape import GapWindows
 
 # Any in this module: elements and accumulators of every type.
 
-_SAMPLE: Final = 64
-_AT_ONCE: Final = 64  # more elements of a key are less often in one session
 _START, _END, _CONTENTS, _ITEMS = range(4)  # the offsets of a session's items, and how many there are
 _MOST_ITEMS: Final = MANY_SESSIONS * _ITEMS
 _NO_SESSIONS: Final[list[Any]] = []
@@ -49,29 +47,45 @@ class SessionLoopOperator(PartialsOperator):
     def __init__(self, step: Step, node: WindowNode, shape: GapWindows) -> None:
         super().__init__(step, node)
         assert isinstance(self.assigner, SessionWindows)
-        self._gap = shape.gap
+        self.gap = shape.gap
         self._gap_of = self.assigner.gap_of
 
     @property
-    def _frontier(self) -> float:
+    def takes_runs(self) -> bool:
+        """Returns whether elements that arrive as columns may be added session by session."""
+        return self.gap is not None and isinstance(self.contents, AggregatedContents)
+
+    def has_apart(self, key: Hashable) -> bool:
+        """Returns whether sessions of a key are not in columns."""
+        key_state = self.state.keys.get(key)
+        return key in self.state.sessions or (key_state is not None and len(key_state.live) > 0)
+
+    def window_with(self, timestamps: Sequence[int], index: int) -> TimeWindow:
+        """Returns the window that elements have together with the session at an index of the columns; -1: with none."""
+        assert self.gap is not None, "elements have no gaps of their own"
+        starts, ends = list(timestamps), [max(timestamps) + self.gap]
+        if index >= 0:
+            starts.append(self.state.session_columns.starts[index])
+            ends.append(self.state.session_columns.ends[index])
+        return TimeWindow(min(starts), max(ends))
+
+    @property
+    def frontier(self) -> float:
         """The highest end of sessions that the watermark has reached."""
         return self.current_watermark + 1 if self.current_watermark < MAX_TIMESTAMP else math.inf
 
     # Elements
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        kept = self.contents
-        if self._gap is not None and isinstance(kept, AggregatedContents) and _lie_by_key(keys):
-            self._take_by_key(self._gap, kept, keys, values, timestamps)
-        else:
-            self._take(keys, values, timestamps)
+        self.state.sessions_from_columns()
+        self.take(keys, values, timestamps)
 
-    def _take(  # noqa: PLR0912  a call more would cost at each element
+    def take(  # noqa: PLR0912  a call more would cost at each element
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
-        """Takes elements one by one."""
-        sessions, keyed, frontier, kept = self.state.sessions, self.state.keys, self._frontier, self.contents
-        fixed_gap, gap_of, shows_copy = self._gap, self._gap_of, self.exposure.assigner
+        """Takes elements one by one; no session of their keys is in columns."""
+        sessions, keyed, frontier, kept = self.state.sessions, self.state.keys, self.frontier, self.contents
+        fixed_gap, gap_of, shows_copy = self.gap, self._gap_of, self.exposure.assigner
         aggregated = kept if isinstance(kept, AggregatedContents) else None
         key: Hashable = None
         value: Any = None
@@ -123,8 +137,9 @@ class SessionLoopOperator(PartialsOperator):
             raise_call_error(self.step, error, call_description(key, element=value))
 
     def merge_batch(self, partials: Partials) -> None:
-        assert self._gap is not None, "elements with gaps of their own cross one by one"
-        if min(partials.starts) + self._gap - 1 <= self.current_watermark:
+        assert self.gap is not None, "elements with gaps of their own cross one by one"
+        self.state.sessions_from_columns()
+        if min(partials.starts) + self.gap - 1 <= self.current_watermark:
             raise folded_behind(self.current_watermark, self.step.where)
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
@@ -210,88 +225,18 @@ class SessionLoopOperator(PartialsOperator):
         self.open_sessions(key)
         self.process_element(key, value, timestamp)
 
-    # Elements of one key side by side
-
-    def _take_by_key(
-        self,
-        gap: int,
-        kept: AggregatedContents,
-        keys: Sequence[Hashable],
-        values: Sequence[Any],
-        timestamps: Sequence[int | None],
-    ) -> None:
-        """Takes elements of which those of one key lie side by side: those of one session by one look-up."""
-        begin = last = 0
-        try:
-            for key, run in groupby(keys):
-                first, last = last, last + len(list(run))
-                for begin in range(first, last, _AT_ONCE):
-                    end = min(begin + _AT_ONCE, last)
-                    stamps = timestamps[begin:end]
-                    session = None if None in stamps else self._session_of_all(key, stamps, gap)
-                    if session is None:
-                        self._take(keys[begin:end], values[begin:end], stamps)
-                    else:
-                        self._fold(key, *session, gap, kept, values[begin:end], stamps)
-        except USER_ERRORS as error:  # the key is the user's, too
-            raise_call_error(self.step, error, call_description(keys[begin], element=values[begin]))
-
-    def _session_of_all(self, key: Hashable, stamps: Sequence[Any], gap: int) -> tuple[list[Any], int] | None:
-        """The session that elements of one key are in, which may be a new one; None where they may be in several."""
-        first, least, last = stamps[0], min(stamps), max(stamps)
-        if key in self.state.keys:
-            return None
-        items = self.state.sessions.get(key, _NO_SESSIONS)
-        if len(items) >= _MOST_ITEMS:
-            return None
-        met = [at for at in range(0, len(items), _ITEMS) if items[at] <= last + gap and least <= items[at + _END]]
-        # Elements within one gap meet each other; those that meet the session as it is need not.
-        if not met and last - least <= gap and first + gap > self._frontier:
-            if not items:
-                items = self.state.sessions[key] = []
-            items += (first, first + gap, NOTHING)
-            return items, len(items) - _ITEMS
-        if len(met) != 1:
-            return None
-        (at,) = met
-        start, end = items[at] - gap, items[at + _END]
-        if start <= first <= end and (last - least <= gap or start <= least <= last <= end):
-            return items, at
-        return None
-
-    def _fold(
-        self,
-        key: Hashable,
-        items: list[Any],
-        at: int,
-        gap: int,
-        kept: AggregatedContents,
-        values: Sequence[Any],
-        stamps: Sequence[Any],
-    ) -> None:
-        """Adds elements to the session at an index."""
-        add, contents = kept.function.add, items[at + _CONTENTS]
-        added = iter(values)
-        value = values[0]
-        try:
-            if contents is NOTHING:
-                contents = kept.create()
-            for value in added:
-                contents = add(value, contents)
-        except USER_ERRORS as error:
-            # The window is named as it was with the element that failed, and without those that the iterator still has.
-            seen = stamps[: max(1, len(stamps) - length_hint(added))]
-            window = TimeWindow(min(items[at], *seen), max(items[at + _END], max(seen) + gap))
-            raise_call_error(self.step, error, call_description(key, window=window, element=value))
-        items[at : at + _ITEMS] = min(items[at], *stamps), max(items[at + _END], max(stamps) + gap), contents
-
     # Firing
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
         self.current_watermark = watermark = max(watermark, self.current_watermark)
-        sessions, frontier = self.state.sessions, self._frontier
+        frontier = self.frontier
         # The sessions that the general operator keeps fire and go in between, in order of time.
         goes_by_timers = self.lateness > 0 or len(self.state.event_timers) > 0
+        if self.state.session_columns and not goes_by_timers and not self.contents.keeps_values:
+            yield from self._fire_columns(frontier)
+            return
+        self.state.sessions_from_columns()
+        sessions = self.state.sessions
         due = [(items[_END], key) for key, items in sessions.items() if items[_END] <= frontier]
         more = [(end, key) for key, items in sessions.items() if len(items) > _ITEMS for end in items[4::3]]
         due += [session for session in more if session[0] <= frontier]
@@ -312,6 +257,18 @@ class SessionLoopOperator(PartialsOperator):
             if number % FIRINGS_AT_ONCE == 0:
                 yield
         yield from self.firing_event_timers(watermark)
+
+    def _fire_columns(self, frontier: float) -> Iterator[None]:
+        """Fires the sessions that end at or before a time, all of them from columns."""
+        sessions = self.state.sessions_to_columns()
+        ends = sessions.ends
+        due = sessions.take(sorted([at for at, end in enumerate(ends) if end <= frontier], key=ends.__getitem__))
+        # Half of the time of calls of the class.
+        windows = map(tuple.__new__, repeat(TimeWindow), zip(due.starts, due.ends, strict=True))
+        firing = zip(due.keys, windows, due.contents, strict=True)
+        for _ in range(0, len(due), FIRINGS_AT_ONCE):
+            self.fire_all(islice(firing, FIRINGS_AT_ONCE))
+            yield
 
     def _taken(self, key: Hashable, end: int) -> tuple[Hashable, TimeWindow, Any]:
         """Removes the session of a key with an end from the state; returns the key, the window and its contents."""
@@ -357,11 +314,6 @@ class SessionLoopOperator(PartialsOperator):
         yield from self._windows()
 
     def _windows(self) -> Iterator[tuple[Hashable, TimeWindow]]:
+        self.state.sessions_from_columns()
         for key, items in self.state.sessions.items():
             yield from ((key, TimeWindow(*bounds)) for bounds in zip(items[::3], items[1::3], strict=True))
-
-
-def _lie_by_key(keys: Sequence[Hashable]) -> bool:
-    """Returns whether a look at the first keys shows that elements of one key lie side by side."""
-    sample = keys[:_SAMPLE]
-    return 4 * sum(map(is_not, sample, sample[1:])) < len(sample)

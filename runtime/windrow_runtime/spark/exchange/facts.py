@@ -52,4 +52,4 @@ def timers_in(state: OperatorState) -> int:
 
 def _in_tables(state: OperatorState) -> int:
     tables = chain(state.tables.values(), state.fired.values())
-    return sum(map(len, tables)) + sum(map(len, state.sessions.values())) // 3
+    return sum(map(len, tables)) + len(state.session_columns) + sum(map(len, state.sessions.values())) // 3

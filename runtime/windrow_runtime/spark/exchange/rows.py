@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from windrow_runtime.codecs.records import construct, record_fields
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
@@ -120,6 +121,10 @@ class KeyedElements(NamedTuple):
         """Returns the elements at some indices."""
         columns = [[column[index] for index in indices] for column in self[1:]]
         return KeyedElements(self.step, *columns)
+
+    def feed(self, operator: KeyedOperator) -> None:
+        """Gives the elements to an operator."""
+        operator.process_batch(self.keys, self.values, self.timestamps)
 
 
 class ColumnElements(NamedTuple):

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
@@ -123,21 +123,27 @@ class ObjectRunner(StepRunner):
     def _objects_of(self, arrived: Sequence[Arrived], pages: ObjectPages) -> list[_Elements]:
         """Returns elements as Python objects for the operator, in their order."""
         elements: list[_Elements] = []
-        for part in arrived:
-            if isinstance(part, KeyedElements):
-                elements.append(part)
-            elif isinstance(part, PartialElements):
-                elements.append(part.partials)
-            elif isinstance(part, ColumnElements):
+        for _, parts in groupby(arrived, type):
+            columns: list[ColumnElements] = []
+            for part in parts:
+                if isinstance(part, KeyedElements):
+                    elements.append(part)
+                elif isinstance(part, PartialElements):
+                    elements.append(part.partials)
+                elif isinstance(part, ColumnElements):
+                    columns.append(part)
+            if columns:
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns does not import the columnar modules.
-                from windrow_runtime.columnar.state import load_rows
+                from windrow_runtime.columnar.forms.row_form import DistinctKeys
+                from windrow_runtime.columnar.state import concatenated, load_rows
 
-                rows = load_rows(part.stream, form.raw_schema)
-                elements += form.portions(rows)
+                rows = concatenated([load_rows(part.stream, form.raw_schema) for part in columns])
+                keys = DistinctKeys.of(rows)
+                elements += form.portions(rows, keys, self._operator)
                 if len(pages.record.sizes) > 1:
-                    pages.know(form.hashes(rows))
+                    pages.know(keys.hashes())
         return elements
 
     def _run_broadcast(
@@ -218,7 +224,7 @@ class ObjectRunner(StepRunner):
             applied = self._operator.process_broadcast(values, elements.timestamps, emits=self._emits)
             self._applied = self._applied or applied
         else:
-            self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
+            elements.feed(self._operator)
         self._collector.drain(packer)
 
 
