@@ -129,7 +129,7 @@ def records_of(result: Iterable[Any], kind: object | None = None) -> Iterable[An
             value where its parts are no records of that type.
     """
     returned = type(result)
-    if returned is list:
+    if returned is list or returned is types.GeneratorType:
         return result
     if returned is tuple:
         parts: tuple[Any, ...] = result  # type: ignore[assignment]  # as its class says

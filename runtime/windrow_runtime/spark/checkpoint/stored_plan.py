@@ -11,7 +11,7 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.operators.topology import source_of
+from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.physical.edge import Objects
 from windrow_runtime.physical.plan import TURNED_OFF, PhysicalPlan
 from windrow_runtime.spark.checkpoint.adopted_clock import adopt_clock
@@ -104,6 +104,10 @@ def resume(
                 where=str(checkpoint.path),
                 hint=_HINT if changes else _MOVED_HINT,
             )
+        for step_id, planned in plan.keyed.items():
+            name = names[step_id]
+            if planned.on_columns is not None and stored.steps[name]["form"] is not None:
+                shapes[name]["form"] = planned.on_columns.state_text
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if stored.time != time:
             adopt_clock(
@@ -121,6 +125,14 @@ def resume(
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
+
+
+def stored_on_columns(checkpoint: Checkpoint, topology: Topology) -> frozenset[str]:
+    """Returns the ids of the keyed steps whose state a checkpoint has in columns."""
+    stored = checkpoint.description() if checkpoint.has_run() else None
+    shapes = {} if stored is None else stored.steps
+    names = PhysicalPlan(topology).state_ids
+    return frozenset(step.id for step in topology.keyed if shapes.get(names[step.id], {}).get("form") is not None)
 
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
@@ -190,5 +202,10 @@ def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping
         if isinstance(form, Objects):
             reason = "columns are turned off" if form is TURNED_OFF else form.reason
             yield f"{step.where}: its state lies in columns, and it would run without ({reason})"
-        elif form.state_text != columns:
+        elif form.state_text_of(_fields_of(stored.steps[names[step.id]]["record type"])) != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"
+
+
+def _fields_of(record_type: object) -> list[str] | None:
+    """Returns the fields that a record class had; None: the elements were no records."""
+    return list(record_type["fields"]) if isinstance(record_type, Mapping) and "fields" in record_type else None

@@ -211,7 +211,7 @@ class _Task:
     def _counts(self, records: int) -> list[Count]:
         """Returns the counts of the partition, with its facts."""
         step, fragment = self._stage.malformed.step_id, self._fragment
-        counting = (fragment, self._malformed_output, self._scan)
+        counting = (fragment, self._malformed_output, self._scan, self._packer)
         counts = [count for each in counting if each is not None for count in each.take_counts()]
         if records:
             counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - self._malformed))
