@@ -182,8 +182,8 @@ def test_columns_give_what_the_interpreter_gives(
     everything = Everything(tmp_path / "in")
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
-    assert forms.count("runs as columns") == 9
-    assert forms.count("elements cross the exchange as columns") == 2
+    assert forms.count("runs as columns") == 10
+    assert forms.count("elements cross the exchange as columns") == 1
     expected = everything.run(LocalRunner())
     assert all(expected.values())
     assert everything.run(runner) == expected

@@ -26,6 +26,7 @@ from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Hashes, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, bits_in_group, encode_keys, hash_keys, pages_of, parts_of
+from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, Defaults, fitted
 from windrow_runtime.storage.group_record import NO_TIMER, WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages
 from windrow_runtime.storage.packed import compress as compressed
@@ -59,8 +60,11 @@ def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
     return compressed(data) if compress and rows.nbytes > _WORTH_COMPRESSING else data
 
 
-def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Decodes what :func:`dump_rows` encoded; refuses bytes that are damaged or hold other columns."""
+def load_rows(data: bytes, schema: pa.Schema, defaults: Defaults = NO_DEFAULTS) -> pa.RecordBatch:
+    """Decodes what :func:`dump_rows` encoded; refuses bytes that are damaged or hold other columns.
+
+    Records may lack fields that are new, which get their defaults.
+    """
     stream = data if data[:4] == _STREAM else decompress(data)
     try:
         with pa.ipc.open_stream(stream) as reader:
@@ -70,13 +74,17 @@ def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     except (pa.ArrowException, OSError, StopIteration) as error:
         message = "columns of the stored state cannot be read"
         raise damaged_state(str(error), message=message, expected=str(schema)) from error
-    if not rows.schema.equals(schema):
-        raise IncompatibleStateError(
-            "the stored state has other columns",
-            given=str(rows.schema).replace("\n", ", "),
-            expected=str(schema).replace("\n", ", "),
-        )
-    return rows
+    if rows.schema.equals(schema):
+        return rows
+    if rows.schema.names == schema.names:
+        columns = [fitted(column, kind, defaults) for column, kind in zip(rows.columns, schema.types, strict=True)]
+        if all(column is not None for column in columns):
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+    raise IncompatibleStateError(
+        "the stored state has other columns",
+        given=str(rows.schema).replace("\n", ", "),
+        expected=str(schema).replace("\n", ", "),
+    )
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -100,6 +108,7 @@ class Chunks:
     measure: Callable[[pa.RecordBatch], tuple[int, int, int]]  # gives due, first and last of a chunk of rows
     merge: Callable[[pa.RecordBatch], pa.RecordBatch]  # merges the rows of each key and slice into one
     tuning: ChunkTuning = ROW_CHUNKS
+    defaults: Defaults = NO_DEFAULTS
 
     def __post_init__(self) -> None:
         # How many elements have numbers of their arrival, and the chunks that are stored.
@@ -140,7 +149,7 @@ class Chunks:
     def read_tail(self) -> pa.RecordBatch:
         """The newest rows."""
         if self._tail_rows is None:
-            self._tail_rows = load_rows(self.tail, self.schema) if self.tail else no_rows(self.schema)
+            self._tail_rows = load_rows(self.tail, self.schema, self.defaults) if self.tail else no_rows(self.schema)
         return self._tail_rows
 
     @contextmanager
@@ -200,7 +209,7 @@ class Chunks:
         if entry.number not in self._held and len(data) <= self._room:
             self._held[entry.number] = data
             self._room -= len(data)
-        return load_rows(data, self.schema)
+        return load_rows(data, self.schema, self.defaults)
 
     def _place_of(self, number: int) -> int:
         return self.record.slot << 32 | number
@@ -352,9 +361,10 @@ class RowContents:
     # Gives when something in rows is due next by the watermark, and by the clock; None: never.
     due: Callable[[pa.RecordBatch], tuple[int | None, int | None]]
     check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
+    defaults: Defaults = NO_DEFAULTS
 
     def load(self, data: bytes) -> KeyedRows:
-        rows = load_rows(data, self.schema)
+        rows = load_rows(data, self.schema, self.defaults)
         self.check(rows)
         return KeyedRows(rows)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, Defaults
 from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages
 from windrow_runtime.operators.errors import folded_behind
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
@@ -96,6 +97,11 @@ class StepOperator(ABC, Generic[S, F]):
     schema: pa.Schema  # the columns of state, the key first
 
     @property
+    def defaults(self) -> Defaults:
+        """Returns the defaults of fields that stored records may lack."""
+        return NO_DEFAULTS
+
+    @property
     def by_clock(self) -> bool:
         """Returns whether time is that of the clock."""
         return False
@@ -144,7 +150,7 @@ class PagedOperator(StepOperator[StateRows, F]):
     def shares(
         self, record: StepRecord, store: PageStore, keys: Sequence[pa.Array], times: Times, tuning: StateTuning
     ) -> Iterator[tuple[StateRows, Mask | None]]:
-        contents = RowContents(self.schema, partial(self.next_times, times=times), self.check)
+        contents = RowContents(self.schema, partial(self.next_times, times=times), self.check, self.defaults)
         pages = RowPages(record, contents, store, tuning.row_pages)
         for share, mask in pages.shares(pa.concat_arrays(keys), *times):
             state = StateRows(pages.load(share).rows, tuning.portions)
@@ -174,6 +180,7 @@ class StepBatch(Generic[S, F]):
     parts: Sequence[BatchPart]
     now: int
     tuning: StateTuning
+    watermark: int = 0  # the one under which the outputs are that were yielded last
     opened: int = 0  # how many more windows are open than before
 
     def run(self) -> Iterator[tuple[int, Iterable[Output[F]]]]:
@@ -193,6 +200,7 @@ class StepBatch(Generic[S, F]):
         before, start = (self.record.now if by_clock else self.record.watermark), 0
         for part in self.parts:
             times = Times(now if by_clock else part.watermark, now)
+            self.watermark = times.watermark
             is_last = part is self.parts[-1]
             # The clock fires after what timers upstream emitted.
             if is_last or not by_clock:

@@ -348,7 +348,8 @@ class TimerContext(TimeContext):
 class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     """The context of window functions."""
 
-    __slots__ = ("_entry", "_key_cells", "_merging", "_window", "pane_info")
+    __slots__ = ("_entry", "_key_cells", "_merging", "pane_info", "window")
+    window: Any
 
     def __init__(self, operator: KeyedOperator, merging: bool, pane_info: PaneInfo | None = None) -> None:
         super().__init__(operator)
@@ -357,14 +358,10 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
 
     def at(self, window: Any, entry: WindowEntry, key_cells: dict[str, Any]) -> WindowContextImpl:
         """Points the context at a window, and returns it."""
-        self._window = window
+        self.window = window
         self._entry = entry
         self._key_cells = key_cells
         return self
-
-    @property
-    def window(self) -> Any:
-        return self._window
 
     @property
     def pane(self) -> PaneInfo:
@@ -394,4 +391,4 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
         return StateStore(self._key_cells)
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
-        self._operator.output.side_output(tag.name, value, self._window.max_timestamp())
+        self._operator.output.side_output(tag.name, value, self.window.max_timestamp())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeAlias
 
 from windrow.functions.marked import JoinPairs
@@ -27,12 +28,19 @@ class ColumnPlanner:
     """Plans one step after another, in order, for an engine: on columns where it can.
 
     ``check_source`` declines sources that give the engine no columns, and ``takes_columns`` knows the sinks that it
-    writes from columns.
+    writes from columns. Steps that are ``stored`` on columns, by id, stay there: where their elements come as objects,
+    these become columns before the exchange.
     """
 
-    def __init__(self, check_source: CheckSource, takes_columns: Callable[[Step], bool] = lambda sink: False) -> None:
+    def __init__(
+        self,
+        check_source: CheckSource,
+        takes_columns: Callable[[Step], bool] = lambda sink: False,
+        stored: Collection[str] = (),
+    ) -> None:
         self._streams = Streams(check_source)
         self._takes_columns = takes_columns
+        self._stored = stored
 
     def stateless(self, step: Step) -> None:
         """Adds a step without state, or a source."""
@@ -49,22 +57,29 @@ class ColumnPlanner:
 
     def keyed(self, step: Step) -> PhysicalStep:
         """Plans a keyed step."""
-        form = decided(lambda: self._form_of(step))
+        form = self._decided_form(step)
         aggregation = decided(lambda: task_aggregation_of(step))
-        partial = None if isinstance(aggregation, Objects) else aggregation
-        arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, partial))
+        by_tasks = None if isinstance(aggregation, Objects) else aggregation
+        arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, by_tasks))
         results = _results(step, form)
         self._streams.add(step, results)
         return PhysicalStep(step, form, arrival, aggregation, results)
 
-    def _form_of(self, step: Step) -> OnColumns:
+    def _decided_form(self, step: Step) -> OnColumns | Objects:
+        form = decided(lambda: self._form_of(step))
+        if isinstance(form, Objects) and step.id in self._stored:
+            of_objects = decided(lambda: self._form_of(step, of_objects=True))
+            return form if isinstance(of_objects, Objects) else of_objects
+        return form
+
+    def _form_of(self, step: Step, *, of_objects: bool = False) -> OnColumns:
         """The form of a keyed step on columns; declined where it has none."""
         node = step.node
         if isinstance(node, TimedJoinNode) or (
             isinstance(node, WindowNode) and isinstance(node.function.process, JoinPairs)
         ):
-            return join_form(step, self._streams.side_routes)
-        return columnar_form(step, self._streams.routes_to)
+            return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
+        return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
 
     def _sink_routes(self, step: Step, kind: RecordType) -> tuple[Route, ...]:
         """The routes to a sink; declined where its elements do not get there as columns."""

@@ -83,7 +83,8 @@ class PhysicalStep:
     @property
     def takes_columns(self) -> ScanTarget | None:
         """The form by which it gets elements as columns; None: it gets objects."""
-        return self.on_columns or self.row_form
+        form = self.on_columns or self.row_form
+        return None if form is None or form.takes_objects else form
 
     @property
     def row_form(self) -> RowForm | None:
@@ -220,6 +221,16 @@ class PhysicalPlan:
             for route in form.routes
             if route.source == source
         )
+
+    @cached_property
+    def object_edges(self) -> dict[str, tuple[StepEdge, ...]]:
+        """The edges by which objects get to the steps on columns, by id, that they reach as such."""
+        forms = {step_id: step.on_columns for step_id, step in self.keyed.items()}
+        return {
+            step_id: tuple(Edge(self.topology.numbers[step_id], form, route) for route in form.routes)
+            for step_id, form in forms.items()
+            if form is not None and form.takes_objects
+        }
 
     def sink_edges(self, port: Port) -> tuple[SinkEdge, ...]:
         """Returns the edges by which a source or a keyed step gives columns to sinks."""

@@ -12,6 +12,7 @@ from windrow.plan import (
     FilterNode,
     KeyByNode,
     MapNode,
+    Node,
     ReturnsNode,
     SourceNode,
     Step,
@@ -24,7 +25,13 @@ from windrow.sources import Source
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.forms.route_step import check_made, columns_type, keying_step, route_step
+from windrow_runtime.columnar.forms.route_step import (
+    check_constructor,
+    check_made,
+    columns_type,
+    keying_step,
+    route_step,
+)
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import is_keyed
 from windrow_runtime.physical.plan import Objects, decided
@@ -55,19 +62,22 @@ class Streams:
         self._check_sources(routes)
         return routes
 
-    def routes_to(self, step: Step, *, stamped: bool = True) -> tuple[Route, ...]:
-        """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps."""
+    def routes_to(self, step: Step, *, stamped: bool = True, of_objects: bool = False) -> tuple[Route, ...]:
+        """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps.
+
+        The route ``of_objects`` begins where the key is taken: they may have come any way.
+        """
         if isinstance(step.node, BroadcastProcessNode):
             raise DeclinedError("some elements are for all keys")
         upstream = self._steps[step.inputs[0]]
         selector = upstream.node.selector if isinstance(upstream.node, KeyByNode) else None
-        routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0])
+        routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
         routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
         _check_single(routes, "get there")
         self._check_sources(routes)
         return routes
 
-    def side_routes(self, step: Step) -> tuple[Route, ...]:
+    def side_routes(self, step: Step, *, of_objects: bool = False) -> tuple[Route, ...]:
         """All routes of two streams to a keyed step that joins them by key; declined as those of :meth:`routes_to`.
 
         A step upstream may be on routes of both streams.
@@ -79,7 +89,7 @@ class Streams:
         marking = self._steps[upstream.inputs[0]].inputs
         routes: list[Route] = []
         for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
-            marked = self._routes_behind(self._steps[marker].inputs[0])
+            marked = self._routes_behind(self._steps[marker].inputs[0], of_objects=of_objects)
             ending = [_ending(route, upstream, of_side, stamped=True) for route in marked]
             _check_single(ending, "are in one of the streams")
             routes += [replace(route, side=side) for route in ending]
@@ -90,11 +100,14 @@ class Streams:
 
     def _check_sources(self, routes: Iterable[Route]) -> None:
         for route in routes:
-            node = self._steps[route.source].node
-            if isinstance(node, SourceNode):
-                self._check_source(node.source)
+            step = self._steps.get(route.source)  # None: the elements are objects
+            if step is not None and isinstance(step.node, SourceNode):
+                self._check_source(step.node.source)
 
-    def _routes_behind(self, step_id: str) -> tuple[Route, ...]:
+    def _routes_behind(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
+        if of_objects:
+            kind = columns_type(_known_type(self._steps[step_id].node))
+            return (Route("", check_constructor(kind), has_stamps=True),)
         routes = self._routes[step_id]
         if isinstance(routes, Objects):
             raise DeclinedError(routes.reason)
@@ -143,9 +156,13 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
 
 
 def _element_of(node: SourceNode) -> RecordType:
+    return check_made(columns_type(_known_type(node)))
+
+
+def _known_type(node: Node) -> object:
     if node.element_type is None:
         raise DeclinedError("the type of the elements is not known")
-    return check_made(columns_type(node.element_type))
+    return node.element_type
 
 
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:

@@ -7,6 +7,7 @@ pass one stateful operator for each level of keyed steps. Rows for sinks travel 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
@@ -44,9 +45,12 @@ from windrow_runtime.spark.sources.table import check_columns, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
 
 
-def physical_plan(topology: Topology, *, columnar: bool = True) -> PhysicalPlan:
-    """Plans how a pipeline runs on Spark, on columns where it can unless they are turned off."""
-    return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns) if columnar else TURNED_OFF)
+def physical_plan(topology: Topology, *, columnar: bool = True, stored: Collection[str] = ()) -> PhysicalPlan:
+    """Plans how a pipeline runs on Spark, on columns where it can unless they are turned off.
+
+    The state of some steps, by id, is ``stored`` in columns.
+    """
+    return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns, stored) if columnar else TURNED_OFF)
 
 
 def time_of(topology: Topology, *, own_clock: bool) -> str:
@@ -73,7 +77,7 @@ class WorkerSteps:
     def fragment(self, port: Port) -> partial[PortFragment]:
         """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
         fed = self.plan.fed_by_columns(port)
-        return partial(PortFragment, self.plan.topology, port, self.clock, fed, self.watermarks)
+        return partial(PortFragment, self.plan.topology, port, self.clock, fed, self.watermarks, self.plan.object_edges)
 
     def level(self, number: int) -> tuple[KeyedStep, ...]:
         """Returns the keyed steps of a level; the first one has the number 1."""

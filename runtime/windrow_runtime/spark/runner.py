@@ -31,7 +31,7 @@ from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_jar
@@ -417,7 +417,8 @@ class SparkRunner:
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
         """Lowers a pipeline to a streaming query, and checks its checkpoint; ``by_user`` if the user starts it."""
-        plan = physical_plan(topology, columnar=self._columnar)
+        stored_steps = stored_on_columns(checkpoint, topology)
+        plan = physical_plan(topology, columnar=self._columnar, stored=stored_steps)
         own_clock = self._clock is not None
         stored = resume(
             checkpoint,

@@ -10,23 +10,26 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from windrow.aggregates.arrival import CollectList
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, ProcessSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.fitting import is_subtype
-from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_runtime.columnar.forms.route_step import total_expression
+from windrow_runtime.columnar.forms.window_function import check_window_function
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
 from windrow_runtime.columnar.kernels.totals import CountingKernel
 from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import hash_keys
+from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed
 from windrow_runtime.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
@@ -70,8 +73,14 @@ class ColumnarForm(ScanTarget):
     filled: FilledWindow | None  # puts the key and the window into results; None: they are those of the aggregate
     late_tag: str | None  # the side output of late elements
     inputs: tuple[ColumnExpression | WholeElement, ...]  # what the kernel takes from elements
+    calls_function: bool = False  # whether windows that fire are handed to a window function of the user's
 
     hash_keys = staticmethod(hash_keys)
+
+    @property
+    def takes_elements(self) -> bool:
+        """Returns whether the window function takes the elements themselves."""
+        return isinstance(self.step.node, WindowNode) and isinstance(self.step.node.function, ProcessSpec)
 
     @property
     def counts_windows(self) -> bool:
@@ -92,8 +101,12 @@ class ColumnarForm(ScanTarget):
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
         if self.windows.lateness:
-            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled)
-        traits = StepTraits(self.late_tag is not None, any(route.has_stamps for route in self.routes), rows)
+            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled, self.calls_function)
+        has_timers = any(route.has_stamps for route in self.routes)
+        defaults = (
+            defaults_of(self.element) if any(isinstance(each, WholeElement) for each in self.inputs) else NO_DEFAULTS
+        )
+        traits = StepTraits(self.late_tag is not None, has_timers, rows, self.takes_elements, defaults)
         return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type, traits)
 
     @cached_property
@@ -161,11 +174,19 @@ class ColumnarForm(ScanTarget):
     @property
     def state_text(self) -> str:
         """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
-        return ", ".join([str(field.type) for field in self.operator.schema])
+        return self.state_text_of(None)
+
+    def state_text_of(self, fields: Sequence[str] | None) -> str:
+        """Returns the same for elements of a class that has these fields alone; None: as it is now."""
+        types = [field.type for field in self.operator.schema]
+        if fields is not None and self.element.root.kind is Kind.RECORD:
+            types = [narrowed(kind, self.element, fields) for kind in types]
+        return ", ".join(map(str, types))
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
         clock = ", by the clock" if self.windows.by_clock else ""
+        clock += ", a Python function for each window" if self.calls_function else ""
         aggregation, why = self.operator.partial_aggregation
         partial = {
             PartialAggregation.NONE: f"; not partially aggregated before the exchange: {why}",
@@ -201,19 +222,22 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")
     spec = node.function
-    if not isinstance(spec, AggregateSpec):
+    if isinstance(spec, ReduceSpec):
         raise DeclinedError("not an aggregate of windrow.aggregates")
     windows = windows_of(node)
     with_panes = isinstance(windows, Paned) and windows.with_panes
-    if spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes:
-        raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
+    calls_function = spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes
+    if calls_function:
+        assert spec.process is not None, "it is called"
+        check_window_function(spec.process, windows)
     routes = routes_to(step, stamped=needs_timestamps(windows))
     if needs_timestamps(windows):
         check_ends(routes)
     element = routes[0].element
     filled = spec.process if isinstance(spec.process, FilledWindow) else None
     _check_key(routes[0].key, filled)
-    kernel = kernel_for(spec.aggregate, partial(_input_type, element))
+    aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else _list_of(element, windows)
+    kernel = kernel_for(aggregate, partial(_input_type, element))
     if kernel.outgrows_result and isinstance(windows, SlicedWindows) and windows.accumulates:
         raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered and isinstance(windows, Slices) and windows.windows_each > 1:
@@ -224,11 +248,21 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
         routes=routes,
         windows=windows,
         kernel=kernel,
-        aggregate=spec.aggregate,
+        aggregate=aggregate,
         filled=filled,
         late_tag=None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name,
         inputs=tuple([input_of(element, selector) for selector in kernel.inputs]),
+        calls_function=calls_function,
     )
+
+
+def _list_of(element: RecordType, windows: Windows) -> CollectList[Any, Any]:
+    """Returns the aggregate that holds the elements of a window for its function, in order of arrival."""
+    if isinstance(windows, Sessions):
+        raise DeclinedError("sessions that merge hold their elements in order of arrival")
+    if element.root.nullable or element.root.kind is Kind.NONE:
+        raise DeclinedError("elements may be None")
+    return CollectList(None)
 
 
 def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> None:

@@ -117,6 +117,10 @@ class JoinForm(ScanTarget):
         ]
         return f"{types}: {', '.join(held)}"
 
+    def state_text_of(self, fields: Sequence[str] | None) -> str:
+        """Returns the same: the state has values of elements, and no records."""
+        return self.state_text
+
     def describe(self) -> str:
         """A few words for ``explain()``."""
         return f"columns, {self.operator.describe()}"

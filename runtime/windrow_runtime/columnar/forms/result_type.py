@@ -44,6 +44,8 @@ def result_type(form: ColumnarForm | JoinForm) -> RecordType:
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]
         return check_made(record_of(form.join.target, names, list(form.slots.values)))
+    if form.calls_function:
+        raise DeclinedError("its function gives Python objects")
     if isinstance(form.windows, Paned) and form.windows.with_panes:
         raise DeclinedError("it gives results with their panes")
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)

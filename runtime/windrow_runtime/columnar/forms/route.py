@@ -31,7 +31,7 @@ from windrow_runtime.operators.windows.partials import Partials
 class Route:
     """The steps between a source, or a keyed step, and the next keyed step or a sink, in order."""
 
-    source: str  # the id of the source, or of the keyed step whose results the elements are
+    source: str  # the id of the source, or of the keyed step whose results the elements are; empty: they are objects
     element: RecordType  # the type of the elements at the end of the way
     steps: tuple[RouteStep, ...] = ()
     keyed: RouteStep | None = None  # takes the keys at the end; None: the stream has none
@@ -134,6 +134,11 @@ class ScanTarget(ABC):
     def with_steps(self, by_id: Mapping[str, Step]) -> Self:
         """Returns the same form, with routes through other steps, such as those of workers, by their ids."""
         return replace(self, step=by_id[self.step.id], routes=tuple(each.with_steps(by_id) for each in self.routes))
+
+    @property
+    def takes_objects(self) -> bool:
+        """Returns whether elements come as objects, which become columns right before the exchange."""
+        return not self.routes[0].source
 
     @property
     def element(self) -> RecordType:

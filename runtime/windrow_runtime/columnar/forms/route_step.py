@@ -100,6 +100,11 @@ def columns_type(element_type: object) -> RecordType:
 def check_made(kind: RecordType) -> RecordType:
     """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
     check_element(kind)
+    return check_constructor(kind)
+
+
+def check_constructor(kind: RecordType) -> RecordType:
+    """Declines a record class whose constructor does more than set the fields."""
     made_by = None if kind.single else hook_of(kind.root.python_type)
     if made_by is not None:
         raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")

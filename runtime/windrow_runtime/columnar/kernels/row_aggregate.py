@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
+from windrow.aggregates.arrival import CollectList
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
 from windrow.functions import AggregateFunction
@@ -24,12 +25,24 @@ from windrow.windows import TimeWindow
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.kernels.kernel import Kernel, same_input
 from windrow_runtime.columnar.rows.columns import element_values
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.state.model import NOTHING
 
 # Any in this module: keys, accumulators and results are of every type.
 
+
+class LateFiring(NamedTuple):
+    """A window that fires for a late element, for the window function."""
+
+    key: Any
+    window: TimeWindow
+    contents: Any  # nobody else holds them
+    element: Any  # NOTHING where it is not known
+
+
 Stamped: TypeAlias = tuple[Any, int]
-"""A result and its timestamp."""
+"""A result, or what a window function makes results of, and its timestamp."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class RowAggregate:
     kernel: Kernel
     aggregate: AggregateFunction[Any, Any, Any]
     filled: FilledWindow | None  # puts the key and the window into results; None: they are those of the aggregate
+    for_function: bool = False  # whether a window function of the user's makes the results
 
     @cached_property
     def function(self) -> AggregateFunction[Any, Any, Any]:
@@ -57,10 +71,14 @@ class RowAggregate:
         """Returns the accumulators that columns of states stand for."""
         return self.kernel.accumulators(states, lambda column: element_values(column, self.element))
 
-    def result(self, key: Any, start: int, end: int, accumulator: Any) -> Stamped:
+    def result(self, key: Any, start: int, end: int, accumulator: Any, row: tuple[Any, ...]) -> Stamped:
         """Returns the result of a window; where a class refuses its fields, the error has key and window."""
         try:
             result = self.function.get_result(accumulator)
+            if self.for_function:
+                takes_element = isinstance(self.aggregate, CollectList) and self.aggregate.selector is None
+                firing = LateFiring(key, TimeWindow(start, end), own(result), row[0] if takes_element else NOTHING)
+                return firing, end - 1
             if self.filled is not None:
                 facts = {"key": key, "window_start": start, "window_end": end}
                 places = self.filled.places

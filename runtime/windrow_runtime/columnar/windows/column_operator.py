@@ -19,6 +19,7 @@ from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
 from windrow_runtime.columnar.rows.groups import encode_keys
+from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, Defaults
 from windrow_runtime.columnar.step_operator import PagedOperator, S, StateRows, StepOperator, Times
 from windrow_runtime.columnar.windows.geometry import Slices
 from windrow_runtime.columnar.windows.kinds import Counted, Sessions, Timed, assigned_slices
@@ -80,6 +81,8 @@ class StepTraits:
     late_leave: bool = False  # whether a side output takes late elements
     has_timers: bool = False  # whether timers upstream of the step may emit elements
     row_aggregate: RowAggregate | None = None  # adds late elements one by one; None: none fires a window again
+    holds_elements: bool = False  # whether windows hold their elements for a window function
+    defaults: Defaults = NO_DEFAULTS  # those of the fields of elements, which stored ones may lack
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,10 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
     traits: StepTraits = StepTraits()
 
     window_columns: ClassVar[Sequence[str]]  # the state columns between the key and those of the kernel
+
+    @property
+    def defaults(self) -> Defaults:
+        return self.traits.defaults
 
     @cached_property
     def schema(self) -> pa.Schema:

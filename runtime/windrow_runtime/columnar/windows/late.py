@@ -163,7 +163,7 @@ def fire_late_rows(
         accumulator = function.add(rows[index], accumulator)
         if not windows.purges:
             accumulators[keyed_window] = accumulator
-        yield aggregate.result(*keyed_window, start + windows.size, accumulator)
+        yield aggregate.result(*keyed_window, start + windows.size, accumulator, rows[index])
 
 
 def fire_late_sessions(
@@ -208,7 +208,7 @@ def fire_late_sessions(
             parts = [part for _, part in touched]
             accumulator = reduce(function.merge, parts) if parts else function.create_accumulator()
             accumulator = function.add(rows[row], accumulator)
-            yield aggregate.result(keys[placed.keys.codes[row]], start, end, accumulator)
+            yield aggregate.result(keys[placed.keys.codes[row]], start, end, accumulator, rows[row])
         line.put(start, end, (touched[0][0] if touched else row, accumulator))
 
 

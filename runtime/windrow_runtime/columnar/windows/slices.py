@@ -57,6 +57,8 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
+        if self.traits.holds_elements:
+            return PartialAggregation.NONE, "windows hold their elements"
         late = self.why_late_cross
         # All elements are aggregated in their order, unless late ones cross beside them.
         if self.kernel.is_numbered or (self.kernel.ordered and late):
@@ -111,7 +113,8 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
 
     def chunks(self, record: StepRecord, store: PageStore, tuning: ChunkTuning) -> Chunks:
         """Opens the state of a key group from its record and its store."""
-        return Chunks(record, self.schema, store, partial(self._measure, record.watermark), self.merged, tuning)
+        measure = partial(self._measure, record.watermark)
+        return Chunks(record, self.schema, store, measure, self.merged, tuning, self.defaults)
 
     def _measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
         """Measures rows for the entry of their chunk: when they are due, their first and their last slice."""

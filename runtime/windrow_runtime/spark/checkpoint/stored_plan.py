@@ -12,7 +12,7 @@ from typing import Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.operators.topology import source_of
+from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
@@ -105,6 +105,10 @@ def resume(
                 where=str(checkpoint.path),
                 hint=_HINT if changes else _MOVED_HINT,
             )
+        for step_id, planned in plan.keyed.items():
+            name = names[step_id]
+            if planned.on_columns is not None and stored.steps[name]["form"] is not None:
+                shapes[name]["form"] = planned.on_columns.state_text
         steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
         if stored.time != time:
             _adopt_clock(
@@ -139,6 +143,14 @@ def _adopt_clock(checkpoint: Checkpoint, stored_ids: Mapping[str, str]) -> None:
     watermark = MIN_TIMESTAMP if bound is None else bound
     clock = BatchClock(watermarks=dict.fromkeys(stored_ids, watermark), ended=watermark == MAX_TIMESTAMP)
     ClockFiles(checkpoint.clock_folder, stored_ids).write(batch, clock)
+
+
+def stored_on_columns(checkpoint: Checkpoint, topology: Topology) -> frozenset[str]:
+    """Returns the ids of the keyed steps whose state a checkpoint has in columns."""
+    stored = checkpoint.description() if checkpoint.has_run() else None
+    shapes = {} if stored is None else stored.steps
+    names = PhysicalPlan(topology).state_ids
+    return frozenset(step.id for step in topology.keyed if shapes.get(names[step.id], {}).get("form") is not None)
 
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
@@ -208,5 +220,10 @@ def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping
         if isinstance(form, Objects):
             reason = "columns are turned off" if form is TURNED_OFF else form.reason
             yield f"{step.where}: its state lies in columns, and it would run without ({reason})"
-        elif form.state_text != columns:
+        elif form.state_text_of(_fields_of(stored.steps[names[step.id]]["record type"])) != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"
+
+
+def _fields_of(record_type: object) -> list[str] | None:
+    """Returns the fields that a record class had; None: the elements were no records."""
+    return list(record_type["fields"]) if isinstance(record_type, Mapping) and "fields" in record_type else None

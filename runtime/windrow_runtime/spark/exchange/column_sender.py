@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import ExchangeRows
 from windrow_runtime.columnar.rows.groups import encode_keys
@@ -82,6 +82,22 @@ class ColumnSender:
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count
 
+    def add_objects(self, targets: Sequence[StepEdge], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
+        """Adds elements that are objects as columns: those of each stream to its target, marked ones without marks.
+
+        Where a step needs no timestamps, elements may have none.
+        """
+        for target in targets:
+            assert target.route is not None, "it takes the key"
+            side, of_side, stamps = target.route.side, values, timestamps
+            if side is not None:
+                rows = [row for row, element in enumerate(values) if element.side == side]
+                of_side, stamps = [values[row].value for row in rows], [timestamps[row] for row in rows]
+            with errors_at(target.form.step.where):
+                columns = encode_batch(of_side, target.route.element)
+            numbers = None if None in stamps else np.array(stamps, np.int64)
+            self.add([target], columns, numbers, _observe_nothing)
+
     def full(self) -> Iterator[PackedRow]:
         """Yields the rows that are full. Call it after some elements have been added."""
         return self._rows(_ROWS_AT_ONCE)
@@ -126,6 +142,10 @@ class ColumnSender:
         for number, start, end in bounds:
             payload = pack_partials(partials.pick(row_numbers[start:end]))
             yield self._new_row(labels[number], RowKind.PARTIALS, target.number, payload)
+
+
+def _observe_nothing(step: str, highest: int) -> None:
+    """Ignores a timestamp: steps upstream have observed it."""
 
 
 def _by_group(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP, now_millis
@@ -17,6 +18,9 @@ from windrow_runtime.spark.exchange.facts import Count, records_in
 from windrow_runtime.spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_runtime.spark.progress import WatermarkBounds
 from windrow_runtime.spark.worker import current_batch
+
+if TYPE_CHECKING:
+    from windrow_runtime.physical.plan import StepEdge
 
 # Any in this module: elements of every type.
 
@@ -34,12 +38,14 @@ class PortFragment:
         clock: ClockFiles | None = None,
         fed_by_columns: frozenset[str] = frozenset(),
         watermarks: WatermarkBounds | None = None,
+        object_edges: Mapping[str, tuple[StepEdge, ...]] = MappingProxyType({}),
     ) -> None:
         self._topology = topology
         self._port = port
         self._clock = clock
         self._fed_by_columns = fed_by_columns
         self._watermarks = watermarks
+        self._object_edges = dict(object_edges)
         self.precedes_watermark = False
         self._begin: int | None = None
         self._seen: dict[tuple[str, bool], int] = {}
@@ -53,7 +59,7 @@ class PortFragment:
         self._wheres = {step.id: topology.step(step.inputs[0]).where for step in with_keys}
 
     def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
-        own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks)
+        own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks, self._object_edges)
         return PortFragment, own
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
@@ -127,8 +133,10 @@ class PortFragment:
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Collects elements that the fragment emits to a keyed step."""
         topology = self._topology
-        target = ToStep(topology.numbers[step], topology.levels[step], keys, self._wheres.get(step))
-        self._records[step] += len(values)
+        edges = self._object_edges.get(step, ())
+        target = ToStep(topology.numbers[step], topology.levels[step], keys, self._wheres.get(step), edges)
+        if not edges:  # elements that become columns are counted as such
+            self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:

@@ -39,12 +39,16 @@ _COLUMN_ROWS = 100_000  # elements in columns for a sink that are one payload
 
 @dataclass(frozen=True, slots=True)
 class ToStep:
-    """The target of elements for a keyed step of a level, by their keys; errors say ``where`` keys are selected."""
+    """The target of elements for a keyed step of a level, by their keys; errors say ``where`` keys are selected.
+
+    Elements for a step on columns become columns, by ``edges``; a join has one for each stream.
+    """
 
     step: int
     level: int
     keys: Sequence[Any]
     where: str | None = None
+    edges: tuple[StepEdge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,9 @@ class Packer:
             gathered[0].extend(values)
             gathered[1].extend(timestamps)
             return
+        if target.edges:
+            self._column_sender().add_objects(target.edges, values, timestamps)
+            return
         steps = self._levels[target.level]
         routes = steps.get(target.step)
         if routes is None:
@@ -166,13 +173,16 @@ class Packer:
         self, targets: Sequence[StepEdge], columns: Any, stamps: Any, observe: Callable[[str, int], None]
     ) -> None:
         """Adds elements as columns, with their timestamps; see :meth:`ColumnSender.add`."""
+        self._column_sender().add(targets, columns, stamps, observe)
+
+    def _column_sender(self) -> ColumnSender:
         if self._columns is None:
             # A plan without columns does not import the columnar modules.
             from windrow_runtime.spark.exchange.column_sender import ColumnSender
 
             self._columns = ColumnSender(self._groups, self._next_row, self._records)
         self._columns.bound_of = self.bound_of
-        self._columns.add(targets, columns, stamps, observe)
+        return self._columns
 
     def take_counts(self) -> list[Count]:
         """Returns how many elements in columns went to each step and each sink since the last call."""

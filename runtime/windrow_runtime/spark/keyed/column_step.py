@@ -10,8 +10,10 @@ import numpy as np
 
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.join_form import JoinForm
 from windrow_runtime.columnar.joins.pair_results import batch_of_pairs, values_of_pairs
+from windrow_runtime.columnar.kernels.row_aggregate import LateFiring
 from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state import concatenated, load_rows, no_rows
 from windrow_runtime.columnar.step_operator import (
@@ -22,7 +24,10 @@ from windrow_runtime.columnar.step_operator import (
     PythonResults,
     StepBatch,
 )
+from windrow_runtime.columnar.window_calls import WindowCalls
 from windrow_runtime.operators.errors import errors_at, folded_behind
+from windrow_runtime.operators.operator import OperatorRuntimeContext
+from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.spark.exchange.column_sender import columns_for_sink
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT
 from windrow_runtime.spark.exchange.packer import Packer
@@ -46,6 +51,11 @@ class ColumnRunner(StepRunner):
         super().__init__(step)
         self._form = form
         self._tuning = tuning
+        self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
+        self._opened: WindowOperator | None = None
+        self._calls: WindowCalls | None = None
+        if not isinstance(form, JoinForm) and form.calls_function:
+            self._calls = self._opened_calls(form)
         # Results as a record batch with the columns of a type, None where Python has to make them; and as values.
         self._batch_of: Callable[[Any, RecordType], Any | None]
         self._values_of: Callable[[Any], list[Any]]
@@ -54,8 +64,23 @@ class ColumnRunner(StepRunner):
         else:
             self._batch_of, self._values_of = partial(record_batch, form), partial(values_of, form)
 
+    def _opened_calls(self, form: ColumnarForm) -> WindowCalls:
+        """Opens the user's functions, which an operator without state has."""
+        operator = self.step.create()
+        assert isinstance(operator, WindowOperator), "the step has windows"
+        operator.metrics = self._metrics
+        operator.open(self._runtime)
+        self._opened = operator
+        return WindowCalls(form, operator, self._collector)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+        super().close()
+
     def run(self, group: GroupBatch) -> Iterator[PackedRow]:
         """Runs one batch of one group; yields rows as soon as they are full."""
+        self._runtime.key_group = group.key_group
         record = group.record
         watermarks = (max(each.watermark, record.watermark) for each in group.times)
         # What timers upstream emitted comes under the watermark of the batch before.
@@ -67,6 +92,8 @@ class ColumnRunner(StepRunner):
         with errors_at(self._form.step.where):
             for phase, outputs in batch.run():
                 for output in outputs:
+                    if self._calls is not None:
+                        self._calls.set_time(batch.watermark, now)
                     yield from self._pass_on(output, group.packers[phase])
                     del output  # frees its memory before the next one is made
         self.facts[OPEN_WINDOWS] += batch.opened
@@ -91,11 +118,17 @@ class ColumnRunner(StepRunner):
         if isinstance(output, LateRows):
             yield from self._pass_on_late(output, packer)
         elif isinstance(output, PythonResults):
-            for result in output.stamped:
-                self._collector.collect(*result)
+            for result, stamp in output.stamped:
+                if isinstance(result, LateFiring) and self._calls is not None:
+                    self._calls.fire_again(result)
+                else:
+                    self._collector.collect(result, stamp)
             yield from self._drain(packer)
         elif isinstance(output, Increment):
             self._metrics.count(*output)
+        elif self._calls is not None:
+            for _ in self._calls.fire(output):
+                yield from self._drain(packer)
         else:
             yield from self._emit(output, packer)
 

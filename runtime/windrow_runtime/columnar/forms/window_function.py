@@ -1,0 +1,68 @@
+"""Decides which window functions columns can call: those that look at their window and its contents alone."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from itertools import pairwise
+from types import FunctionType
+from typing import Any, Final
+
+from windrow.functions import ProcessWindowFunction
+from windrow.functions.marked import CoGroup, JoinPairs
+from windrow_runtime.columnar.windows.geometry import Slices
+from windrow_runtime.columnar.windows.kinds import Sessions, Windows
+from windrow_runtime.operators.errors import DeclinedError
+
+# Any in this module: functions of elements and results of every type.
+
+_SEEN: Final = frozenset({"window", "current_watermark", "current_processing_time", "pane", "output"})
+"""What a function may read of its context; the rest is state, which columns do not keep for it."""
+
+_ALL_LOCALS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
+_PARAMETERS: Final = 4  # self, key, context, elements
+_OTHER_PARAMETERS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_COROUTINE
+
+
+def check_window_function(process: ProcessWindowFunction[Any, Any, Any, Any], windows: Windows) -> None:
+    """Declines a function that may keep state, and windows that columns do not fire for a function."""
+    name = process.describe()
+    if isinstance(process, (CoGroup, JoinPairs)):
+        raise DeclinedError(f"{name} takes the elements of two streams")
+    if not isinstance(windows, (Slices, Sessions)) or windows.by_clock:
+        raise DeclinedError(f"{name} follows the aggregate")
+    if isinstance(windows, Slices) and windows.is_global:
+        raise DeclinedError("the general operator runs the window of all time")
+    if type(process).clear is not ProcessWindowFunction.clear:
+        raise DeclinedError(f"{name} clears state")
+    if not _sees_window_alone(process):
+        raise DeclinedError(f"{name} may use the state of its context")
+
+
+def _sees_window_alone(process: ProcessWindowFunction[Any, Any, Any, Any]) -> bool:
+    """Returns whether the code of a function reads attributes of its context, none of them state, and no more."""
+    kind = type(process)
+    method = kind.process
+    if "process" in getattr(process, "__dict__", ()) or kind.__getattribute__ is not object.__getattribute__:
+        return False
+    if not isinstance(method, FunctionType):
+        return False
+    code = method.__code__
+    if code.co_argcount != _PARAMETERS or code.co_kwonlyargcount or code.co_flags & _OTHER_PARAMETERS:
+        return False
+    context = code.co_varnames[2]
+    if context in code.co_cellvars or not _ALL_LOCALS.isdisjoint(code.co_names):
+        return False
+    instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
+    return all(_reads(context, *pair) for pair in pairwise(instructions))
+
+
+def _reads(context: str, instruction: dis.Instruction, following: dis.Instruction) -> bool:
+    """Returns whether an instruction has nothing to do with the context, or reads an attribute that is no state."""
+    if "FAST" not in instruction.opname:
+        return True
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    if context not in names:
+        return True
+    is_loaded = instruction.opname.startswith("LOAD_FAST") and context not in names[:-1]
+    return is_loaded and following.opname in {"LOAD_ATTR", "LOAD_METHOD"} and following.argval in _SEEN

@@ -1,0 +1,63 @@
+"""Fits stored columns of records to a record class that has got new fields since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from windrow_runtime.codecs.arrow.encoding import arrow_type, encode_batch
+from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.storage.stored_classes import default_makers
+
+Defaults: TypeAlias = tuple[tuple[str, pa.Array], ...]
+"""The columns of a record's fields that have a default, each with an array of this one value."""
+
+NO_DEFAULTS: Final[Defaults] = ()
+
+
+def defaults_of(element: RecordType) -> Defaults:
+    """Encodes the defaults of a record class, as far as stored objects get them, too."""
+    if element.root.kind is not Kind.RECORD:
+        return NO_DEFAULTS
+    makers = default_makers(element.root.python_type)
+    fields = [field for field in element.root.fields if field.name in makers]
+    return tuple([(field.column, _encoded(field, makers[field.name]())) for field in fields])
+
+
+def _encoded(field: Field, value: object) -> pa.Array:
+    kind = RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
+    return encode_batch([value], kind).column(0)
+
+
+def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array | None:
+    """Returns a column of records, or of lists of records, with the fields of a type; None if it lacks others."""
+    if column.type == kind:
+        return column
+    if pa.types.is_list(column.type) and pa.types.is_list(kind):
+        items = fitted(column.values, kind.value_type, defaults)
+        if items is None:
+            return None
+        return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], offset=column.offset, children=[items])
+    if not (pa.types.is_struct(column.type) and pa.types.is_struct(kind)):
+        return None
+    stored, new = {field.name: field.type for field in column.type}, dict(defaults)
+    if any(name not in stored and name not in new for name in kind.names):
+        return None
+    if any(kind.get_field_index(name) < 0 or kind.field(name).type != stored[name] for name in stored):
+        return None
+    first = pa.array(np.zeros(len(column), np.int64))
+    columns = [column.field(name) if name in stored else new[name].take(first) for name in kind.names]
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=column.is_null())
+
+
+def narrowed(kind: pa.DataType, element: RecordType, names: Sequence[str]) -> pa.DataType:
+    """Returns a type of state as it was when the element's class had only some of its fields, in another order."""
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(narrowed(kind.value_type, element, names)))
+    fields = {field.name: field for field in element.root.fields}
+    if kind != arrow_type(element.root) or not fields.keys() >= set(names):
+        return kind
+    return pa.struct([pa.field(fields[name].column, arrow_type(fields[name].type)) for name in names])

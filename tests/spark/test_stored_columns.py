@@ -1,0 +1,334 @@
+"""State in columns that goes on: under functions that columns do not know, and with records that have new fields."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.budget import seeded
+from tests.columnar import engine
+from tests.columnar.engine import LATE, Keyed, batches, by_key, millis, told
+from tests.columnar.planning import column_form
+from tests.spark.group_engine import GROUPS, GroupEngine
+from tests.spark.test_columns import in_order, late_sessions, readings, stamped, summary, write
+from tests.spark.test_joined_columns import Pair, take_at, take_celsius, take_number
+from tests.spark.versions import records
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source, joins
+from windrow import aggregates as agg
+from windrow.errors import IncompatibleStateError
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.kernels.arrays import lists
+from windrow_runtime.columnar.rows.columns import WholeElement, element_values
+from windrow_runtime.columnar.rows.new_fields import defaults_of, narrowed
+from windrow_runtime.columnar.state import dump_rows, load_rows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.physical.columns import ColumnPlanner
+from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_runtime.spark.exchange.packer import Packer, ToStep
+from windrow_runtime.spark.exchange.rows import Phase
+from windrow_runtime.spark.lowering import physical_plan
+from windrow_runtime.storage.tuning import ROW_CHUNKS, StateTuning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+SESSION = Parallelism(None, None, 4)
+
+
+def gives_objects(source: object) -> None:
+    """Declines each source."""
+    raise DeclinedError("the source gives objects")
+
+
+class MixedEngine(GroupEngine):
+    """Takes the elements of every other batch as objects; both have one state."""
+
+    def __init__(self, topology: Topology, form: Any, *rest: Any) -> None:
+        super().__init__(topology, form, *rest)
+        (step,) = topology.keyed
+        plan = PhysicalPlan(topology, ColumnPlanner(gives_objects, stored={step.id}))
+        self.edges = plan.object_edges[step.id]
+        assert plan.fed_by_columns(topology.ports(step)[0]) == frozenset()
+        assert self.edges[0].form.operator.schema == form.operator.schema  # type: ignore[attr-defined]  # it has one
+        self.scans = 0
+
+    def scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[Any]]:
+        self.scans += 1
+        if self.scans % 2:
+            return super().scan(elements, pieces, watermark)
+        arrived: dict[int, list[Any]] = {label: [] for label in GROUPS.labels}
+        for task, (_, part) in enumerate(self.parts(elements, pieces)):
+            packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
+            packer.start(task, GROUPS.service_labels[0])
+            packer.bound_of = partial(self.bound_of, task, watermark)
+            kept = [element for element in part if element.text != "ff"]
+            target = ToStep(0, 1, [element.key for element in kept], None, self.edges)
+            packer.add(target, kept, [element.at for element in kept])
+            for row in [*packer.full(), *packer.flush()]:
+                arrived[row.group].append(row)
+        return arrived
+
+
+def whole_lists(key: Any, window: Any, elements: Sequence[Any]) -> list[Any]:
+    return [(key, window.start, *elements)]
+
+
+def opaque(element: object) -> bool:
+    """Keeps all elements, which no column expression says."""
+    return all(True for _ in (element,))
+
+
+AGGREGATES: dict[str, Any] = {
+    "numbers": agg.combine(agg.key(), agg.window_start(), agg.count(), agg.max(lambda e: e.number)),
+    "in order": agg.combine(agg.key(), agg.window_start(), agg.first(), agg.collect_list(lambda e: e.text)),
+    "function": None,
+}
+
+WINDOWS: dict[str, Callable[[Keyed], Any]] = {
+    "tumbling": lambda keyed: keyed.window(TumblingEventTimeWindows.of(millis(40))),
+    "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(millis(60), millis(20))),
+    "sessions": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(millis(7))),
+}
+
+CASES = [
+    f"{shape}, {aggregate}, {lateness}"
+    for shape in WINDOWS
+    for aggregate in AGGREGATES
+    for lateness in (0, 30)
+    if (shape, aggregate) not in {("sessions", "function"), ("sessions", "in order")}
+]
+
+
+@pytest.mark.parametrize(("case", "seed"), seeded(CASES))
+def test_objects_become_columns_of_the_stored_state(case: str, seed: int) -> None:
+    shape, aggregate, lateness = case.split(", ")
+    chance = random.Random(f"{seed} {case}")
+
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windows = WINDOWS[shape](keyed).allowed_lateness(millis(int(lateness))).side_output_late_data(LATE)
+        declared = AGGREGATES[aggregate]
+        stream: DataStream[Any] = windows.apply(whole_lists) if declared is None else windows.aggregate(declared)
+        return stream
+
+    tuning = StateTuning(row_chunks=replace(ROW_CHUNKS, tail_bytes=chance.choice([100, 10_000])))
+    ran = engine.run(
+        build, list(batches(chance)), column_form, crash_at=seed % 5, late=True, tuning=tuning, engine_of=MixedEngine
+    )
+    assert ran.engine.scans > 10  # type: ignore[attr-defined]  # it is a MixedEngine
+    assert by_key(ran.engine.results) == by_key(ran.expected[0])
+    assert ran.expected[0]
+    assert told(ran.engine.late) == told(ran.expected[1])
+
+
+# New fields
+
+
+@dataclass(frozen=True)
+class Before:
+    name: str
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class After:
+    """The same record with fields in other places, and with new ones."""
+
+    level: float | None = None
+    unit: str = "C"
+    name: str = ""
+    seen: datetime = datetime(2020, 1, 2, tzinfo=UTC)
+    tags: list[str] = field(default_factory=list)
+    parent: str | None = None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_stored_columns_get_the_defaults_of_new_fields(seed: int) -> None:
+    chance = random.Random(seed)
+    before, after = record_type(Before), record_type(After)
+    stored = [Before(chance.choice("abc"), chance.choice([None, 1.5])) for _ in range(chance.randrange(1, 40))]
+    batch = encode_batch(stored, before)
+    column = WholeElement(before).evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    rows = pa.array([None if chance.random() < 0.2 else row for row in range(len(column))], pa.int64())
+    sizes = np.array([chance.randrange(3) for _ in range(len(column))])
+    listed = lists(column.take(pa.array(np.resize(np.arange(len(column)), sizes.sum()))), sizes)
+    state = pa.RecordBatch.from_arrays([column.take(rows), listed, rows], ["s0", "s1", "s2"])
+    whole = WholeElement(after).arrow_type
+    schema = pa.schema([("s0", whole), ("s1", pa.list_(listed.type.value_field.with_type(whole))), ("s2", pa.int64())])
+    loaded = load_rows(dump_rows(state), schema, defaults_of(after))
+    loaded.validate(full=True)
+    assert loaded.schema == schema
+    for old, new in zip(state.columns, loaded.columns, strict=True):
+        expected = repr(element_values(old, before))
+        for value in {*stored}:
+            expected = expected.replace(repr(value), repr(After(value.level, name=value.name)))
+        assert repr(element_values(new, after)) == expected
+        assert narrowed(new.type, after, ["name", "level"]) == old.type
+    assert load_rows(dump_rows(loaded), schema, defaults_of(after)) == loaded
+    with pytest.raises(IncompatibleStateError, match="the stored state has other columns"):
+        load_rows(dump_rows(state), schema)
+    with pytest.raises(IncompatibleStateError, match="the stored state has other columns"):
+        load_rows(dump_rows(loaded), state.schema, defaults_of(before))
+
+
+def kept_values(folder: Path, version: int) -> tuple[dict[str, CollectSink[Any]], Pipeline]:
+    """Windows on columns that hold records, in one of two versions of these; the second has an opaque filter."""
+    measured, _ = records(version)
+    sinks = {name: CollectSink[Any]() for name in ("all", "first", "highest", "sessions")}
+    stream = from_source(ParquetFileSource(str(folder), measured, files_per_batch=1))
+    keyed = (
+        (stream.filter(opaque) if version == 2 else stream)
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
+        .key_by(lambda r: r.key, str)
+    )
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
+    ends = {
+        "all": windows.apply(lambda key, _, found: [(key, *map(repr, found))]),
+        "first": windows.aggregate(agg.combine(agg.key(), agg.first(), agg.collect_list())),
+        "highest": keyed.window(SlidingEventTimeWindows.of(millis(100), millis(50))).aggregate(
+            agg.max_by(lambda r: r.value)
+        ),
+        "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(15))).aggregate(
+            agg.combine(agg.key(), agg.max_by(lambda r: r.value))
+        ),
+    }
+    return sinks, Pipeline("kept", *(end.sink_to(sinks[name]) for name, end in ends.items()))
+
+
+def put(folder: Path, number: int, version: int, ats: Sequence[int]) -> None:
+    measured, _ = records(version)
+    units = {"unit": "F"} if version == 2 else {}
+    batch = encode_batch([measured(key="a", at=at, value=at / 2, **units) for at in ats], record_type(measured))
+    pa.parquet.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
+
+
+def test_records_in_columns_get_new_fields_behind_an_opaque_filter(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    found: dict[str, list[str]] = {}
+    for number, (version, ats) in enumerate([(1, [10, 20]), (2, [30, 40]), (2, [250])]):
+        put(folder, number, version, ats)
+        sinks, pipeline = kept_values(folder, version)
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        if version == 1:
+            assert pipeline.explain(runner).count("runs as columns") == 4
+        result = runner.run(pipeline, drain=number == 2)
+        for name, sink in sinks.items():
+            found[name] = found.get(name, []) + list(map(repr, result.collected(sink)))
+    one, two, three, four, last = (
+        f"Measured(key='a', at={at}, unit='{unit}', value={at / 2})"
+        for at, unit in ((10, "C"), (20, "C"), (30, "F"), (40, "F"), (250, "F"))
+    )
+    assert found["all"] == [repr(("a", one, two, three, four)), repr(("a", last))]
+    assert found["first"] == [f"('a', {one}, [{one}, {two}, {three}, {four}])", f"('a', {last}, [{last}])"]
+    assert found["highest"] == [four, four, last, last]
+    assert found["sessions"] == [f"('a', {four})", f"('a', {last})"]
+
+
+def plan_of(version: int, *, unlike: bool = False) -> Topology:
+    measured, _ = records(version)
+    if unlike:
+
+        @dataclass(frozen=True)
+        class Measured:
+            key: str
+            unit: str
+            at: int = 0
+            value: float = 0.0
+
+        Measured.__qualname__ = "Measured"
+        measured = Measured
+    stream = from_source(ParquetFileSource("never read", measured)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+    )
+    keyed = (stream.filter(opaque) if version == 2 else stream).key_by(lambda r: r.key, str)
+    lists_of = keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(agg.collect_list())
+    return Topology(Pipeline("plan", lists_of.sink_to(CollectSink())).steps)
+
+
+def test_a_stored_plan_knows_the_new_columns(tmp_path: Path) -> None:
+    def again(topology: Topology) -> str:
+        (step,) = topology.keyed
+        resumed = resume(Checkpoint(tmp_path), physical_plan(topology, stored={step.id}), "event time", SESSION)
+        assert resumed.columnar == {step.id}
+        stored = Checkpoint(tmp_path).plan.read()
+        assert stored is not None
+        (shape,) = stored.steps.values()
+        return str(shape["form"])
+
+    first = again(plan_of(1))
+    assert "unit" not in first
+    second = again(plan_of(2))
+    assert "unit: string" in second
+    assert again(plan_of(2)) == second
+    with pytest.raises(IncompatibleStateError, match=r"Measured\.unit was str and is gone"):
+        again(plan_of(1))
+
+
+def test_a_new_field_without_a_default_is_refused_as_ever(tmp_path: Path) -> None:
+    first, other = plan_of(1), plan_of(1, unlike=True)
+    resume(Checkpoint(tmp_path), physical_plan(first), "event time", SESSION)
+    with pytest.raises(IncompatibleStateError, match=r"Measured\.unit is new and has no default"):
+        resume(Checkpoint(tmp_path), physical_plan(other, stored={other.keyed[0].id}), "event time", SESSION)
+
+
+# Functions that columns do not know
+
+
+def everything(folder: Path, *, moved: bool) -> tuple[dict[str, CollectSink[Any]], Pipeline]:
+    """Windows of each kind and a join, behind a filter that columns do not know if it ``moved`` there."""
+    source = readings(folder)
+    stream = stamped(source.filter(opaque) if moved else source)
+    keyed = stream.key_by(lambda r: r.sensor)
+    sliding = keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary())
+    pairs = joins.into(Pair, joins.key(), joins.left(take_at), joins.right(take_celsius), joins.right(take_number))
+    ends: dict[str, DataStream[Any]] = {
+        "sliding": sliding,
+        "of sliding": sliding.key_by(lambda s: s.sensor)
+        .window(TumblingEventTimeWindows.of(millis(200)))
+        .aggregate(agg.combine(agg.key(), agg.sum(lambda s: s.readings))),
+        "in order": in_order(keyed),
+        "late sessions": late_sessions(keyed),
+        "counted": keyed.count_window(7).aggregate(agg.combine(agg.key(), agg.count(), agg.last(lambda r: r.at))),
+        "function": keyed.window(TumblingEventTimeWindows.of(millis(70))).apply(whole_lists),
+        "join": keyed.interval_join(keyed).between(millis(1), millis(30)).apply(pairs),
+    }
+    sinks = {name: CollectSink[Any]() for name in ends}
+    return sinks, Pipeline("moved", *(end.sink_to(sinks[name]) for name, end in ends.items()))
+
+
+def test_steps_on_columns_go_on_behind_an_opaque_filter(spark: SparkSession, tmp_path: Path) -> None:
+    folder, found = tmp_path / "in", dict[str, list[str]]()
+    for numbers, moved in ((range(2), False), (range(2, 3), True), (range(3, 4), False)):
+        write(folder, numbers)
+        sinks, pipeline = everything(folder, moved=moved)
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        if not moved:
+            assert pipeline.explain(runner).count("runs as columns") == 7
+        result = runner.run(pipeline, drain=numbers.start == 3)
+        for name, sink in sinks.items():
+            found[name] = found.get(name, []) + list(map(repr, result.collected(sink)))
+    sinks, pipeline = everything(folder, moved=False)
+    expected = LocalRunner().run(pipeline)
+    for name, sink in sinks.items():
+        assert sorted(found[name]) == sorted(map(repr, expected.collected(sink))), name
+        assert found[name]
