@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
 from windrow_runtime.spark.exchange.packer import Packer, ToStep
@@ -321,10 +322,17 @@ def test_steps_on_columns_go_on_behind_an_opaque_filter(spark: SparkSession, tmp
     for numbers, moved in ((range(2), False), (range(2, 3), True), (range(3, 4), False)):
         write(folder, numbers)
         sinks, pipeline = everything(folder, moved=moved)
-        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        reports: list[PipelineProgress] = []
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", on_progress=reports.append)
         if not moved:
             assert pipeline.explain(runner).count("runs as columns") == 7
         result = runner.run(pipeline, drain=numbers.start == 3)
+        # Each element is counted once where it becomes a row of columns; a join has each twice.
+        arrived = Counter[str]()
+        for report in reports:
+            arrived.update({name: step.records_in for name, step in report.steps.items() if ".sink" not in name})
+        whole = 100 * len(numbers)
+        assert sorted(Counter(arrived.values()).items())[-2:] == [(whole, 6), (2 * whole, 1)]
         for name, sink in sinks.items():
             found[name] = found.get(name, []) + list(map(repr, result.collected(sink)))
     sinks, pipeline = everything(folder, moved=False)
