@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -85,7 +85,8 @@ class CollectSet(_Distinct[T, frozenset[V]], Generic[T, V]):
 
     def get_result(self, accumulator: Seen) -> frozenset[V]:
         # A copy: the window may go on. Every set has the same NaN, as sets find it by its identity.
-        return frozenset([*accumulator[0], math.nan] if accumulator[1] else accumulator[0])
+        values: Iterable[Any] = [*accumulator[0], math.nan] if accumulator[1] else accumulator[0]
+        return frozenset(values)
 
     @property
     def declaration(self) -> Declaration:
