@@ -64,7 +64,7 @@ _SEED = 1
 def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    cases = Prepared(20, range(12), files=tmp_path if columns else None)
+    cases = Prepared(22, range(12), files=tmp_path if columns else None)
     told = "elements cross the exchange as columns"
     assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
     assert bool(_on_columns(cases)) == columns

@@ -93,6 +93,15 @@ def test_outer_joins_give_elements_without_a_partner() -> None:
             assert harness.take_values() == expected
 
 
+def test_an_outer_join_gives_nothing_where_an_evictor_leaves_no_element() -> None:
+    full = ORDER_STREAM.full_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
+    with driven(full.window(TEN).evictor(CountEvictor.of(0)).apply(maybe_pair)) as harness:
+        order(harness, "a", 1)
+        pay(harness, "x", 6)
+        harness.process_watermark(20_000)
+        assert harness.take_values() == []
+
+
 # time      0    5    10   15
 #           |---------|
 #                |---------|

@@ -217,6 +217,9 @@ class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window
         self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
     ) -> Iterable[R]:
         left, right = split(elements)
+        if not left and not right:
+            # An evictor has taken all elements, so none is without a partner.
+            return
         missing = self.kind.missing
         if not right and RIGHT in missing:
             right = (None,)
