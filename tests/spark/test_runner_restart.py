@@ -15,8 +15,8 @@ from tests.spark.versions import records
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
-from windrow.sinks import FunctionSink
-from windrow.sources import JsonFileSource
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowStagger
 from windrow_runtime.local import LocalRunner
@@ -240,6 +240,50 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: Spark
     LocalRunner().run(pipeline)
     assert sorted(found, key=repr) == sorted(taken, key=repr)
     assert found
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
+    spark: SparkSession, tmp_path: Path, batches: int
+) -> None:
+    folder, mended = tmp_path / "in", tmp_path / "mended"
+    write(folder, range(2))
+
+    def checked(event: Event) -> Event:
+        if not mended.exists():
+            raise ValueError("a mistake")
+        return event
+
+    def summed() -> tuple[Pipeline, CollectSink[tuple[int, int]]]:
+        # Two sources, so that one of them may be read in several batches.
+        first = from_source(JsonFileSource(folder, Event)).map(checked).returns(Event)
+        second = from_source(
+            CollectionSource([Event("abc"[number % 3], 30, 0) for number in range(6)], Event, batch_size=6 // batches)
+        )
+        sink = CollectSink[tuple[int, int]]()
+        windows = (
+            first.union(second)
+            .assign_timestamps_and_watermarks(
+                WatermarkStrategy.for_bounded_out_of_orderness(millis(300)), timestamp=lambda event: event.at
+            )
+            .key_by(lambda event: 0)
+            .window(TumblingEventTimeWindows.of(millis(1_000)))
+            .apply(lambda _, window, events: [(window.end, len(list(events)))])
+        )
+        return Pipeline("mended", windows.sink_to(sink)), sink
+
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(UserFunctionError, match="a mistake"):
+        SparkRunner(spark, checkpoint=checkpoint).run(summed()[0])
+    mended.touch()
+    write(folder, [2])
+    pipeline, sink = summed()
+    assert not SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False).collected(sink)
+    write(folder, [30])
+    pipeline, sink = summed()
+    result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    assert sorted(result.collected(sink)) == [(0, 4), (1_000, 20), (3_000, 2), (4_000, 4)]
+    assert not any("late_records_dropped" in counts for counts in result.counters.values())
 
 
 def measuring(folder: Path, version: int) -> tuple[Outputs, Pipeline]:

@@ -208,7 +208,8 @@ class Lowered:
         folder = checkpoint.control_folder
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        lines = self.spark.readStream.text(as_read_path(folder))
+        # A line a batch: the end follows what the lines before it announce.
+        lines = self.spark.readStream.option("maxFilesPerTrigger", 1).text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
         service = self.groups.service_labels[0]
         group = f.lit(service)

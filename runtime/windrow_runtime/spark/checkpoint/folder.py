@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
+    is_logged,
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
@@ -238,15 +240,28 @@ class Checkpoint:
 
     @property
     def is_ending(self) -> bool:
-        """Returns whether a run has ended the stream."""
-        return self._end_line.exists()
+        """Returns whether Spark has planned a batch that reads the end of the stream, or is about to."""
+        if not self._end_line.exists():
+            return False
+        return self.last_planned() >= self.closed_sources.batch() >= 0 or is_logged(self.spark_path, self._end_line)
 
-    def end_stream(self) -> None:
-        """End the stream by a line that the query reads; batches planned from now on ignore the sources."""
-        if not self.is_ending:
-            self._write(self._end_line, END_LINE)
-        if self.closed_sources.batch() < 0:
-            self.closed_sources.note(self.last_planned() + 1)
+    def end_stream(self, batches: int = 0) -> None:
+        """End the stream by a line that the query reads after some more batches; those that follow ignore the sources.
+
+        The query reads one line in each batch, the older ones first.
+        """
+        if self.is_ending:
+            return
+        first = self.last_planned() + 1
+        # Without the line the note is void, and is removed by the next run.
+        self.closed_sources.note(first + batches)
+        written = time.time()
+        for number in range(batches):
+            line = self.control_folder / f"wake-{first + number}"
+            self._write(line, "wake")
+            with checkpoint_errors(self.path):
+                os.utime(line, (written, written - batches + number))
+        self._write(self._end_line, END_LINE)
 
     def wake(self) -> None:
         """Give the query a line to read if all planned batches are done, so that Spark runs another batch.
@@ -304,8 +319,15 @@ class Checkpoint:
             check_source_logs(self.spark_path, len(sources) + stateful)
 
     def clear_leftovers(self) -> None:
-        """Remove unfinished files of a process that died. No other run may use the folder meanwhile."""
+        """Remove unfinished files of a process that died. No other run may use the folder meanwhile.
+
+        A stream whose end no batch reads has not ended.
+        """
         clear_leftovers(self.spark_path)
+        if not self.is_ending:
+            with checkpoint_errors(self.path):
+                self._end_line.unlink(missing_ok=True)
+                self.closed_sources.path.unlink(missing_ok=True)
 
     def _write(self, file: Path, line: str) -> None:
         with checkpoint_errors(self.path):

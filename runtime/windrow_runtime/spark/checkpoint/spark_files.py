@@ -39,6 +39,13 @@ def last_number(folder: Path) -> int:
     return max(file_numbers(folder), default=-1)
 
 
+def is_logged(spark: Path, file: Path) -> bool:
+    """Returns whether the log of a source has a file; Spark writes it before it plans the batch that reads the file."""
+    name = json.dumps(f"/{file.parent.name}/{file.name}")[2:].encode()
+    with checkpoint_errors(spark):
+        return any(name in log.read_bytes() for log in (spark / "sources").glob("*/*") if log.is_file())
+
+
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
     """Refuse a folder of Spark's with missing files if Spark would go on as if these had never existed.
 

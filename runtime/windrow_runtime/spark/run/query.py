@@ -15,7 +15,7 @@ from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.outcome import PipelineResult, secrets_of
-from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.operators.topology import sink_of, source_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.process_lock import OwnStack
@@ -42,6 +42,7 @@ from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import Results, SpooledResults
+from windrow_runtime.spark.sources.table import batches_of
 from windrow_runtime.spark.worker import JOB_BATCH
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ _INITIAL_POLL_SECONDS: Final = 0.005
 _PATIENCE_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 4
 _A_MOMENT_SECONDS: Final = 0.001
+_MOST_LINES: Final = 8
+"""The most batches for whose number lines are written to the control folder."""
 
 T = TypeVar("T")
 
@@ -291,11 +294,13 @@ class Query:
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
-        if not self._checkpoint.is_ending:
+        batches = None if self._checkpoint.is_ending else self._batches_left()
+        if batches is None and not self._checkpoint.is_ending:
             self.run_available()
         if not self.lowered.topology.keyed:
             return
-        self._checkpoint.end_stream()
+        # One query reads all elements and the end after them, where the number of their batches is known.
+        self._checkpoint.end_stream(batches or 0)
         for _ in range(_ATTEMPTS):
             if self._checkpoint.has_fired_all():
                 break
@@ -312,6 +317,22 @@ class Query:
                 hint="run(pipeline) with the same checkpoint finishes the drain",
             )
         self._checkpoint.mark_drained()
+
+    def _batches_left(self) -> int | None:
+        """Returns in how many batches all that the sources have now is read; None: that is not known, or too many.
+
+        It is not told either if more batches have to follow before the end of the stream: those in which the clock
+        goes on, or in which watermarks reach steps that wait for other sources or for the output of a keyed step.
+        """
+        topology, sources = self.lowered.topology, self.lowered.topology.sources
+        is_settled = self.lowered.clock is None or (topology.depth == 1 and len(sources) == 1)
+        if topology.by_clock or not topology.keyed or not is_settled:
+            return None
+        batches = [batches_of(source_of(step)) for step in sources]
+        known = [number for number in batches if number is not None]
+        if len(known) < len(batches) or max(known) > (1 if self._checkpoint.has_run() else _MOST_LINES):
+            return None
+        return max(known)
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop a query after the running batch, which is finished and committed; no other batch begins."""

@@ -163,6 +163,21 @@ scan_source.register(SocketSource, _scan_socket)
 scan_source.register(TopicSource, scan_topic)
 
 
+def batches_of(source: Source[Any]) -> int | None:
+    """Returns in how many batches Spark reads all that a source has at the start; None: that is not known."""
+    match source:
+        case CollectionSource():
+            return max(1, -(-len(source.elements) // (source.batch_size or len(source.elements) or 1)))
+        case FileSource(files_per_batch=None):
+            return 1
+        case DataFrameSource() if not source.dataframe.isStreaming:
+            return 1
+        case TopicSource() if not any("trigger" in name.lower() for name in source.options):
+            return 1
+        case _:
+            return None
+
+
 def check_columns(source: Source[Any]) -> None:
     """Declines a source that does not give its elements as columns."""
     if isinstance(source, DataFrameSource):
