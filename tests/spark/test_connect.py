@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.java import JAVA_OPTIONS
 from tests.spark.connect_client import expected
+from tests.spark_home import options_with_classes
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
         "SPARK_HOME": os.environ["SPARK_HOME"],
-        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
+        "SPARK_SUBMIT_OPTS": options_with_classes(),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,3 +32,15 @@ def test_workers_take_the_installed_package(spark: SparkSession) -> None:
     origin = functions.udf(lambda _: import_module("pyspark").__path__[0], "string")
     (row,) = spark.range(1).select(origin("id")).collect()
     assert os.path.samefile(row[0], pyspark.__path__[0])
+
+
+@pytest.mark.classic(reason="asks the session's Java")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not tell what a process maps")
+def test_java_maps_the_archive_of_classes(spark: SparkSession) -> None:
+    options = os.environ["SPARK_SUBMIT_OPTS"]
+    if "SharedArchiveFile" not in options:
+        pytest.skip("no archive was made: `make classes` does")
+    (archive,) = re.findall(r"SharedArchiveFile=(\S+)", options)
+    assert spark._jvm is not None
+    java = spark._jvm.java.lang.ProcessHandle.current().pid()
+    assert archive in Path(f"/proc/{java}/maps").read_text()
