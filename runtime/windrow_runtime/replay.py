@@ -178,7 +178,11 @@ class _Run:
         inputs = {step.id: _read(step, batch.files[step.id]) for step in self._topology.sources}
         elements = self._execution.inputs_of({step: read for step, read in inputs.items() if read is not None})
         self._execution.round(elements, watermark=batch.watermarks, processing_time=batch.now)
-        self._execution.write_sinks(self._topology.sinks, batch.number, self.collected, self._outputs)
+        sinks = [
+            step for step in self._topology.sinks if step.id in self._outputs or id(sink_of(step)) in self.collected
+        ]
+        self._execution.write_sinks(sinks, batch.number, self.collected, self._outputs)
+        self._execution.sinks.clear()  # what others would get
 
 
 def _moved(step: Step, folder: Path) -> Step:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import Store
 from tests.working_sets import small_working_sets
-from windrow.errors import CheckpointError
-from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, load_rows
+from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, concatenated, joined, load_rows
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 
@@ -327,3 +328,23 @@ def test_keys_come_and_go_and_none_is_lost(at_once: int, seed: int) -> None:
     state.batch(dict.fromkeys(state.model))
     assert list(state.record.sizes) == [0]
     assert state.store == {}
+
+
+def text_of(size: int) -> pa.RecordBatch:
+    """A row with a text of some bytes, which nobody reads, so that they take no memory."""
+    offsets = pa.py_buffer(np.array([0, size], np.int32))
+    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(np.zeros(size, np.uint8)))
+    return pa.RecordBatch.from_arrays([text], names=["text"])
+
+
+def test_more_text_than_a_column_can_have_is_refused() -> None:
+    with pytest.raises(
+        UnsupportedOperationError, match=r"too much text in a batch(.|\n)*2,400,000,0\d\d bytes in 2 rows"
+    ):
+        concatenated([text_of(1_200_000_000)] * 2)
+
+
+def test_rows_are_joined_up_to_some_bytes() -> None:
+    rows = [text_of(size) for size in (10, 20, 100, 10, 10)]
+    assert [batch.num_rows for batch in joined(rows, 70)] == [2, 1, 2]
+    assert list(joined([], 70)) == []

@@ -11,7 +11,7 @@ come into the working set and leave it together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windrow.errors import IncompatibleStateError
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Hashes, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, bits_in_group, encode_keys, hash_keys, pages_of, parts_of
@@ -88,9 +88,32 @@ def load_rows(data: bytes, schema: pa.Schema, defaults: Defaults = NO_DEFAULTS) 
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates record batches into one."""
+    """Concatenates record batches into one; refuses more text in a column than Arrow's offsets can tell."""
     filled = [batch for batch in batches if batch.num_rows] or batches[:1]
-    return filled[0] if len(filled) == 1 else pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
+    try:
+        return filled[0] if len(filled) == 1 else pa.concat_batches(filled)
+    except pa.ArrowInvalid as error:
+        size, count = sum(batch.nbytes for batch in filled), sum(batch.num_rows for batch in filled)
+        raise UnsupportedOperationError(
+            "the elements of a key group have too much text in a batch",
+            given=f"{size:,} bytes in {count:,} rows",
+            expected="less than 2 GiB in a field",
+            hint="have a batch read less, for example by files_per_batch, or set more partitions for a new checkpoint",
+        ) from error
+
+
+def joined(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Concatenates consecutive record batches as long as they have no more than some bytes together."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if waiting and size + batch.nbytes > most_bytes:
+            yield concatenated(waiting)
+            waiting, size = [], 0
+        waiting.append(batch)
+        size += batch.nbytes
+    if waiting:
+        yield concatenated(waiting)
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:

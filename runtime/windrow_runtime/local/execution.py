@@ -310,7 +310,7 @@ class Execution:
     def write_sinks(
         self, steps: Iterable[Step], batch: int, collected: Mapping[int, list[Any]], outputs: Mapping[str, Output]
     ) -> None:
-        """Hands a batch to sinks: to the lists of those in memory, by their ids, and to the outputs that there are."""
+        """Hands a batch to sinks: to the lists of those in memory, by their ids, and to the outputs of others."""
         for step in steps:
             taken = self.sinks.pop(step.id, None)
             if taken is None or not taken.values:
@@ -318,7 +318,7 @@ class Execution:
             sink = sink_of(step)
             if isinstance(sink, CollectSink):
                 collected[id(sink)].extend(taken.values)
-            elif step.id in outputs:
+            else:
                 outputs[step.id].write(batch, taken.values)
 
     def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:

@@ -392,6 +392,7 @@ class OperatorState:
         state.tables = {start: _united(table) for start, table in state.tables.items()}
         state.fired = {start: _united(table) for start, table in state.fired.items()}
         state.sessions = _united(state.sessions)
+        state.session_columns.keys = list(with_one_nan(state.session_columns.keys))
         state.event_timers = _united_timers(state.event_timers)
         state.processing_timers = _united_timers(state.processing_timers)
         return state

@@ -38,7 +38,7 @@ _NO_SESSIONS: Final[list[Any]] = []
 class SessionLoopOperator(PartialsOperator):
     """Runs sessions in event time with the default trigger.
 
-    Sessions of one end fire in the order in which their keys came, and not in that in which they reached this end.
+    Sessions of several keys that have one end fire in any order; those of the general operator fire as they reached it.
     """
 
     form = "loop of sessions"

@@ -23,6 +23,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 19
+_BYTES_AT_ONCE: Final = 1 << 28
 """The elements that are aggregated and sent at a time, so that a task's memory does not grow with its partition."""
 
 
@@ -100,22 +101,22 @@ class ColumnSender:
 
     def full(self) -> Iterator[PackedRow]:
         """Yields the rows that are full. Call it after some elements have been added."""
-        return self._rows(_ROWS_AT_ONCE)
+        for target, waiting in self._waiting.values():
+            count, size = sum(rows.num_rows for rows in waiting), sum(rows.nbytes for rows in waiting)
+            if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield from self._send(target, waiting)
 
     def flush(self) -> Iterator[PackedRow]:
         """Yields all rows that are left."""
-        return self._rows(1)
-
-    def _rows(self, least: int) -> Iterator[PackedRow]:
         for target, waiting in self._waiting.values():
-            if sum(rows.num_rows for rows in waiting) >= least:
+            if any(rows.num_rows for rows in waiting):
                 yield from self._send(target, waiting)
 
     def _send(self, target: StepEdge, waiting: list[Any]) -> Iterator[PackedRow]:
         form = target.form
-        rows = concatenated(waiting)
-        waiting.clear()
         with errors_at(form.step.where):
+            rows = concatenated(waiting)
+            waiting.clear()
             parts = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
         for contents, part in parts:
             yield from self._send_rows(target, part, contents)

@@ -84,7 +84,8 @@ class ColumnRunner(StepRunner):
         record = group.record
         watermarks = (max(each.watermark, record.watermark) for each in group.times)
         # What timers upstream emitted comes under the watermark of the batch before.
-        parts = list(map(BatchPart, watermarks, map(self._elements_of, group.arrived), (0, 1)))
+        with errors_at(self._form.step.where):
+            parts = list(map(BatchPart, watermarks, map(self._elements_of, group.arrived), (0, 1)))
         if not group.arrived[0]:
             del parts[0]
         now = max(group.times[1].now, record.now)

@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
 # Any: elements, keys and states are of the user's types.
+
+_BYTES_TOGETHER: Final = 1 << 28
+"""The bytes of columns that become elements together, far fewer than a column of text can have."""
 
 _Elements: TypeAlias = "KeyedElements | RowPortion | Partials"
 
@@ -137,13 +140,13 @@ class ObjectRunner(StepRunner):
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.forms.row_form import DistinctKeys
-                from windrow_runtime.columnar.state import concatenated, load_rows
+                from windrow_runtime.columnar.state import joined, load_rows
 
-                rows = concatenated([load_rows(part.stream, form.raw_schema) for part in columns])
-                keys = DistinctKeys.of(rows)
-                elements += form.portions(rows, keys, self._operator)
-                if len(pages.record.sizes) > 1:
-                    pages.know(keys.hashes())
+                for rows in joined((load_rows(part.stream, form.raw_schema) for part in columns), _BYTES_TOGETHER):
+                    keys = DistinctKeys.of(rows)
+                    elements += form.portions(rows, keys, self._operator)
+                    if len(pages.record.sizes) > 1:
+                        pages.know(keys.hashes())
         return elements
 
     def _run_broadcast(
