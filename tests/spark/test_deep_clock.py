@@ -112,8 +112,8 @@ def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
 ) -> None:
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=committed)
-    assert time_of(topology, own_clock=False) == KEPT_TIME
     plan = PhysicalPlan(topology)
+    assert time_of(plan, own_clock=False) == KEPT_TIME
     resume(checkpoint, plan, KEPT_TIME, SESSION)
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids).read(batch)
     assert set(clock.watermarks.values()) == {watermark}

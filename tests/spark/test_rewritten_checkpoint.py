@@ -66,7 +66,7 @@ def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchC
     """What a run reads before it starts Spark's query, and the driver behind the newest batch."""
     checkpoint = Checkpoint.at(folder)
     plan = physical_plan(topology)
-    stored = resume(checkpoint, plan, time_of(topology, own_clock=False), Parallelism(None, None, 1))
+    stored = resume(checkpoint, plan, time_of(plan, own_clock=False), Parallelism(None, None, 1))
     checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
     checkpoint.clear_leftovers()
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)

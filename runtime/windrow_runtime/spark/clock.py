@@ -31,6 +31,7 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
+from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -226,13 +227,14 @@ class TimestampCollector:
         return seen
 
 
-def needs_keeper(topology: Topology) -> bool:
+def needs_keeper(plan: PhysicalPlan) -> bool:
     """Returns whether windrow has to keep a plan's watermark, since Spark's single watermark does not suffice.
 
     Spark computes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
     assigns timestamps, not downstream of a keyed step, and its generator needs only the highest timestamp. A process
     function without keys that asks for the time downstream of a keyed step also needs the previous batch's watermark.
     """
+    topology = plan.topology
     if not topology.keyed or not topology.timestamps:
         return False
     if not sees_highest_only(topology.timestamps) or topology.keyed_before(topology.timestamps[0]):

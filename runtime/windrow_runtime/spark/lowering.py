@@ -53,15 +53,16 @@ def physical_plan(topology: Topology, *, columnar: bool = True, stored: Collecti
     return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns, stored) if columnar else TURNED_OFF)
 
 
-def time_of(topology: Topology, *, own_clock: bool) -> str:
+def time_of(plan: PhysicalPlan, *, own_clock: bool) -> str:
     """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it.
 
     Windrow keeps the time of each batch if the user's own clock asks for it. A query that waits for the clock runs in
     Spark's mode for processing time, in which Spark gives its watermark to the first stateful operator alone. So does
     the end of the stream, which is a watermark, too.
     """
+    topology = plan.topology
     waits = bool(topology.by_clock)
-    if topology.keyed and (own_clock or needs_keeper(topology) or (waits and topology.depth > 1)):
+    if topology.keyed and (own_clock or needs_keeper(plan) or (waits and topology.depth > 1)):
         return KEPT_TIME
     return PROCESSING_TIME if waits else EVENT_TIME
 
@@ -136,7 +137,7 @@ class Lowered:
         self._stored = stored
         self._checkpoint = None if checkpoint is None else checkpoint.with_folders(stored.folders)
         self.clock = None
-        if checkpoint is not None and time_of(topology, own_clock=own_clock) == KEPT_TIME:
+        if checkpoint is not None and time_of(plan, own_clock=own_clock) == KEPT_TIME:
             self.clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(topology.by_clock)

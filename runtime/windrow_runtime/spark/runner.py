@@ -423,7 +423,7 @@ class SparkRunner:
         stored = resume(
             checkpoint,
             plan,
-            time_of(topology, own_clock=own_clock),
+            time_of(plan, own_clock=own_clock),
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),
