@@ -31,10 +31,12 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.kernels.arrays import lists
+from windrow_runtime.columnar.kernels.arrays import list_type, lists
+from windrow_runtime.columnar.results import values_of
 from windrow_runtime.columnar.rows.columns import WholeElement, element_values
 from windrow_runtime.columnar.rows.new_fields import defaults_of, narrowed
 from windrow_runtime.columnar.state import dump_rows, load_rows
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -189,6 +191,70 @@ def test_stored_columns_get_the_defaults_of_new_fields(seed: int) -> None:
         load_rows(dump_rows(state), schema)
     with pytest.raises(IncompatibleStateError, match="the stored state has other columns"):
         load_rows(dump_rows(loaded), state.schema, defaults_of(before))
+
+
+@dataclass(frozen=True)
+class Read:
+    key: str
+    at: int
+    text: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A record whose fields get other types from a map than they are annotated with."""
+
+    key: str
+    at: int
+    note: str | None = None
+    level: float = 0.5
+
+
+@dataclass(frozen=True)
+class Untrue:
+    """A record with defaults that are no values of their fields, as no record has to be made with them."""
+
+    key: str
+    at: int
+    note: str = None  # type: ignore[assignment]
+    seen: datetime = datetime(2020, 1, 2)
+    number: int = 2**70
+
+
+def lists_form(kind: type[Any], then: Callable[[DataStream[Any]], DataStream[Any]] = lambda stream: stream) -> Any:
+    """The form on columns of windows that hold elements; late ones fire them again."""
+    stamped = from_source(ParquetFileSource("never read", kind)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+    )
+    windows = then(stamped).key_by(lambda r: r.key, str).window(TumblingEventTimeWindows.of(millis(100)))
+    lists_of = windows.allowed_lateness(millis(100)).aggregate(agg.collect_list())
+    topology = Topology(Pipeline("lists", lists_of.sink_to(CollectSink())).steps)
+    return column_form(topology, topology.keyed[0])
+
+
+def noted(stream: DataStream[Any]) -> DataStream[Any]:
+    return stream.map(lambda r: Noted(r.key, r.at, r.text, r.number))
+
+
+def test_defaults_that_are_no_values_of_their_columns_do_no_harm() -> None:
+    for form in (lists_form(Read, noted), lists_form(Untrue)):
+        assert [name for name, _ in form.operator.defaults] == ["note"]
+
+
+def test_a_default_of_none_fills_a_field_that_a_map_always_sets() -> None:
+    form = lists_form(Read, noted)
+    whole = WholeElement(form.element).arrow_type
+    kind = pa.struct([field for field in whole if field.name != "note"])
+    schema = form.operator.schema
+    stored = [pa.array(["a"]), pa.array([0]), pa.array([[{"key": "a", "at": 1, "level": 2}]], list_type(kind))]
+    assert str(stored[2].type) in form.state_text_of(["key", "at", "level"])
+    state = load_rows(dump_rows(pa.RecordBatch.from_arrays(stored, schema.names)), schema, form.operator.defaults)
+    time = np.array([0])
+    fired = Fired(state.column(0), time, time, time, state.column(2))
+    assert values_of(form, fired) == [[Noted("a", 1, None, 2)]]
+    late = form.operator.traits.row_aggregate
+    assert late.accumulators([state.column(2)]) == [[Noted("a", 1, None, 2)]]
 
 
 def kept_values(folder: Path, version: int) -> tuple[dict[str, CollectSink[Any]], Pipeline]:

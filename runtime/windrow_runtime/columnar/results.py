@@ -66,7 +66,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
         return python_values(column)
     if isinstance(aggregate, CollectSet):
         return list(map(_set_of, python_values(column)))
-    return element_values(column, form.element)
+    return element_values(column, form.stored_element)
 
 
 def _set_of(values: Sequence[Any]) -> frozenset[Any]:
@@ -168,7 +168,7 @@ def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
 
 def _is_element(form: ColumnarForm, results: pa.Array, kind: RecordType) -> bool:
     """Whether results are elements without nulls, of the type that a sink takes."""
-    element = form.element
+    element = form.stored_element
     if element.single or results.null_count or results.type != arrow_type(element.root):
         return False
     return kind.root.python_type is element.root.python_type and kind.columns == element.columns

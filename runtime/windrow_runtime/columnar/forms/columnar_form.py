@@ -29,7 +29,7 @@ from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
 from windrow_runtime.columnar.kernels.totals import CountingKernel
 from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.groups import hash_keys
-from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed
+from windrow_runtime.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed, stored_type
 from windrow_runtime.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
@@ -94,6 +94,11 @@ class ColumnarForm(ScanTarget):
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
+    def stored_element(self) -> RecordType:
+        """The type of the elements in state and in results."""
+        return stored_type(self.element)
+
+    @cached_property
     def operator(self) -> _Operator:
         """Runs the step on a key group."""
         # What waits for the clock when the stream ends is counted; counted windows do so anyway.
@@ -101,7 +106,8 @@ class ColumnarForm(ScanTarget):
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
         if self.windows.lateness:
-            rows = RowAggregate(self.step, self.element, self.kernel, self.aggregate, self.filled, self.calls_function)
+            kind, function = self.stored_element, self.calls_function
+            rows = RowAggregate(self.step, kind, self.kernel, self.aggregate, self.filled, function)
         has_timers = any(route.has_stamps for route in self.routes)
         defaults = (
             defaults_of(self.element) if any(isinstance(each, WholeElement) for each in self.inputs) else NO_DEFAULTS

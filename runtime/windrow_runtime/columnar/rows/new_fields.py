@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.arrow.encoding import arrow_type, encode_batch
-from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.codecs.value_type import Field, RecordType
 from windrow_runtime.storage.stored_classes import default_makers
 
 Defaults: TypeAlias = tuple[tuple[str, pa.Array], ...]
@@ -19,17 +21,38 @@ NO_DEFAULTS: Final[Defaults] = ()
 
 
 def defaults_of(element: RecordType) -> Defaults:
-    """Encodes the defaults of a record class, as far as stored objects get them, too."""
-    if element.root.kind is not Kind.RECORD:
+    """Encodes the defaults of a record class, as far as stored objects get them, too.
+
+    A default that the values of a field do not admit is none. None always is one: a column may hold it.
+    """
+    if element.single:
         return NO_DEFAULTS
     makers = default_makers(element.root.python_type)
     fields = [field for field in element.root.fields if field.name in makers]
-    return tuple([(field.column, _encoded(field, makers[field.name]())) for field in fields])
+    columns = [(field.column, _encoded(field, makers[field.name]())) for field in fields]
+    return tuple([(name, column) for name, column in columns if column is not None])
 
 
-def _encoded(field: Field, value: object) -> pa.Array:
-    kind = RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
-    return encode_batch([value], kind).column(0)
+def _encoded(field: Field, default: object) -> pa.Array | None:
+    # Values that may be None are one column, also if they are records.
+    value = replace(field.type, nullable=True)
+    try:
+        return encode_batch([default], RecordType(None, field.name, value, (Field("value", "value", value),))).column(0)
+    except InvalidArgumentError:
+        return None
+
+
+def stored_type(element: RecordType) -> RecordType:
+    """Returns the type of stored elements: those that lacked a field whose default is None have None there.
+
+    A map that always sets such a field makes elements without None.
+    """
+    nones = {column for column, default in defaults_of(element) if default.null_count}
+    if not nones:
+        return element
+    types = [replace(field.type, nullable=field.type.nullable or field.column in nones) for field in element.columns]
+    fields = tuple([replace(field, type=kind) for field, kind in zip(element.columns, types, strict=True)])
+    return replace(element, root=replace(element.root, fields=fields), columns=fields)
 
 
 def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array | None:
