@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -222,15 +223,15 @@ class Untrue:
     number: int = 2**70
 
 
-def lists_form(kind: type[Any], then: Callable[[DataStream[Any]], DataStream[Any]] = lambda stream: stream) -> Any:
-    """The form on columns of windows that hold elements; late ones fire them again."""
+def holding(kind: type[Any], then: Callable[[DataStream[Any]], DataStream[Any]] = lambda stream: stream) -> Topology:
+    """A plan whose windows hold elements; late ones fire them again."""
+    get = itemgetter if is_typeddict(kind) else attrgetter
     stamped = from_source(ParquetFileSource("never read", kind)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=get("at")
     )
-    windows = then(stamped).key_by(lambda r: r.key, str).window(TumblingEventTimeWindows.of(millis(100)))
+    windows = then(stamped).key_by(get("key"), str).window(TumblingEventTimeWindows.of(millis(100)))
     lists_of = windows.allowed_lateness(millis(100)).aggregate(agg.collect_list())
-    topology = Topology(Pipeline("lists", lists_of.sink_to(CollectSink())).steps)
-    return column_form(topology, topology.keyed[0])
+    return Topology(Pipeline("lists", lists_of.sink_to(CollectSink())).steps)
 
 
 def noted(stream: DataStream[Any]) -> DataStream[Any]:
@@ -238,12 +239,14 @@ def noted(stream: DataStream[Any]) -> DataStream[Any]:
 
 
 def test_defaults_that_are_no_values_of_their_columns_do_no_harm() -> None:
-    for form in (lists_form(Read, noted), lists_form(Untrue)):
+    for topology in (holding(Read, noted), holding(Untrue)):
+        form: Any = column_form(topology, topology.keyed[0])
         assert [name for name, _ in form.operator.defaults] == ["note"]
 
 
 def test_a_default_of_none_fills_a_field_that_a_map_always_sets() -> None:
-    form = lists_form(Read, noted)
+    topology = holding(Read, noted)
+    form: Any = column_form(topology, topology.keyed[0])
     whole = WholeElement(form.element).arrow_type
     kind = pa.struct([field for field in whole if field.name != "note"])
     schema = form.operator.schema
@@ -356,6 +359,83 @@ def test_a_new_field_without_a_default_is_refused_as_ever(tmp_path: Path) -> Non
     resume(Checkpoint(tmp_path), physical_plan(first), "event time", SESSION)
     with pytest.raises(IncompatibleStateError, match=r"Measured\.unit is new and has no default"):
         resume(Checkpoint(tmp_path), physical_plan(other, stored={other.keyed[0].id}), "event time", SESSION)
+
+
+@dataclass(frozen=True)
+class Place:
+    x: int = 1
+    name: str | None = None
+
+
+RECORD: list[Any] = [("key", str), ("at", int)]
+
+GROWING: dict[str, tuple[Any, Any, Any]] = {
+    "a record": (Place, Place(), Place()),
+    "a record or None": (Place | None, Place(2), Place(2)),
+    "a tuple": (tuple[int, str], (1, "a"), (1, "a")),
+    "a list": (list[Place], field(default_factory=list), []),
+    "no text": (str, None, None),
+    "an int as a float": (float, 1, 1.0),
+}
+
+
+class Keyed1(TypedDict):
+    key: str
+    at: int
+
+
+class Keyed2(TypedDict):
+    key: str
+    unit: NotRequired[str]
+    at: int
+
+
+Keyed1.__qualname__ = Keyed2.__qualname__ = "Keyed"
+
+
+def resumed(folder: Path, kind: type[Any]) -> Any:
+    """The form on columns of a plan that goes on with a checkpoint, or begins one."""
+    topology = holding(kind)
+    (step,) = topology.keyed
+    plan = physical_plan(topology, stored={step.id})
+    resume(Checkpoint(folder), plan, "event time", SESSION)
+    return plan.keyed[step.id].on_columns
+
+
+def stored_by(form: Any) -> bytes:
+    """The state of a window that holds one element of a form."""
+    columns = [["a"], [0], [[{"key": "a", "at": 1}]]]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, form.operator.schema.types, strict=True)]
+    return dump_rows(pa.RecordBatch.from_arrays(arrays, schema=form.operator.schema))
+
+
+def held(state: bytes, form: Any) -> list[Any]:
+    rows = load_rows(state, form.operator.schema, form.operator.defaults)
+    return element_values(rows.column(2), form.stored_element)
+
+
+@pytest.mark.parametrize("case", GROWING)
+def test_defaults_of_each_type_fill_new_columns(case: str, tmp_path: Path) -> None:
+    annotation, default, expected = GROWING[case]
+    state = stored_by(resumed(tmp_path, make_dataclass("Grown", RECORD, frozen=True)))
+    grown = make_dataclass("Grown", [*RECORD, ("new", annotation, default)], frozen=True)
+    assert held(state, resumed(tmp_path, grown)) == [[grown("a", 1, expected)]]
+
+
+def test_a_new_key_that_may_be_absent_is(tmp_path: Path) -> None:
+    state = stored_by(resumed(tmp_path, Keyed1))
+    for _ in range(2):
+        form = resumed(tmp_path, Keyed2)
+        assert held(state, form) == [[{"key": "a", "at": 1}]]
+
+
+def test_a_new_field_whose_default_fits_no_column_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    first = make_dataclass("Grown", RECORD, frozen=True)
+    resumed(tmp_path, first)
+    naive = make_dataclass("Grown", [*RECORD, ("seen", datetime, datetime(2020, 1, 2))], frozen=True)
+    with pytest.raises(IncompatibleStateError, match="the columns of its state were"):
+        resumed(tmp_path, naive)
+    resumed(tmp_path, first)
 
 
 # Functions that columns do not know

@@ -28,6 +28,8 @@ def defaults_of(element: RecordType) -> Defaults:
     if element.single:
         return NO_DEFAULTS
     makers = default_makers(element.root.python_type)
+    # A null stands for a key that is absent.
+    makers |= {field.name: lambda: None for field in element.root.fields if field.absent_allowed}
     fields = [field for field in element.root.fields if field.name in makers]
     columns = [(field.column, _encoded(field, makers[field.name]())) for field in fields]
     return tuple([(name, column) for name, column in columns if column is not None])
@@ -47,10 +49,11 @@ def stored_type(element: RecordType) -> RecordType:
 
     A map that always sets such a field makes elements without None.
     """
-    nones = {column for column, default in defaults_of(element) if default.null_count}
+    makers = {} if element.single else default_makers(element.root.python_type)
+    nones = {name for name, make in makers.items() if make() is None}
     if not nones:
         return element
-    types = [replace(field.type, nullable=field.type.nullable or field.column in nones) for field in element.columns]
+    types = [replace(field.type, nullable=field.type.nullable or field.name in nones) for field in element.columns]
     fields = tuple([replace(field, type=kind) for field, kind in zip(element.columns, types, strict=True)])
     return replace(element, root=replace(element.root, fields=fields), columns=fields)
 
@@ -67,9 +70,8 @@ def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array 
     if not (pa.types.is_struct(column.type) and pa.types.is_struct(kind)):
         return None
     stored, new = {field.name: field.type for field in column.type}, dict(defaults)
-    if any(name not in stored and name not in new for name in kind.names):
-        return None
-    if any(kind.get_field_index(name) < 0 or kind.field(name).type != stored[name] for name in stored):
+    given = {name: default.type for name, default in defaults} | stored
+    if any(given.get(field.name) != field.type for field in kind) or not stored.keys() <= set(kind.names):
         return None
     first = pa.array(np.zeros(len(column), np.int64))
     columns = [column.field(name) if name in stored else new[name].take(first) for name in kind.names]
@@ -77,10 +79,15 @@ def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array 
 
 
 def narrowed(kind: pa.DataType, element: RecordType, names: Sequence[str]) -> pa.DataType:
-    """Returns a type of state as it was when the element's class had only some of its fields, in another order."""
+    """Returns a type of state as it was when the element's class had only some of its fields, in another order.
+
+    It is the type as it is now where a field that is new has no default: what is stored does not fit it then.
+    """
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(narrowed(kind.value_type, element, names)))
     fields = {field.name: field for field in element.root.fields}
-    if kind != arrow_type(element.root) or not fields.keys() >= set(names):
+    defaults = dict(defaults_of(element))
+    lacking = [fields[name].column for name in fields.keys() - set(names)]
+    if kind != arrow_type(element.root) or not fields.keys() >= set(names) or not defaults.keys() >= set(lacking):
         return kind
     return pa.struct([pa.field(fields[name].column, arrow_type(fields[name].type)) for name in names])
