@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import Evictor
 from windrow.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, Sink
 from windrow.sources import JsonFileSource
 from windrow.triggers import CountTrigger
 from windrow.windows import GlobalWindows
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.exchange.packer import Packer
+from windrow_runtime.spark.exchange.rows import Phase
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.keyed.level import Collector, KeyedStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,3 +144,46 @@ def test_both_engines_tell_malformed_records_alike(spark: SparkSession, tmp_path
             assert f"{__file__}:" in str(caught.value.where)
             assert str(caught.value.where).endswith("rows.json:1")
         assert found[0] == found[1]
+
+
+@dataclass
+class Sized:
+    a: int
+    b: str = None  # type: ignore[assignment]
+
+
+def as_it_is(stream: DataStream[Any]) -> DataStream[Any]:
+    return stream
+
+
+def quadrupled(stream: DataStream[Any]) -> DataStream[Any]:
+    return stream.map(lambda row: Row(row.a * 4, "x"))
+
+
+@pytest.mark.parametrize(
+    ("line", "make", "where"),
+    [
+        (f'{{"a": {2**62}, "b": ""}}', quadrupled, "faults.2.map, {}, Row.a"),
+        ('{"a": 1}', as_it_is, "faults.1.source, {}, Sized.b"),
+    ],
+)
+def test_values_that_fit_no_column_are_told_with_their_step(
+    spark: SparkSession, tmp_path: Path, line: str, make: Any, where: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.json").write_text(f"{line}\n")
+    rows = from_source(JsonFileSource(tmp_path / "in", Sized))
+    pipeline = Pipeline("faults", make(rows).sink_to(ParquetFileSink(tmp_path / "out")))
+    assert "runs as columns" in pipeline.explain(SparkRunner(spark))
+    text = told(SparkRunner(spark).run_batch, pipeline)
+    assert re.search(where.format(f"{re.escape(__file__)}:[0-9]+"), text)
+
+
+def test_results_that_fit_no_column_are_told_with_their_step() -> None:
+    edge: Any = object()
+    step = KeyedStep(0, "sum", "sum", KeyedOperator, None, where="here", targets=(edge,), results=record_type(int))
+    collector = Collector(step)
+    collector.collect(2**63, 0)
+    with pytest.raises(InvalidArgumentError, match="int of 64 bits") as caught:
+        collector.drain(Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK))
+    assert caught.value.where == "here, int"

@@ -26,7 +26,7 @@ from tests.spark.test_joined_columns import Pair, take_at, take_celsius, take_nu
 from tests.spark.versions import records
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source, joins
 from windrow import aggregates as agg
-from windrow.errors import IncompatibleStateError
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -42,7 +42,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.physical.plan import PhysicalPlan, StepEdge
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
@@ -439,6 +439,28 @@ def test_a_new_field_whose_default_fits_no_column_is_refused_before_anything_is_
 
 
 # Functions that columns do not know
+
+
+def object_edges(kind: type[Any]) -> tuple[StepEdge, ...]:
+    """The edge by which objects get to windows on columns that hold them."""
+    topology = holding(kind, lambda stream: stream.filter(opaque))
+    (step,) = topology.keyed
+    return PhysicalPlan(topology, ColumnPlanner(gives_objects, stored={step.id})).object_edges[step.id]
+
+
+def sent(edges: tuple[StepEdge, ...], values: Sequence[Any], stamps: Sequence[int | None]) -> list[Any]:
+    packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
+    packer.start(0, GROUPS.service_labels[0])
+    packer.add(ToStep(0, 1, [value.key for value in values], None, edges), values, stamps)
+    return [load_rows(row.payload, edges[0].form.raw_schema) for row in packer.flush()]
+
+
+@pytest.mark.parametrize("number", [2**63, True, None, 1.5])
+def test_an_object_that_fits_no_column_is_told_with_its_step(number: Any) -> None:
+    edges = object_edges(Read)
+    with pytest.raises(InvalidArgumentError, match="does not fit its type") as caught:
+        sent(edges, [Read("a", 1, "", 1), Read("a", 1, "", number)], [1, 2])
+    assert caught.value.where == f"{edges[0].form.step.where}, Read.number"
 
 
 def everything(folder: Path, *, moved: bool) -> tuple[dict[str, CollectSink[Any]], Pipeline]:

@@ -135,7 +135,7 @@ def check_hashable(keys: Sequence[object], where: str | None) -> None:
 
 @contextmanager
 def field_errors(step_where: str | None) -> Iterator[None]:
-    """Adds the step, before the field, to errors for values that do not fit a sink."""
+    """Adds the step, before the field, to errors for values that do not fit the columns of its elements."""
     try:
         yield
     except WindrowError as error:

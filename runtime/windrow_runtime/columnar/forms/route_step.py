@@ -22,7 +22,7 @@ from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.columnar.expressions.built_in_on_columns import NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
 from windrow_runtime.columnar.rows.columns import check_element
-from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, raise_call_error, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, field_errors, raise_call_error, shortened
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
@@ -73,7 +73,8 @@ class RouteStep:
             raise_call_error(self.step, error, self._given(batch, values, len(results)))
         if isinstance(self.step.node, FilterNode):
             return pa.array(list(map(bool, results)), pa.bool_())
-        made = encode_batch(results, self.made)
+        with field_errors(self.step.where):
+            made = encode_batch(results, self.made)
         if isinstance(self.expression, ColumnRecord):
             return made
         # A tuple has a column for each part, and a key that is one is one column.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.operator import KeyedOperator, Metrics
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_runtime.spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
@@ -174,7 +175,9 @@ class Collector:
 
         assert self._step.results is not None, "columns have a type"
         stamps = np.array(self._timestamps, np.int64)
-        self._step.send(encode_batch(self._values, self._step.results), stamps, packer)
+        with field_errors(self._step.where):
+            columns = encode_batch(self._values, self._step.results)
+        self._step.send(columns, stamps, packer)
 
 
 def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], packer: Packer) -> None:

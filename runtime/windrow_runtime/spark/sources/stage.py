@@ -11,6 +11,7 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
+from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -141,7 +142,9 @@ class _Task:
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
-        columns = None if self._kind is None else _columns_of(batch, self._kind)
+        where = self._stage.malformed.where
+        with field_errors(where):
+            columns = None if self._kind is None else _columns_of(batch, self._kind)
         if columns is not None and self._fragment.is_idle:
             source_batch = without_elements(batch)
             count = columns.num_rows
@@ -153,7 +156,8 @@ class _Task:
                 from windrow_runtime.codecs.arrow.encoding import encode_batch
 
                 # Columns are made before the functions run, since these may change the elements.
-                columns = encode_batch(source_batch.values, self._kind)
+                with field_errors(where):
+                    columns = encode_batch(source_batch.values, self._kind)
         count += len(source_batch.malformed)
         self._unmatched.update(source_batch.unmatched)
         self._send_malformed(source_batch)
