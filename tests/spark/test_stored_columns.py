@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, is_typeddict
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,10 @@ from tests.spark.group_engine import GROUPS, GroupEngine
 from tests.spark.test_columns import in_order, late_sessions, readings, stamped, summary, write
 from tests.spark.test_joined_columns import Pair, take_at, take_celsius, take_number
 from tests.spark.versions import records
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source, joins
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source, joins
 from windrow import aggregates as agg
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, MissingTimestampError
+from windrow.functions.marked import LEFT, Tagged
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -379,6 +380,11 @@ GROWING: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+class Counted(NamedTuple):
+    key: str
+    number: int
+
+
 class Keyed1(TypedDict):
     key: str
     at: int
@@ -441,26 +447,49 @@ def test_a_new_field_whose_default_fits_no_column_is_refused_before_anything_is_
 # Functions that columns do not know
 
 
-def object_edges(kind: type[Any]) -> tuple[StepEdge, ...]:
-    """The edge by which objects get to windows on columns that hold them."""
-    topology = holding(kind, lambda stream: stream.filter(opaque))
+def object_edges(topology: Topology) -> tuple[StepEdge, ...]:
+    """The edges by which objects get to the step of a plan, which runs on columns."""
     (step,) = topology.keyed
     return PhysicalPlan(topology, ColumnPlanner(gives_objects, stored={step.id})).object_edges[step.id]
 
 
-def sent(edges: tuple[StepEdge, ...], values: Sequence[Any], stamps: Sequence[int | None]) -> list[Any]:
-    packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
-    packer.start(0, GROUPS.service_labels[0])
-    packer.add(ToStep(0, 1, [value.key for value in values], None, edges), values, stamps)
-    return [load_rows(row.payload, edges[0].form.raw_schema) for row in packer.flush()]
+def behind_a_filter(kind: type[Any]) -> tuple[StepEdge, ...]:
+    return object_edges(holding(kind, lambda stream: stream.filter(opaque)))
+
+
+def send(edges: tuple[StepEdge, ...], values: Sequence[Any], stamps: Sequence[int | None]) -> None:
+    Packer(GROUPS, Phase.AFTER_WATERMARK).add(ToStep(0, 1, (), None, edges), values, stamps)
 
 
 @pytest.mark.parametrize("number", [2**63, True, None, 1.5])
 def test_an_object_that_fits_no_column_is_told_with_its_step(number: Any) -> None:
-    edges = object_edges(Read)
+    edges = behind_a_filter(Read)
     with pytest.raises(InvalidArgumentError, match="does not fit its type") as caught:
-        sent(edges, [Read("a", 1, "", 1), Read("a", 1, "", number)], [1, 2])
+        send(edges, [Read("a", 1, "", 1), Read("a", 1, "", number)], [1, 2])
     assert caught.value.where == f"{edges[0].form.step.where}, Read.number"
+
+
+def test_an_object_without_a_timestamp_is_refused_where_the_step_needs_one() -> None:
+    elements = [Read("a", 1, "", 1), Read("a", 2, "", 2)]
+    stamped_elements = from_collection(elements).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+    )
+    keyed = stamped_elements.key_by(lambda r: r.key)
+    pairs: Any = joins.into(Counted, key=joins.key(), number=joins.left(lambda r: r.number))
+    joined = keyed.interval_join(keyed).between(millis(0), millis(9)).apply(pairs)
+    counted = keyed.count_window(3).aggregate(agg.collect_list())
+    of_join, of_counts = (
+        object_edges(Topology(Pipeline("timeless", made.sink_to(CollectSink())).steps)) for made in (joined, counted)
+    )
+    marked = [Tagged(LEFT, element, None) for element in elements]
+    for edges, values, reached in (
+        (behind_a_filter(Read), elements, "an event-time window"),
+        (of_join, marked, "a join by time"),
+    ):
+        with pytest.raises(MissingTimestampError, match=f"reached {reached}") as caught:
+            send(edges, values, [5000, None])
+        assert (caught.value.given, caught.value.where) == (repr(elements[1]), edges[0].form.step.where)
+    send(of_counts, elements, [5000, None])
 
 
 def everything(folder: Path, *, moved: bool) -> tuple[dict[str, CollectSink[Any]], Pipeline]:

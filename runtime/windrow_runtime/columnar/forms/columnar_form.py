@@ -143,9 +143,13 @@ class ColumnarForm(ScanTarget):
         names = (each.columns for each in taken if isinstance(each, ColumnExpression))
         return route.columns_needed(frozenset().union(*names))
 
+    @property
+    def timed_part(self) -> str | None:
+        return "an event-time window" if needs_timestamps(self.windows) else None
+
     def check(self, stamps: Ints) -> None:
         """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
-        if needs_timestamps(self.windows):
+        if self.timed_part is not None:
             check_near(stamps)
 
     def columns_of(self, route: Route, named: Mapping[str, pa.Array]) -> list[pa.Array]:

@@ -96,6 +96,10 @@ class JoinForm(ScanTarget):
         names = (expression.columns for _, expression in self.slots.inputs[route.side])
         return route.columns_needed(route.key.columns.union(*names))
 
+    @property
+    def timed_part(self) -> str:
+        return "an event-time window" if isinstance(self.step.node, WindowNode) else "a join by time"
+
     def check(self, stamps: Ints) -> None:
         check_near(stamps)
 

@@ -165,6 +165,11 @@ class ScanTarget(ABC):
         """The columns that are needed of elements which come by a route, where it begins; None: all."""
         return route.columns_needed(None)
 
+    @property
+    def timed_part(self) -> str | None:
+        """The part of the step that needs timestamps on elements, in words for errors; None: none does."""
+        return None
+
     def check(self, stamps: Ints) -> None:  # noqa: B027  most steps take all timestamps
         """Refuses timestamps, in milliseconds, that are too far away for the step."""
 

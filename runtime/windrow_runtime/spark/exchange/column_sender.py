@@ -15,7 +15,7 @@ from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import ExchangeRows
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
-from windrow_runtime.operators.errors import errors_at, field_errors
+from windrow_runtime.operators.errors import errors_at, field_errors, no_timestamp
 from windrow_runtime.physical.plan import SinkEdge, StepEdge
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -94,7 +94,10 @@ class ColumnSender:
             if side is not None:
                 rows = [row for row, element in enumerate(values) if element.side == side]
                 of_side, stamps = [values[row].value for row in rows], [timestamps[row] for row in rows]
-            with field_errors(target.form.step.where):
+            where, timed_part = target.form.step.where, target.form.timed_part
+            if timed_part is not None and None in stamps:
+                raise no_timestamp(of_side[stamps.index(None)], timed_part, where)
+            with field_errors(where):
                 columns = encode_batch(of_side, target.route.element)
             numbers = None if None in stamps else np.array(stamps, np.int64)
             self.add([target], columns, numbers, _observe_nothing)
