@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -101,7 +102,8 @@ def begun(folder: Path, topology: Topology, *, committed: bool) -> Checkpoint:
     for name, number in (("offsets", 4), ("commits", 4 if committed else 3)):
         (folder / "spark" / name).mkdir(parents=True)
         (folder / "spark" / name / str(number)).write_text("v1")
-    progress: dict[str, object] = {"batch": 4, "before": {}, "newest": {}, "watermark_before": 19, "watermark": 39}
+    # Their sums may have been other ones.
+    progress: dict[str, object] = {"batch": 4, "before": {"a": [1]}, "watermark_before": 19, "watermark": 39}
     StoredFile(checkpoint.progress_file, dict[str, object]).write(progress)
     return checkpoint
 
@@ -112,6 +114,9 @@ def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
 ) -> None:
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=committed)
+    shutil.move(tmp_path / "spark", tmp_path / "aside")
+    assert checkpoint.has_run()
+    shutil.move(tmp_path / "aside", tmp_path / "spark")
     plan = PhysicalPlan(topology)
     assert time_of(plan, own_clock=False) == KEPT_TIME
     resume(checkpoint, plan, KEPT_TIME, SESSION)

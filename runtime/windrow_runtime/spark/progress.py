@@ -119,17 +119,27 @@ class WatchedStep:
 
 
 @dataclass(slots=True)
-class Sums:
+class SourceTimes:
+    """The number of the newest batch and the watermark of all sources, which the progress file of each version has."""
+
+    batch: int = -1  # the number of the newest batch; -1: there was none
+    watermark_before: StoredTime = MIN_TIMESTAMP  # the watermark before the newest batch
+    watermark: StoredTime = MIN_TIMESTAMP  # the same after the newest batch
+
+    def bound(self, batch: int) -> int | None:
+        """Returns the watermark of all sources before a batch began; None: it is not known."""
+        return {self.batch + 1: self.watermark, self.batch: self.watermark_before}.get(batch)
+
+
+@dataclass(slots=True)
+class Sums(SourceTimes):
     """The windows, timers and bytes of each stored step after the newest batch.
 
     The changes of the newest batch are kept separately, since the batch may run again and replace them.
     """
 
-    batch: int = -1  # the number of the newest batch; -1: there was none
     before: dict[str, _Numbers] = field(default_factory=dict)
     newest: dict[str, _Numbers] = field(default_factory=dict)
-    watermark_before: StoredTime = MIN_TIMESTAMP  # the watermark of all sources before the newest batch
-    watermark: StoredTime = MIN_TIMESTAMP  # the same after the newest batch
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
         """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its changes."""
@@ -139,10 +149,6 @@ class Sums:
         self.batch, self.newest = batch, dict(changes)
         self.watermark = max(self.watermark_before, watermark)
 
-    def bound(self, batch: int) -> int | None:
-        """Returns the watermark of all sources before a batch began; None: it is not known."""
-        return {self.batch + 1: self.watermark, self.batch: self.watermark_before}.get(batch)
-
     def of(self, step: str) -> list[int]:
         """Returns the windows, timers and bytes of a step."""
         none = [0] * len(_SUMS)
@@ -150,10 +156,10 @@ class Sums:
         return [before + newest for before, newest in pairs]
 
 
-def stored_sums(file: Path) -> Sums | None:
-    """Returns what the progress file of a checkpoint holds; None if it is missing or damaged, which fails no run."""
+def reported_times(file: Path) -> SourceTimes | None:
+    """Returns the times in the progress file of a checkpoint; None if it is missing or damaged, which fails no run."""
     try:
-        return StoredFile(file, Sums).read()
+        return StoredFile(file, SourceTimes).read()
     except CheckpointError:
         return None
 
@@ -180,8 +186,8 @@ class WatermarkBounds:
         if self.clock is not None:
             watermarks = self.clock.read(batch).watermarks
             return lambda step: watermarks.get(step, MIN_TIMESTAMP)
-        sums = stored_sums(self.file)
-        bound = None if sums is None else sums.bound(batch)
+        times = reported_times(self.file)
+        bound = None if times is None else times.bound(batch)
         return lambda step: bound
 
 

@@ -28,7 +28,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
-from windrow_runtime.spark.progress import stored_sums
+from windrow_runtime.spark.progress import reported_times
 from windrow_runtime.spark.worker import current_batch
 
 END_LINE: Final = "end"
@@ -297,7 +297,7 @@ class Checkpoint:
 
     def _newest_known(self) -> int:
         """Returns the number of the newest batch that has run, by windrow's files in the checkpoint; -1: none has."""
-        reported = stored_sums(self.progress_file)
+        reported = reported_times(self.progress_file)
         return max(
             self.newest_batch.batch(),
             self.end_mark.batch(),

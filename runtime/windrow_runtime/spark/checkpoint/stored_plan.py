@@ -19,7 +19,7 @@ from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_chan
 from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.progress import stored_sums
+from windrow_runtime.spark.progress import reported_times
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 EVENT_TIME: Final = "event time"
@@ -138,8 +138,8 @@ def _adopt_clock(checkpoint: Checkpoint, stored_ids: Mapping[str, str]) -> None:
     batch = planned + 1 if checkpoint.is_committed(planned) else planned
     if batch == 0:
         return
-    sums = stored_sums(checkpoint.progress_file)
-    bound = None if sums is None else sums.bound(batch)
+    times = reported_times(checkpoint.progress_file)
+    bound = None if times is None else times.bound(batch)
     watermark = MIN_TIMESTAMP if bound is None else bound
     clock = BatchClock(watermarks=dict.fromkeys(stored_ids, watermark), ended=watermark == MAX_TIMESTAMP)
     ClockFiles(checkpoint.clock_folder, stored_ids).write(batch, clock)
