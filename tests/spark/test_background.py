@@ -119,8 +119,8 @@ def test_a_second_signal_at_any_moment_changes_nothing_of_the_end() -> None:
         ending = Ending(partial(calls.append, "end"), partial(calls.append, "close"), "it")
         before = signal.signal(signal.SIGALRM, raise_outside)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.000_02 * (turn + 1))
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.000_02 * (turn + 1))
                 ending.close(OutsideError())
             except OutsideError:
                 # The block around ends it.
