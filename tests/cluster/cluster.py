@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-from tests.java import JAVA_OPTIONS
+from tests.spark_home import home_without_archive, options_with_classes
 
 __all__ = ["Cluster", "Machine", "eventually", "running_cluster", "start"]
 
@@ -36,17 +35,16 @@ class Machine:
     @staticmethod
     def set_up(folder: Path) -> Machine:
         """A machine with the Spark that is installed here."""
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        return Machine(Path(spec.origin).parent, folder)
+        home = home_without_archive()
+        assert home is not None
+        return Machine(Path(home), folder)
 
     def environment(self, **more: str) -> dict[str, str]:
         """What the processes of Spark are told."""
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG", "PATH") if name in os.environ}
         ours = {
             "HOME": str(self.folder),
-            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+            "SPARK_DAEMON_JAVA_OPTS": options_with_classes(),
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_HOME": str(self.spark_home),
             "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),

@@ -21,17 +21,17 @@ import pytest
 import typing_extensions
 
 from tests.cluster.cluster import ROOT, Cluster, eventually, running_cluster, start
-from tests.java import JAVA_OPTIONS
+from tests.spark_home import options_with_classes
 
 APP = Path(__file__).parent / "app"
 SETTINGS = {
     "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": options_with_classes(),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "768m",
     "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": options_with_classes(),
     "spark.executor.memory": "768m",
     # Paths without a scheme are those of the machines, whatever the cluster takes them for.
     "spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:9",
