@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.operators.streams import millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
@@ -20,6 +21,7 @@ from windrow.triggers import (
     EventTimeoutTrigger,
     EventTimeTrigger,
     MergingTrigger,
+    ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
@@ -104,6 +106,84 @@ def test_a_timeout_that_is_kept_comes_once() -> None:
     assert ran(kept, [(1, 2), 7, (2, 1), (3, 8), 20, (4, 21), 26]) == [(7, [1]), (7, [2, 3]), (26, [4])]
 
 
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_timeout_that_is_kept_fires_at_the_end_once_more_and_not_at_the_clean_up(resets: bool) -> None:
+    moves: Sequence[Move] = [(1, 0), 5, (2, 0), 8, 9, 20, 39, 40]
+    kept = timeout(CountTrigger.of(9), 5, resets=resets, clears=False, purges=False)
+    assert ran(kept, moves, TENS, late=30) == [(5, [1]), (9, [1, 2])]
+    assert ran(kept, moves, TENS) == [(5, [1]), (9, [1, 2])]
+    # Where the timeout is behind the end, and where it is at the clean-up.
+    for after in (50, 39):
+        kept = timeout(CountTrigger.of(9), after, resets=resets, clears=False, purges=False)
+        assert ran(kept, moves, TENS, late=30) == [(9, [1, 2])]
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_late_element_fires_at_once_where_the_timeout_is_kept(resets: bool) -> None:
+    moves: Sequence[Move] = [(1, 3), 9, (2, 1), (3, 5), 39]
+    assert ran(timeout(CountTrigger.of(9), 50, resets=resets, clears=False), moves, TENS, late=30) == [
+        (9, [1]),
+        (9, [2]),
+        (9, [3]),
+    ]
+
+
+def test_a_timeout_that_is_kept_does_not_come_again_where_sessions_merge() -> None:
+    moves: Sequence[Move] = [(1, 0), 6, (2, 8), 7, 9, (3, 12), 13, 20, 21, 50]
+    kept = timeout(CountTrigger.of(9), 5, clears=False, purges=False)
+    assert ran(kept, moves, SESSIONS) == [(6, [1]), (21, [1, 2, 3])]
+    # A timeout behind the end of a session that has fired is one to come where the session goes on.
+    kept = timeout(CountTrigger.of(9), 15, clears=False, purges=False)
+    assert ran(kept, [(1, 0), 9, (2, 8), 14, 15, 16, 17], SESSIONS, late=9) == [(9, [1]), (15, [1, 2]), (17, [1, 2])]
+
+
+def test_what_a_window_waits_for_whose_timeout_is_over_and_kept() -> None:
+    source = PushSource(int)
+    trigger = EventTimeoutTrigger.of(CountTrigger.of(9), millis(5), should_clear_on_timeout=False)
+    stage = from_source(source).key_by(lambda value: "key").window(TENS).trigger(trigger)
+    with StreamHarness(stage.reduce(max), source) as harness:
+        harness.process_element(1, 0)
+        harness.process_watermark(7)
+        words = harness.explain_window("key", harness.open_windows()[0].window).trigger
+        assert "ms): waits for the watermark to reach 9; it is 7\n" in words
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_timeout_of_the_clock_does_not_come_again_where_sessions_merge(clears: bool) -> None:
+    source = PushSource(int)
+    trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(9), millis(5), should_clear_on_timeout=clears)
+    stage = from_source(source).key_by(lambda value: "key").window(SESSIONS).trigger(trigger)
+    with StreamHarness(stage.apply(lambda key, window, values: [list(values)]), source) as harness:
+        found: list[tuple[int, list[int]]] = []
+        for clock in range(0, 20, 2):
+            harness.set_processing_time(clock)
+            if clock in (0, 6, 8):
+                harness.process_element(clock, clock)
+            harness.snapshot_restore()
+            found += [(clock, pane) for pane in harness.take_values()]
+        assert found == ([(6, [0]), (12, [0, 6, 8])] if clears else [(6, [0])])
+        if not clears:
+            words = harness.explain_window("key", harness.open_windows()[0].window).trigger
+            assert words.splitlines()[0] == "ProcessingTimeoutTrigger(CountTrigger(9), 5 ms): has timed out"
+        harness.process_watermark(40)
+        assert harness.take_values() == [[0, 6, 8]]
+
+
+def test_the_clock_takes_no_timer_from_a_timeout_that_is_kept() -> None:
+    """Both timeouts in event time are at 23, and the clock clears the inner one."""
+    source = PushSource(int)
+    inner = ProcessingTimeoutTrigger.of(EventTimeoutTrigger.of(CountTrigger.of(9), millis(20)), millis(5))
+    trigger = EventTimeoutTrigger.of(inner, millis(20), should_clear_on_timeout=False)
+    stage = from_source(source).key_by(lambda value: "key").window(GlobalWindows.create()).trigger(trigger)
+    with StreamHarness(stage.apply(lambda key, window, values: [list(values)]), source) as harness:
+        harness.set_processing_time(0)
+        harness.process_element(1, 3)
+        harness.set_processing_time(5)
+        assert harness.take_values() == [[1]]
+        harness.process_watermark(23)
+        assert harness.take_values() == [[1]]
+
+
 def test_a_timer_of_the_inner_trigger_stays_where_the_timeout_moves_on() -> None:
     """Both have set one for 9."""
     trigger = timeout(EventTimeTrigger.create(), 5, resets=True, clears=False, purges=False)
@@ -167,6 +247,38 @@ def test_it_does_what_it_says(given: list[Move], size: int, count: int, after: i
     trigger = timeout(CountTrigger.of(count), after, resets=resets)
     assigner, late = (TENS, 20) if size == 10 else (GlobalWindows.create(), 0)
     assert sorted(ran(trigger, numbered, assigner, late=late)) == sorted(expected)
+
+
+few_moves = st.lists(st.one_of(st.tuples(st.just(1), st.integers(0, 19)), st.integers(0, 25)), min_size=3, max_size=9)
+
+
+@examples(200)
+@given(few_moves, st.sampled_from([TENS, SESSIONS]), st.integers(2, 9), st.integers(1, 15), st.booleans())
+def test_a_timeout_that_is_kept_loses_nothing(
+    given: list[Move], assigner: Any, count: int, after: int, resets: bool
+) -> None:
+    """Each element comes out once: at the end of its window at the latest, and at once if it comes behind that."""
+    ends: list[int] = []
+    latest: list[int] = []  # the watermark at which each element comes out at the latest
+    numbered: list[Move] = []
+    watermark = -1
+    for move in given:
+        if isinstance(move, tuple):
+            at = move[1]
+            numbered.append((len(ends), at))
+            ends.append(at // 10 * 10 + 9)
+            latest.append(watermark if ends[-1] <= watermark else MAX_TIMESTAMP)
+        else:
+            watermark = max(watermark, move)
+            numbered.append(watermark)
+            latest = [
+                min(time, watermark) if end <= watermark else time for end, time in zip(ends, latest, strict=True)
+            ]
+    found = ran(timeout(CountTrigger.of(count), after, resets=resets, clears=False), numbered, assigner, late=100)
+    came = sorted((number, at) for at, pane in found for number in pane)
+    assert [number for number, _ in came] == list(range(len(ends)))
+    if assigner is TENS:
+        assert all(at <= latest[number] for number, at in came)
 
 
 def test_it_merges_and_goes_by_the_clock_where_the_inner_trigger_does() -> None:

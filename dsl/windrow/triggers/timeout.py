@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from windrow.state import ReducingStateDescriptor
-from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, positive_millis
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
@@ -36,7 +36,7 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     uses_processing_time = True
 
-    # The earliest timeout wins where windows merge.
+    # The earliest timeout wins where windows merge; one that is over and kept is MIN_TIMESTAMP.
     _TIMEOUT = ReducingStateDescriptor[int]("timeout", min)
 
     def __init__(
@@ -121,6 +121,9 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Fires, and purges where the inner trigger does."""
         result = self.inner.on_processing_time(time, window, context.nested("inner"))
+        timeout = context.get_state(self._TIMEOUT)
+        if timeout.get() == time:
+            timeout.add(MIN_TIMESTAMP)  # the clock does not tell that it is over: a batch may see it ahead of timers
         return self._timed_out(result, window, context)
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
@@ -148,6 +151,8 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         """Says when it times out, and what the inner trigger waits for."""
         due = context.get_state(self._TIMEOUT).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
+        if due == MIN_TIMESTAMP:
+            waits = "has timed out"
         return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
 
     def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
@@ -170,11 +175,11 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
         self._merging = inner
 
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
-        """Merges the inner trigger, and keeps the earliest timeout."""
+        """Merges the inner trigger, and keeps the earliest timeout, which does not come again if it is over."""
         self._merging.on_merge(window, context.nested("inner"))
         context.merge_partitioned_state(self._TIMEOUT)
         due = context.get_state(self._TIMEOUT).get()
-        if due is not None:
+        if due is not None and due != MIN_TIMESTAMP:
             context.register_processing_time_timer(due)
 
 
@@ -183,7 +188,8 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
 
     First and last go by timestamps: an element that comes out of order makes no other timeout than one that comes in
     order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
-    at once. A firing of the inner trigger at an element clears both.
+    at once, as one does that comes behind the end. A firing of the inner trigger at an element clears both. A timeout
+    that is kept comes once, and the window fires once more at its end.
     """
 
     # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
@@ -253,42 +259,51 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
         if result.is_fire:
             self.clear(window, context)
             return result
-        timeout, end = context.get_state(self._timeout), window.max_timestamp()
+        timeout, end, watermark = context.get_state(self._timeout), window.max_timestamp(), context.current_watermark
+        if end <= watermark:
+            return self._timed_out(result, window, context)
         due, following = timeout.get(), min(timestamp + self.timeout, MAX_TIMESTAMP)
-        waits = due is not None and min(due, end) > context.current_watermark
+        waits = due is not None and due > watermark
         if due is not None:
             moves = following > due if self.reset_timer_on_new_record else waits and following < due
             if not moves:
                 return result
         timeout.add(following)
-        if min(following, end) <= context.current_watermark:
-            return self._timed_out(result, window, context)
-        # A timer that waits is left: the inner trigger may have set one for the same time. It moves a later timeout on.
+        # Timers that wait are left: the inner trigger may have set one for the same time. They move a later timeout on.
         if not (waits and self.reset_timer_on_new_record):
-            context.register_event_time_timer(min(following, end))
-        return result
+            self._set_timers(following, watermark, window, context)
+        return self._timed_out(result, window, context) if following <= watermark else result
 
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Fires when the inner trigger does, at the timeout and at the end of the window."""
         result = self.inner.on_event_time(time, window, context.nested("inner"))
         due, end = context.get_state(self._timeout).get(), window.max_timestamp()
-        if due is not None and time < min(due, end):
-            context.register_event_time_timer(min(due, end))
-        if result.is_fire or (due is not None and (time == due or time >= end)):
+        if due is not None:
+            self._set_timers(due, time, window, context)
+        if result.is_fire or (due is not None and time in (min(due, end), end)):
             return self._timed_out(result, window, context)
         return result
 
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Fires when the inner trigger does."""
         result = self.inner.on_processing_time(time, window, context.nested("inner"))
-        return self._timed_out(result, window, context) if result.is_fire else result
+        if not result.is_fire:
+            return result
+        due = context.get_state(self._timeout).get()
+        if due is not None:
+            # The inner trigger may have deleted timers of its own for the same times.
+            self._set_timers(due, context.current_watermark, window, context)
+        return self._timed_out(result, window, context)
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
         """Deletes the timeout and clears the inner trigger."""
         timeout = context.get_state(self._timeout)
         due = timeout.get()
         if due is not None:
-            context.delete_event_time_timer(min(due, window.max_timestamp()))
+            end = window.max_timestamp()
+            context.delete_event_time_timer(min(due, end))
+            if not self.should_clear_on_timeout:
+                context.delete_event_time_timer(end)
             timeout.clear()
         self.inner.clear(window, context.nested("inner"))
 
@@ -309,12 +324,21 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
         due, watermark = context.get_state(self._timeout).get(), context.current_watermark
         waits = "waits for an element"
         if due is not None:
-            waits = wait_for_watermark(min(due, window.max_timestamp()), watermark)
+            end = window.max_timestamp()
+            waits = wait_for_watermark(end if due <= watermark and end < MAX_TIMESTAMP else min(due, end), watermark)
         return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
 
     @property
     def _timeout(self) -> ReducingStateDescriptor[int]:
         return self._LATEST if self.reset_timer_on_new_record else self._EARLIEST
+
+    def _set_timers(self, due: int, after: int, window: W_contra, context: TriggerContext) -> None:
+        """Sets the timer of the timeout, and one for the end of the window if the timeout is kept: those to come."""
+        end = window.max_timestamp()
+        if min(due, end) > after:
+            context.register_event_time_timer(min(due, end))
+        if not self.should_clear_on_timeout and after < end < MAX_TIMESTAMP:
+            context.register_event_time_timer(end)
 
     def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
         if self.should_clear_on_timeout:
@@ -336,9 +360,9 @@ class MergingEventTimeoutTrigger(EventTimeoutTrigger[T_contra, W_contra], Mergin
         self._merging = inner
 
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
-        """Merges the inner trigger, and keeps the timeout of the first element, or of the last one."""
+        """Merges the inner trigger, and keeps the timeout of the first or last element, which does not come again."""
         self._merging.on_merge(window, context.nested("inner"))
         context.merge_partitioned_state(self._timeout)
         due = context.get_state(self._timeout).get()
         if due is not None:
-            context.register_event_time_timer(min(due, window.max_timestamp()))
+            self._set_timers(due, context.current_watermark, window, context)
