@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import Element, Keyed, at, millis, run, told
@@ -14,8 +16,11 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.columnar.step_operator import python_results
 from windrow_runtime.columnar.windows import slices
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 
 # Any in this module: aggregates and results of every type.
 
@@ -144,6 +149,35 @@ def test_late_elements_copy_no_large_state(monkeypatch: pytest.MonkeyPatch) -> N
     inputs = [[at(5, number=n) for n in range(1_500)], [at(500, "o")], [at(600, "o")]]
     engine, (wanted,), _ = run(build, [*inputs, [at(6, number=n) for n in range(1_000, 2_500)]], column_form)
     assert engine.results == wanted
+
+
+def test_late_firings_are_made_one_by_one() -> None:
+    """Each of them may hold a copy of all elements of its window."""
+    made: list[int] = []
+
+    def stamped() -> Iterator[tuple[int, int]]:
+        for number in range(FIRINGS_AT_ONCE + 2):
+            made.append(number)
+            yield number, number
+
+    portions = [[(result, len(made)) for result, _ in portion.stamped] for portion in python_results(stamped())]
+    assert list(map(len, portions)) == [FIRINGS_AT_ONCE, 2]
+    assert all(count == result + 1 for portion in portions for result, count in portion)
+
+
+def test_firings_leave_in_portions_by_the_values_in_them() -> None:
+    count = 6
+    facts = np.arange(count)
+    lists = pa.array([[1] * 5, [], [1, 1], None, [1], [1]])
+    for results, sizes in (
+        (lists, [1, 3, 2]),
+        (pa.StructArray.from_arrays([lists, pa.array(range(count))], ["list", "number"]), [1, 1, 1, 2, 1]),
+        (pa.array(range(count)), [4, 2]),
+    ):
+        fired = Fired(pa.array(["a"] * count), facts, facts, facts, results)
+        portions = list(fired.portions(4))
+        assert list(map(len, portions)) == sizes
+        assert [start for portion in portions for start in portion.starts.tolist()] == list(range(count))
 
 
 def test_a_firing_of_count_windows_copies_no_values_that_its_result_lacks() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +38,7 @@ from windrow.windows import (
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.state import RowContents, dump_rows
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.storage.tuning import PortionTuning, StateTuning
 
@@ -171,6 +172,27 @@ def test_many_firings_come_some_at_a_time() -> None:
     ):
         engine, (wanted,), _ = run(PLANS[name], inputs[::4], column_form, tuning=tuning)
         assert by_key(engine.results) == by_key(wanted)
+
+
+def test_firings_at_intervals_copy_few_large_states_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
+        return windows.trigger(ContinuousEventTimeTrigger.of(millis(2))).aggregate(agg.collect_list(lambda e: e.number))
+
+    sizes: list[int] = []
+    make = TimedOperator._firings
+
+    def measured(*given: Any) -> Iterator[Fired]:
+        for fired in make(*given):
+            sizes.append(len(fired))
+            yield fired
+
+    monkeypatch.setattr(TimedOperator, "_firings", measured)
+    tuning = StateTuning(portions=PortionTuning(large_elements=7))
+    engine, (wanted,), _ = run(build, [[at(5), at(6)], [at(500)], []], column_form, tuning=tuning)
+    assert engine.results == wanted
+    assert len(sizes) > 6
+    assert max(sizes) <= 8
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,7 @@ def test_functions_give_what_the_general_operator_gives(case: str, seed: int, mo
     function = FUNCTIONS[CASES.index(case) * 7 // 4 % 4]
     chance = random.Random(f"{seed} {case} {function.__name__}")
     late, purges = chance.random() < 0.5, lateness == "purges"
-    monkeypatch.setattr("windrow_runtime.columnar.window_calls._ELEMENTS_AT_ONCE", chance.choice([1, 10, 8192]))
-    monkeypatch.setattr("windrow_runtime.columnar.window_calls.FIRINGS_AT_ONCE", chance.choice([1, 3, 8192]))
+    monkeypatch.setattr("windrow_runtime.columnar.window_calls._VALUES_AT_ONCE", chance.choice([1, 3, 10, 8192]))
 
     def build(keyed: Keyed) -> DataStream[Any]:
         delay = millis(30 if purges else int(lateness))

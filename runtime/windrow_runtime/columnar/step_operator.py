@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -40,9 +40,9 @@ class LateRows(NamedTuple):
 
 
 class PythonResults(NamedTuple):
-    """Results as Python values, each with its timestamp."""
+    """Results as Python values, each with its timestamp, made one by one: each may hold all elements of a window."""
 
-    stamped: Sequence[tuple[Any, int]]
+    stamped: Iterable[tuple[Any, int]]
 
 
 class Increment(NamedTuple):
@@ -234,6 +234,6 @@ def check_on_time(on_time: Mask, watermark: int) -> None:
 
 
 def python_results(stamped: Iterator[tuple[Any, int]]) -> Iterator[PythonResults]:
-    """Yields results in portions of at most as many as may wait before they leave the step."""
-    while portion := list(islice(stamped, FIRINGS_AT_ONCE)):
-        yield PythonResults(portion)
+    """Yields results in portions of at most as many as may wait before they leave the step; take all of each."""
+    for first in stamped:
+        yield PythonResults(chain((first,), islice(stamped, FIRINGS_AT_ONCE - 1)))

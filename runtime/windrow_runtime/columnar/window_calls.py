@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from windrow.plan import ProcessSpec
 from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.kernels.arrays import lengths_of
 from windrow_runtime.columnar.kernels.row_aggregate import LateFiring
 from windrow_runtime.columnar.results import values_of
 from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output, WindowContextImpl
+from windrow_runtime.operators.operator import Output, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once
 
 # Any in this module: keys, elements and results are of every type.
 
-_ELEMENTS_AT_ONCE: Final = 8_192  # more of them leave the processor's cache
+_VALUES_AT_ONCE: Final = 8_192  # more of them leave the processor's cache
 
 
 class WindowCalls:
@@ -55,7 +52,7 @@ class WindowCalls:
 
     def fire(self, fired: Fired) -> Iterator[None]:
         """Calls the function for windows, with pauses in which an engine takes what was emitted."""
-        for some in self._portions(fired):
+        for some in fired.portions(_VALUES_AT_ONCE):
             found = values_of(self._form, some)
             contents = found if self._takes_lists else map(self._container, zip(found))
             keys, starts, ends = python_values(some.keys), some.starts.tolist(), some.ends.tolist()
@@ -67,19 +64,6 @@ class WindowCalls:
         key, window, result, element = firing
         contents = result if self._takes_lists else self._container((result,))
         self._call_all((key,), (window,), (window.max_timestamp(),), (contents,), element)
-
-    def _portions(self, fired: Fired) -> Iterator[Fired]:
-        """Windows with some thousands of elements, or one window."""
-        if not self._takes_lists:
-            for start in range(0, len(fired), FIRINGS_AT_ONCE):
-                yield fired.slice(start, FIRINGS_AT_ONCE)
-            return
-        totals = np.cumsum(lengths_of(fired.results))
-        start = before = 0
-        while start < len(fired):
-            end = max(start + 1, int(np.searchsorted(totals, before + _ELEMENTS_AT_ONCE, "right")))
-            yield fired.slice(start, end - start)
-            start, before = end, int(totals[end - 1])
 
     def _call_all(
         self, keys: Sequence[Any], windows: Any, stamps: Sequence[int], contents: Any, element: Any = NOTHING

@@ -166,8 +166,16 @@ def lists(items: pa.Array, lengths: Ints) -> pa.Array:
 
 
 def lengths_of(column: pa.Array) -> Ints:
-    """Returns the number of items in each list of a column."""
-    return np.asarray(pc.list_value_length(column)).astype(np.int64)
+    """Returns the number of items in each list of a column; none in a null."""
+    return np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+
+
+def values_in(column: pa.Array) -> Ints:
+    """Returns the number of values in each row of a column, at least one: those in lists and structs count."""
+    if pa.types.is_list(column.type):
+        return np.maximum(lengths_of(column), 1)
+    fields = column.flatten() if pa.types.is_struct(column.type) else ()
+    return sum(map(values_in, fields), np.full(len(column), 0 if fields else 1))
 
 
 def rows_of_items(groups: Groups, column: pa.Array) -> Groups:

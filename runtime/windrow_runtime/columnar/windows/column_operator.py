@@ -16,6 +16,7 @@ from windrow.panes import ChangeKind
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.kernels.arrays import values_in
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.kernels.row_aggregate import RowAggregate
 from windrow_runtime.columnar.rows.groups import encode_keys
@@ -58,6 +59,15 @@ class Fired:
         panes = None if self.panes is None else self.panes[part]
         columns = self.keys[part], self.starts[part], self.ends[part], self.stamps[part], self.results[part]
         return Fired(*columns, kinds, panes)
+
+    def portions(self, values: int) -> Iterator[Fired]:
+        """Yields firings with up to about so many values in their results, or one firing."""
+        totals = np.cumsum(values_in(self.results))
+        start = before = 0
+        while start < len(self):
+            end = max(start + 1, int(np.searchsorted(totals, before + values, "right")))
+            yield self.slice(start, end - start)
+            start, before = end, int(totals[end - 1])
 
 
 class PartialAggregation(enum.Enum):

@@ -127,7 +127,8 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         if slices.by_clock:
             columns[-1] = pa.array(np.where(due, 0, rows.column(-1).to_numpy()))
         state.rows = self.rows(columns).filter(pa.array(kept))
-        yield from self._firings(firing, time, state.portions.firings)
+        portion = state.portions.large_elements if self.kernel.is_large else state.portions.firings
+        yield from self._firings(firing, time, portion)
 
     def end_stream(self, state: StateRows) -> Iterable[Increment]:
         return (Increment(UNFIRED, waiting_in(state.rows)),)

@@ -25,6 +25,7 @@ from windrow_runtime.columnar.step_operator import (
     StepBatch,
 )
 from windrow_runtime.columnar.window_calls import WindowCalls
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -171,8 +172,11 @@ class ColumnRunner(StepRunner):
             for target, batch in zip(direct, batches, strict=True):
                 yield from packer.send_to_sink(target, batch)
             return
-        for start in range(0, len(results), _VALUES_AT_ONCE):
-            portion = results.slice(start, _VALUES_AT_ONCE)
+        if isinstance(results, Fired):
+            portions = results.portions(_VALUES_AT_ONCE)
+        else:
+            portions = (results.slice(start, _VALUES_AT_ONCE) for start in range(0, len(results), _VALUES_AT_ONCE))
+        for portion in portions:
             for value, stamp in zip(self._values_of(portion), portion.stamps.tolist(), strict=True):
                 self._collector.collect(value, stamp)
             self._collector.drain(packer, have_columns=True)
