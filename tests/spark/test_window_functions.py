@@ -170,6 +170,31 @@ def test_errors_name_key_window_and_late_element(lateness: int) -> None:
     assert "test_window_functions.py:" in str(caught.value.where)
 
 
+class Refuses(Plain):
+    """Refuses the third element that came."""
+
+    def process(self, key: str | None, context: Context, elements: Sequence[Any]) -> Any:
+        if elements[0] in (3, [1, 1, 3]):
+            raise ValueError("too late")
+        return [(key, elements[0])]
+
+
+@pytest.mark.parametrize("shape", ["tumbling", "sessions"])
+@pytest.mark.parametrize("aggregate", [agg.count, lambda: agg.collect_list(lambda e: e.number)], ids=["few", "many"])
+def test_errors_behind_an_aggregate_name_key_and_window(shape: str, aggregate: Any) -> None:
+    """Columns have what the aggregate takes, and not the element, as the page on errors says."""
+
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windows = windows_of(keyed, shape, millis(10_000), late=False)
+        stream: DataStream[Any] = windows.aggregate(aggregate(), Refuses())
+        return stream
+
+    with pytest.raises(UserFunctionError) as caught:
+        run(build, [[at(5), at(6)], [at(500)], [at(7, number=3)], [at(600)]], column_form, alone=True)
+    end = 40 if shape == "tumbling" else 14
+    assert caught.value.given == f"key 'k', window TimeWindow(start={0 if end == 40 else 5}, end={end})"
+
+
 class Opened(Shown):
     """Looks at what it was opened with."""
 
