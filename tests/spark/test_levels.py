@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sources import CollectionSource
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
@@ -43,6 +45,24 @@ def test_a_union_of_windows_and_the_stream_itself(spark: SparkSession) -> None:
     third = second.union(first, stream).key_by(lambda e: e.key)
     outputs.add("third", third.window(EventTimeSessionWindows.with_gap(millis(70))).process(Seen()))
     same_on_both(spark, outputs.pipeline("levels"), outputs)
+
+
+class Watermarks(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
+    """Shows the watermark under which each element comes."""
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[tuple[str, int, int]]:
+        return [(value.key, value.value, context.timer_service.current_watermark)]
+
+
+def test_what_fires_in_the_batch_of_the_end_comes_under_the_watermark_before(spark: SparkSession) -> None:
+    outputs = Outputs()
+    keys = [Event(f"key {n % 12}", n * 40, n) for n in range(60)]
+    stream = from_source(CollectionSource(keys, batch_size=13)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+    )
+    first = stream.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add)
+    outputs.add("watermarks", first.key_by(lambda e: e.key).process(Watermarks()))
+    same_on_both(spark, outputs.pipeline("watermarks"), outputs)
 
 
 def test_windows_behind_a_count_window_end_with_time(spark: SparkSession) -> None:

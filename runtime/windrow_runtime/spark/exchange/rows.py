@@ -32,7 +32,7 @@ class RowKind:
     OUTPUT_COLUMNS: Final = 5  # elements for a sink, as an Arrow stream
     PART: Final = 6  # the name of a file that a worker wrote for a sink, for the driver
     CLOCK: Final = 7  # the time of the previous batch, for the service group of a partition
-    END: Final = 8  # the same as CLOCK; in addition, the stream has ended
+    END: Final = 8  # the stream has ended; the first level takes it for a CLOCK, too
     TIMESTAMPS: Final = 9  # that timestamp-assigning steps saw, for the driver
     WARNINGS: Final = 10  # headers of CSV files, for the driver: (names, where, line of the user's program)
     COUNTERS: Final = 11  # counts of steps, for the driver: (step id, counter or fact, increment)

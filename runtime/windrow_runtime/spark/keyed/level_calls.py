@@ -111,13 +111,16 @@ class LevelCalls:
                 continue
             if row.kind == RowKind.END and self._level.end is not None:
                 self._level.end.note_end()
-            if not has_passed_time and not (self._level.number == 1 and self._level.last):
-                has_passed_time = True
-                if self._level.number == 1:
-                    yield from self._tick(label, time)
-                else:
-                    self._previous = BatchTime(*load_values(row.payload))
-                    yield from self._send_clock(label)
+            is_first = self._level.number == 1
+            # At further levels the row that ends the stream has no time.
+            if has_passed_time or (is_first and self._level.last) or not (is_first or row.kind == RowKind.CLOCK):
+                continue
+            has_passed_time = True
+            if is_first:
+                yield from self._tick(label, time)
+            else:
+                self._previous = BatchTime(*load_values(row.payload))
+                yield from self._send_clock(label)
 
     def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
         """Stores this batch's time in the first level's service group; sends the previous time to deeper levels."""
