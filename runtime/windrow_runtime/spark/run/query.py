@@ -319,20 +319,18 @@ class Query:
         self._checkpoint.mark_drained()
 
     def _batches_left(self) -> int | None:
-        """Returns in how many batches all that the sources have now is read; None: that is not known, or too many.
-
-        It is not told either if more batches have to follow before the end of the stream: those in which the clock
-        goes on, or in which watermarks reach steps that wait for other sources or for the output of a keyed step.
-        """
-        topology, sources = self.lowered.topology, self.lowered.topology.sources
-        is_settled = self.lowered.clock is None or (topology.depth == 1 and len(sources) == 1)
-        if topology.by_clock or not topology.keyed or not is_settled:
+        """Returns the number of batches before the end of the stream; None: it is not known, or too many."""
+        topology = self.lowered.topology
+        if topology.by_clock or not topology.keyed:
             return None
-        batches = [batches_of(source_of(step)) for step in sources]
+        batches = [batches_of(source_of(step)) for step in topology.sources]
         known = [number for number in batches if number is not None]
         if len(known) < len(batches) or max(known) > (1 if self._checkpoint.has_run() else _MOST_LINES):
             return None
-        return max(known)
+        if self.lowered.clock is None:
+            return max(known)
+        # A watermark that windrow keeps takes a batch to each further level, and one to leave a source that has ended.
+        return max(known) + topology.depth - 1 + (len(batches) > 1)
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop a query after the running batch, which is finished and committed; no other batch begins."""
