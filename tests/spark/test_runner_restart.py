@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowStagger
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -283,6 +285,41 @@ def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
     pipeline, sink = summed()
     result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
     assert sorted(result.collected(sink)) == [(0, 4), (1_000, 20), (3_000, 2), (4_000, 4)]
+    assert not any("late_records_dropped" in counts for counts in result.counters.values())
+
+
+def test_the_end_of_the_stream_is_the_newest_line_by_any_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 60)  # that of the file system is behind
+    checkpoint = Checkpoint.at(tmp_path)
+    checkpoint.control_folder.mkdir()
+    checkpoint.end_stream(3)
+    lines = sorted(checkpoint.control_folder.iterdir(), key=lambda line: line.stat().st_mtime)
+    assert [line.read_text().strip() for line in lines] == ["wake", "wake", "wake", "end"]
+
+
+def test_a_copy_of_a_checkpoint_reads_a_collection_in_its_order(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint, mended = tmp_path / "checkpoint", tmp_path / "mended"
+
+    def checked(number: int) -> int:
+        if not mended.exists():
+            raise ValueError("a mistake")
+        return number
+
+    sink = CollectSink[int]()
+    numbers = from_source(CollectionSource(range(6), int, batch_size=2)).map(checked).returns(int)
+    stamped = numbers.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number * 1_000
+    )
+    sums = stamped.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(millis(2_000))).sum(lambda number: number)
+    pipeline = Pipeline("copied", sums.sink_to(sink))
+    with pytest.raises(UserFunctionError, match="a mistake"):
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    mended.touch()
+    for age, file in enumerate(sorted((checkpoint / "sources").rglob("batch-*"))):
+        os.utime(file, (2_000_000_000 - age,) * 2)
+    result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    assert result.collected(sink) == [1, 5, 9]
     assert not any("late_records_dropped" in counts for counts in result.counters.values())
 
 

@@ -39,7 +39,7 @@ from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
-from windrow_runtime.spark.sources.scan import ScanContext
+from windrow_runtime.spark.sources.scan import ANY_AGE, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
@@ -210,7 +210,7 @@ class Lowered:
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         # A line a batch: the end follows what the lines before it announce.
-        lines = self.spark.readStream.option("maxFilesPerTrigger", 1).text(as_read_path(folder))
+        lines = self.spark.readStream.options(maxFilesPerTrigger="1").option(*ANY_AGE).text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
         service = self.groups.service_labels[0]
         group = f.lit(service)

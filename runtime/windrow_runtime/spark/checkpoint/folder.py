@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -255,13 +256,13 @@ class Checkpoint:
         first = self.last_planned() + 1
         # Without the line the note is void, and is removed by the next run.
         self.closed_sources.note(first + batches)
+        # The order of the lines is that of their times, whatever clock the file system has.
         written = time.time()
-        for number in range(batches):
-            line = self.control_folder / f"wake-{first + number}"
-            self._write(line, "wake")
+        names = [f"wake-{first + number}-{secrets.token_hex(4)}" for number in range(batches)]
+        for number, line in enumerate([*(self.control_folder / name for name in names), self._end_line]):
+            self._write(line, END_LINE if line == self._end_line else "wake")
             with checkpoint_errors(self.path):
                 os.utime(line, (written, written - batches + number))
-        self._write(self._end_line, END_LINE)
 
     def wake(self) -> None:
         """Give the query a line to read if all planned batches are done, so that Spark runs another batch.

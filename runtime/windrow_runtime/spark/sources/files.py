@@ -33,7 +33,7 @@ from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
-from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
+from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,10 +45,6 @@ _MOST_PARTS: Final = 64
 # Spark lists all folders below, and does not take names of folders such as ``day=7`` for values of columns.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
 
-# Spark ignores files, and forgets their names, if they are older by more than this than the newest one that it has
-# read, a week by default. A file that is copied with its time may have any age.
-_ANY_AGE: Final = "1000000d"
-
 
 def scan_files(source: FileSource[Any], context: ScanContext) -> Scan:
     """Scans the files of a path."""
@@ -59,7 +55,7 @@ def scan_files(source: FileSource[Any], context: ScanContext) -> Scan:
 def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
     stream = context.reader.option(*_ALL_BELOW)
     if context.checkpoint is not None:
-        stream = stream.option("maxFileAge", _ANY_AGE)
+        stream = stream.option(*ANY_AGE)
         if source.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
     by_blocks = text_block_reader(source)

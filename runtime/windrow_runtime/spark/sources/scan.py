@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD, decode_batch
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Any in this module: elements of every type, and pyarrow has no types.
+
+ANY_AGE: Final = ("maxFileAge", "1000000d")
+"""Spark's option to read files of any age: by default it ignores a file that is a week older than the newest read.
+
+A file that is copied with its time may have any age, and clocks are set back.
+"""
 
 
 @dataclass(frozen=True)

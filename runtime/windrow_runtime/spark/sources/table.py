@@ -40,7 +40,7 @@ from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
 from windrow_runtime.spark.sources.kafka_scan import scan_topic
-from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
+from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: sources of elements of every type, DataFrames, which the language does not know, and pyarrow.
@@ -84,9 +84,9 @@ def _scan_collection(source: CollectionSource[Any], context: ScanContext) -> Sca
             file = folder / f"batch-{number:06d}.parquet"
             if not file.exists():
                 write_whole(file, _parquet(_stored(source, context, start, start + size)))
-                # Spark reads files in the order of their modification.
-                os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
-    stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1)
+            # Spark reads files in the order of their modification, and a copy of a checkpoint may have other times.
+            os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
+    stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1).option(*ANY_AGE)
     return Scan(stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder)), decode)
 
 
@@ -126,7 +126,7 @@ def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
             folder = context.checkpoint.folder_of(context.step)
             if not (folder / "_SUCCESS").exists():
                 frame.write.mode("overwrite").parquet(as_spark_path(folder))
-            frame = context.reader.schema(frame.schema).parquet(as_read_path(folder))
+            frame = context.reader.option(*ANY_AGE).schema(frame.schema).parquet(as_read_path(folder))
         else:
             frame = moved_to(context.spark, frame)
         return scan_rows(frame.toDF(*names), kind, source.describe())
