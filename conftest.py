@@ -20,7 +20,7 @@ from sybil.parsers.myst import PythonCodeBlockParser
 
 from tests.budget import register_profiles
 from tests.java import JAVA_OPTIONS
-from tests.spark_home import home_without_archive, options_with_classes
+from tests.spark_home import home_without_zip, options_with_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ register_profiles()
 
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
-if "SPARK_HOME" not in os.environ and (home := home_without_archive()) is not None:
+if "SPARK_HOME" not in os.environ and (home := home_without_zip()) is not None:
     os.environ["SPARK_HOME"] = home
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options_with_classes())
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)

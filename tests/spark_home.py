@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.java import JAVA_OPTIONS
 
-__all__ = ["home_without_archive", "make_class_archive", "options_with_classes"]
+__all__ = ["home_without_zip", "make_class_archive", "options_with_classes"]
 
 _CACHE = Path(__file__).parents[1] / ".spark_cache"
 _PROGRAM = """
@@ -46,12 +46,12 @@ java.wait()  # it writes the archive
 
 
 @cache
-def home_without_archive() -> str | None:
-    """Make a folder that links to the commands and the jars of the installed Spark.
+def home_without_zip() -> str | None:
+    """Make a folder that links to the commands and the jars of the installed Spark, and not to its `pyspark.zip`.
 
     Spark starts a Python process of its own for each query, for each source that is written in Python and for each
-    error that it looks up. They take pyspark from the archive in its home, whose modules Python compiles anew in each
-    process, which takes a second. Without the archive they take the installed package, which is the same.
+    error that it looks up. They take pyspark from the zip file in its home, whose modules Python compiles anew in each
+    process, which takes a second. Without that file they take the installed package, which is the same.
 
     Returns:
         The folder, which is kept; None if pyspark is not installed.
@@ -83,7 +83,7 @@ def options_with_classes() -> str:
 
 def make_class_archive() -> None:
     """Run a small pipeline, and have Java write the classes that it has loaded by then, if the archive is missing."""
-    home, archive = home_without_archive(), _class_archive()
+    home, archive = home_without_zip(), _class_archive()
     if home is None or archive is None or archive.exists():
         return
     print("making an archive of Spark's classes", flush=True)
@@ -99,7 +99,7 @@ def make_class_archive() -> None:
 
 def _class_archive() -> Path | None:
     """The archive for this Java and this Spark; None: one of them is missing."""
-    home, java = home_without_archive(), shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"))
+    home, java = home_without_zip(), shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"))
     java = java or shutil.which("java")
     if home is None or java is None:
         return None

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.spark_home import home_without_archive, options_with_classes
+from tests.spark_home import home_without_zip, options_with_classes
 
 __all__ = ["Cluster", "Machine", "eventually", "running_cluster", "start"]
 
@@ -35,7 +35,7 @@ class Machine:
     @staticmethod
     def set_up(folder: Path) -> Machine:
         """A machine with the Spark that is installed here."""
-        home = home_without_archive()
+        home = home_without_zip()
         assert home is not None
         return Machine(Path(home), folder)
 

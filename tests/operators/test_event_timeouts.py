@@ -154,14 +154,14 @@ def test_a_timeout_of_the_clock_does_not_come_again_where_sessions_merge(clears:
     trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(9), millis(5), should_clear_on_timeout=clears)
     stage = from_source(source).key_by(lambda value: "key").window(SESSIONS).trigger(trigger)
     with StreamHarness(stage.apply(lambda key, window, values: [list(values)]), source) as harness:
-        found: list[tuple[int, list[int]]] = []
+        panes: list[tuple[int, list[int]]] = []
         for clock in range(0, 20, 2):
             harness.set_processing_time(clock)
             if clock in (0, 6, 8):
                 harness.process_element(clock, clock)
             harness.snapshot_restore()
-            found += [(clock, pane) for pane in harness.take_values()]
-        assert found == ([(6, [0]), (12, [0, 6, 8])] if clears else [(6, [0])])
+            panes += [(clock, pane) for pane in harness.take_values()]
+        assert panes == ([(6, [0]), (12, [0, 6, 8])] if clears else [(6, [0])])
         if not clears:
             words = harness.explain_window("key", harness.open_windows()[0].window).trigger
             assert words.splitlines()[0] == "ProcessingTimeoutTrigger(CountTrigger(9), 5 ms): has timed out"
@@ -274,8 +274,8 @@ def test_a_timeout_that_is_kept_loses_nothing(
             latest = [
                 min(time, watermark) if end <= watermark else time for end, time in zip(ends, latest, strict=True)
             ]
-    found = ran(timeout(CountTrigger.of(count), after, resets=resets, clears=False), numbered, assigner, late=100)
-    came = sorted((number, at) for at, pane in found for number in pane)
+    panes = ran(timeout(CountTrigger.of(count), after, resets=resets, clears=False), numbered, assigner, late=100)
+    came = sorted((number, at) for at, pane in panes for number in pane)
     assert [number for number, _ in came] == list(range(len(ends)))
     if assigner is TENS:
         assert all(at <= latest[number] for number, at in came)

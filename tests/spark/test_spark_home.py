@@ -1,4 +1,4 @@
-"""The home that tests give to Spark has no archive of pyspark, so each Python process takes the installed package."""
+"""The home that tests give to Spark has no zip file of pyspark, so each Python process takes the installed package."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from tests.spark_home import home_without_archive
+from tests.spark_home import home_without_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def test_it_links_to_what_starts_spark() -> None:
-    home = home_without_archive()
+    home = home_without_zip()
     assert home is not None
     assert sorted(entry.name for entry in Path(home).iterdir()) == ["bin", "jars", "sbin"]
     assert Path(home, "bin", "spark-submit").samefile(Path(pyspark.__path__[0], "bin", "spark-submit"))

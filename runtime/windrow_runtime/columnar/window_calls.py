@@ -52,11 +52,11 @@ class WindowCalls:
 
     def fire(self, fired: Fired) -> Iterator[None]:
         """Calls the function for windows, with pauses in which an engine takes what was emitted."""
-        for some in fired.portions(_VALUES_AT_ONCE):
-            found = values_of(self._form, some)
-            contents = found if self._takes_lists else map(self._container, zip(found))
-            keys, starts, ends = python_values(some.keys), some.starts.tolist(), some.ends.tolist()
-            self._call_all(keys, map(TimeWindow, starts, ends), some.stamps.tolist(), contents)
+        for portion in fired.portions(_VALUES_AT_ONCE):
+            results = values_of(self._form, portion)
+            contents = results if self._takes_lists else map(self._container, zip(results))
+            keys, starts, ends = python_values(portion.keys), portion.starts.tolist(), portion.ends.tolist()
+            self._call_all(keys, map(TimeWindow, starts, ends), portion.stamps.tolist(), contents)
             yield
 
     def fire_again(self, firing: LateFiring) -> None:

@@ -209,8 +209,8 @@ class Lowered:
         folder = checkpoint.control_folder
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        # A line a batch: the end follows what the lines before it announce.
-        lines = self.spark.readStream.options(maxFilesPerTrigger="1").option(*ANY_AGE).text(as_read_path(folder))
+        # Each batch reads one line, so that the end comes after as many batches as there are lines before it.
+        lines = self.spark.readStream.option("maxFilesPerTrigger", 1).option(*ANY_AGE).text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
         service = self.groups.service_labels[0]
         group = f.lit(service)

@@ -202,9 +202,9 @@ class SparkRunner:
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
         """Run over bounded sources as a Spark batch job: the same plan without a streaming query and its state.
 
-        The result is that of a streaming run with one micro-batch that is drained: all elements are processed under no
-        watermark, then the watermark advances to the end of time and everything fires. So no element is late. Sinks
-        are written as batch 0. The job keeps no progress: if it fails, it is run again from the beginning.
+        All elements are processed under no watermark, files in Spark's order; then the watermark advances to the end of
+        time and everything fires. So no element is late, and no pane comes before. Sinks are written as batch 0. The
+        job keeps no progress: if it fails, it is run again from the beginning.
 
         Args:
             pipeline: The pipeline.

@@ -70,8 +70,8 @@ def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array 
     if not (pa.types.is_struct(column.type) and pa.types.is_struct(kind)):
         return None
     stored, new = {field.name: field.type for field in column.type}, dict(defaults)
-    given = {name: default.type for name, default in defaults} | stored
-    if any(given.get(field.name) != field.type for field in kind) or not stored.keys() <= set(kind.names):
+    types = {name: default.type for name, default in defaults} | stored
+    if any(types.get(field.name) != field.type for field in kind) or not stored.keys() <= set(kind.names):
         return None
     first = pa.array(np.zeros(len(column), np.int64))
     columns = [column.field(name) if name in stored else new[name].take(first) for name in kind.names]

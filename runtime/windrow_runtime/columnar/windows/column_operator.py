@@ -61,7 +61,7 @@ class Fired:
         return Fired(*columns, kinds, panes)
 
     def portions(self, values: int) -> Iterator[Fired]:
-        """Yields firings with up to about so many values in their results, or one firing."""
+        """Yields firings in portions: those whose results have no more than some values together, or a single one."""
         totals = np.cumsum(values_in(self.results))
         start = before = 0
         while start < len(self):

@@ -256,7 +256,7 @@ class Checkpoint:
         first = self.last_planned() + 1
         # Without the line the note is void, and is removed by the next run.
         self.closed_sources.note(first + batches)
-        # The order of the lines is that of their times, whatever clock the file system has.
+        # Spark reads files in the order of their times, and the file system may have another clock: all get those here.
         written = time.time()
         names = [f"wake-{first + number}-{secrets.token_hex(4)}" for number in range(batches)]
         for number, line in enumerate([*(self.control_folder / name for name in names), self._end_line]):

@@ -54,7 +54,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 4
 _A_MOMENT_SECONDS: Final = 0.001
 _MOST_LINES: Final = 8
-"""The most batches for whose number lines are written to the control folder."""
+"""The most batches of elements that one query reads before the end of the stream: each takes a file of its own."""
 
 T = TypeVar("T")
 
@@ -294,8 +294,8 @@ class Query:
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
-        batches = None if self._checkpoint.is_ending else self._batches_left()
-        if batches is None and not self._checkpoint.is_ending:
+        batches = 0 if self._checkpoint.is_ending else self._batches_left()
+        if batches is None:
             self.run_available()
         if not self.lowered.topology.keyed:
             return
@@ -323,14 +323,13 @@ class Query:
         topology = self.lowered.topology
         if topology.by_clock or not topology.keyed:
             return None
-        batches = [batches_of(source_of(step)) for step in topology.sources]
-        known = [number for number in batches if number is not None]
-        if len(known) < len(batches) or max(known) > (1 if self._checkpoint.has_run() else _MOST_LINES):
+        batches = max(batches_of(source_of(step)) for step in topology.sources)
+        if batches > (1 if self._checkpoint.has_run() else _MOST_LINES):
             return None
         if self.lowered.clock is None:
-            return max(known)
+            return int(batches)
         # A watermark that windrow keeps takes a batch to each further level, and one to leave a source that has ended.
-        return max(known) + topology.depth - 1 + (len(batches) > 1)
+        return int(batches) + topology.depth - 1 + (len(topology.sources) > 1)
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop a query after the running batch, which is finished and committed; no other batch begins."""

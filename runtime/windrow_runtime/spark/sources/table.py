@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from functools import partial, singledispatch
 from typing import Any, Final
@@ -163,8 +164,8 @@ scan_source.register(SocketSource, _scan_socket)
 scan_source.register(TopicSource, scan_topic)
 
 
-def batches_of(source: Source[Any]) -> int | None:
-    """Returns in how many batches Spark reads all that a source has at the start; None: that is not known."""
+def batches_of(source: Source[Any]) -> float:
+    """Returns in how many batches Spark reads all that a source has at the start; infinity: that is not known."""
     match source:
         case CollectionSource():
             return max(1, -(-len(source.elements) // (source.batch_size or len(source.elements) or 1)))
@@ -175,7 +176,7 @@ def batches_of(source: Source[Any]) -> int | None:
         case TopicSource() if not any("trigger" in name.lower() for name in source.options):
             return 1
         case _:
-            return None
+            return math.inf
 
 
 def check_columns(source: Source[Any]) -> None:
