@@ -8,8 +8,9 @@ import random
 import time
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -18,7 +19,13 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from tests.growth import assert_no_square
+from windrow import Pipeline, WatermarkStrategy, from_collection
+from windrow.functions import AggregateFunction
 from windrow.plan import FunctionSpec
+from windrow.sinks import CollectSink
+from windrow.triggers import after_count, repeatedly
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
 from windrow_runtime.operators.windows.change_contents import KeptContents
 
@@ -118,3 +125,44 @@ def test_ten_times_the_elements_take_some_ten_times_the_time(order: str, kind: s
         return time.process_time() - begin
 
     assert_no_square(seconds, few=1_000, times=10)
+
+
+class Shared(AggregateFunction[int, list[int], list[int]]):
+    """Begins every window with one and the same list, which windrow has to copy."""
+
+    empty: ClassVar[list[int]] = []
+
+    def create_accumulator(self) -> list[int]:
+        return self.empty
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        accumulator.append(value)
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        return sorted(accumulator)
+
+    def merge(self, first: list[int], second: list[int]) -> list[int]:
+        return first + second
+
+
+class SharedWithRetractions(Shared):
+    def retract(self, value: int, accumulator: list[int]) -> list[int]:
+        accumulator.remove(value)
+        return accumulator
+
+
+@pytest.mark.parametrize("function", [Shared, SharedWithRetractions])
+def test_windows_share_no_accumulator_behind_a_step_that_retracts(function: type[Shared]) -> None:
+    sink = CollectSink[list[int]]()
+    numbers = from_collection([1, 2, 3, 101, 102, 103])
+    timed = numbers.assign_timestamps_and_watermarks(
+        WatermarkStrategy[int].for_monotonous_timestamps(), timestamp=lambda number: number
+    )
+    early = timed.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+    # The early sum of each window (of one element) is withdrawn, and replaced by that of two, and that of three.
+    sums = early.trigger(repeatedly(after_count(1))).retracting().reduce(lambda a, b: a + b)
+    windows = sums.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(timedelta(milliseconds=100)))
+    result = LocalRunner().run(Pipeline("sums", windows.aggregate(function()).sink_to(sink)))
+    assert result.collected(sink) == [[6], [306]]
+    assert Shared.empty == []

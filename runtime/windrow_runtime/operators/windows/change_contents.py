@@ -6,16 +6,15 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import reduce
 from math import isnan
 from operator import itemgetter
 from typing import Any
 
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
-from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.copies import accumulator_maker, own_all
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, field_names
-from windrow_runtime.operators.windows.contents import ArrivalContents, Contents
+from windrow_runtime.operators.windows.contents import ArrivalContents, Contents, computed
 
 # Any in this module: contents hold elements and accumulators of every type.
 
@@ -31,9 +30,10 @@ class CountedContents(ChangingContents):
 
     def __init__(self, function: AggregateFunction[Any, Any, Any]) -> None:
         self.function = function
+        self.create = accumulator_maker(function)
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
-        count, accumulator = (0, self.function.create_accumulator()) if contents is NOTHING else contents
+        count, accumulator = (0, self.create()) if contents is NOTHING else contents
         if not self.withdraws:
             return count + 1, self.function.add(value, accumulator)
         return (count - 1, self.function.retract(value, accumulator)) if count > 1 else NOTHING
@@ -70,15 +70,9 @@ class KeptContents(ArrivalContents, ChangingContents):
 
     def elements(self, contents: Any) -> list[Any]:
         values = super().elements(contents)
-        spec = self.spec
-        if isinstance(spec, ReduceSpec):
-            return [reduce(spec.reduce, own_all(values))]
-        if isinstance(spec, AggregateSpec):
-            accumulator = spec.aggregate.create_accumulator()
-            for value in own_all(values):
-                accumulator = spec.aggregate.add(value, accumulator)
-            return [spec.aggregate.get_result(accumulator)]
-        return values
+        if not isinstance(self.spec, (ReduceSpec, AggregateSpec)):
+            return values
+        return list(computed(self.spec, own_all(values)) or ())
 
 
 def _remove_from_index(value: Any, elements: GrowingList) -> int | None:
