@@ -1,7 +1,7 @@
 """Keyed state: what triggers and functions keep per key, or per key and window.
 
-A descriptor names a piece of state and says how it behaves; a context turns it into a handle on the state of the key
-(and window) at hand. Handles must not be kept beyond the call that got them.
+A descriptor names a piece of state and says how it behaves; a context turns it into a handle. A handle serves the key
+(and window) of each call, so that a function may keep it.
 """
 
 from __future__ import annotations

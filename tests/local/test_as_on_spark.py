@@ -112,6 +112,16 @@ def test_what_open_makes_stays() -> None:
         assert harness.counter("seen") == 2
 
 
+def test_a_run_leaves_nothing_on_functions_that_calls_set_or_workers_cannot_be_sent() -> None:
+    counting, opened = Counting(), Opened()
+    for _ in range(2):
+        sink = CollectSink[tuple[int, int]]()
+        numbers = from_collection([1, 2]).map(opened).key_by(lambda _: 0).process(counting)
+        assert LocalRunner().run(Pipeline("p", numbers.sink_to(sink))).collected(sink) == [(1, 1), (2, 2)]
+        assert (counting.count, counting.seen) == (0, [])
+        assert "lock" not in vars(opened)
+
+
 class Counting(KeyedProcessFunction[int, int, tuple[int, int]]):
     """Counts on itself, which is no state."""
 

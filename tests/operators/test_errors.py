@@ -443,7 +443,7 @@ def test_keys_of_sessions_that_fail_are_named(
     ],
 )
 def test_state_of_another_kind_is_not_handed_out(descriptor: StateDescriptor, message: str) -> None:
-    store = StateStore({})
+    store = StateStore().at({})
     store.get_state(ValueStateDescriptor("n", int)).update(1)
     with pytest.raises(InvalidArgumentError, match=message):
         store.get_state(descriptor)

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+
+if TYPE_CHECKING:
+    from windrow.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        StateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
 
 __all__ = ["Counter", "MetricGroup", "RichFunction", "RuntimeContext"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class Counter(Protocol):
@@ -39,6 +60,27 @@ class RuntimeContext(Protocol):
     @property
     def metrics(self) -> MetricGroup:
         """The metrics of the step."""
+        ...
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
+    @overload
+    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
+    def get_state(self, descriptor: StateDescriptor) -> object:
+        """Returns a handle on keyed state, which a keyed process function may keep on ``self``.
+
+        The handle serves the key of each call, as in Flink. ``open`` and ``close`` have no key, so that it cannot be
+        used there.
+
+        Raises:
+            UnsupportedOperationError: The function belongs to a window or to a step without keys.
+        """
         ...
 
 

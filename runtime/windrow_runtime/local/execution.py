@@ -14,7 +14,7 @@ from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.local.function_rules import renewals_of, sent_steps
+from windrow_runtime.local.function_rules import OpenedFunctions, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -110,6 +110,7 @@ class Execution:
         topology = Topology(sent_steps(topology.steps, copies=isolates_functions))
         self.topology = topology
         self._renewals: dict[str, Renewal] = {}
+        self._opened: OpenedFunctions | None = None
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
@@ -149,6 +150,8 @@ class Execution:
 
     def open(self) -> None:
         """Open the user's functions."""
+        if self._renews_functions:
+            self._opened = OpenedFunctions(self.topology.steps)
         for fragment in self._fragments.values():
             fragment.open(self._runtime)
         for step in self.topology.keyed:
@@ -157,11 +160,15 @@ class Execution:
             self._renewals = renewals_of(self.topology.steps)
 
     def close(self) -> None:
-        """Close the user's functions."""
+        """Close the user's functions, on which the last batch leaves nothing."""
+        for renewal in self._renewals.values():
+            renewal.renew()
         for operator in self.operators.values():
             operator.close()
         for fragment in self._fragments.values():
             fragment.close()
+        if self._opened is not None:
+            self._opened.forget()
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
         return OperatorRuntimeContext(step.node.name or step.id, self.metrics[step.id])

@@ -14,8 +14,9 @@ from windrow.functions.wrapper import unwrapped
 from windrow.plan import MapAsyncNode, Node, SinkNode, Step
 from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
+from windrow_runtime.operators.class_facts import attributes_of, delete_attributes, set_attributes
 from windrow_runtime.operators.sending.culprits import called_parts, refuse_unsendable
-from windrow_runtime.operators.sending.parcel import Parcel, Renewal, check_sendable
+from windrow_runtime.operators.sending.parcel import Parcel, Renewal, check_sendable, has_attributes, is_sendable
 
 # Any in this module: functions of every type.
 
@@ -58,10 +59,36 @@ def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
         # The calls of an asynchronous function run concurrently, and share its attributes on purpose.
         if isinstance(step.node, (SinkNode, MapAsyncNode)):
             continue
-        renewal = Renewal([each for part in parts_of(step.node) for each in _objects_in(part)])
+        renewal = Renewal(_objects_of(step))
         if renewal:
             renewals[step.id] = renewal
     return renewals
+
+
+class OpenedFunctions:
+    """Takes off functions what ``open`` made and no worker can be sent, such as a connection, after a run.
+
+    So the program can run the same pipeline on Spark afterwards.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        """Remember the attributes of the steps' functions, before these are opened."""
+        owners = [each for step in steps for each in _objects_of(step) if has_attributes(each)]
+        self._before = [(owner, attributes_of(owner)) for owner in owners]
+
+    def forget(self) -> None:
+        """Deletes attributes that cannot be sent, or resets them to what they were before ``open``."""
+        owners = [owner for owner, _ in self._before]
+        for owner, before in self._before:
+            after = attributes_of(owner)
+            new = [name for name in after if name not in before or after[name] is not before[name]]
+            opened = [name for name in new if not is_sendable(after[name], owners)]
+            delete_attributes(owner, opened)
+            set_attributes(owner, {name: before[name] for name in opened if name in before})
+
+
+def _objects_of(step: Step) -> list[object]:
+    return [each for part in parts_of(step.node) for each in _objects_in(part)]
 
 
 def _objects_in(part: Any) -> Iterator[object]:

@@ -13,8 +13,9 @@ from windrow.plan.emitting import records_of
 from windrow.state import MapStateDescriptor, StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessContext, ProcessOperator
-from windrow_runtime.operators.state.handles import MapHandle
+from windrow_runtime.operators.state.handles import HasCells, MapHandle
 from windrow_runtime.operators.state.time_to_live import other_cells
 
 # Any in this module: elements, keys, rules and results of every type.
@@ -72,10 +73,8 @@ class _RulesHandle(MapHandle):
 
     __slots__ = ("_check",)
 
-    def __init__(
-        self, cells: dict[str, Any], descriptor: MapStateDescriptor[Any, Any], check: Callable[[], None]
-    ) -> None:
-        super().__init__(cells, descriptor.name, descriptor)
+    def __init__(self, store: HasCells, descriptor: MapStateDescriptor[Any, Any], check: Callable[[], None]) -> None:
+        super().__init__(store, descriptor.name, descriptor)
         self._check = check
 
     def put(self, key: Any, value: Any) -> None:
@@ -89,6 +88,19 @@ class _RulesHandle(MapHandle):
     def clear(self) -> None:
         self._check()
         super().clear()
+
+
+class _SharedStore:
+    """The broadcast state of the key group that an operator works on."""
+
+    __slots__ = ("_operator",)
+
+    def __init__(self, operator: KeyedOperator) -> None:
+        self._operator = operator
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        return self._operator.state.shared
 
 
 class _ReadingContext(ProcessContext):
@@ -109,7 +121,7 @@ class _ReadingContext(ProcessContext):
                 expected=f"one of {', '.join(map(repr, sorted(self._declared)))}" if self._declared else None,
                 hint="rules.broadcast(descriptor) declares it",
             )
-        return _RulesHandle(self._operator.state.shared, descriptor, self._check_change)
+        return _RulesHandle(_SharedStore(self._operator), descriptor, self._check_change)
 
     def _check_call(self) -> None:
         self._check_inside()

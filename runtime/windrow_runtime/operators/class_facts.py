@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -108,6 +108,16 @@ def attributes_of(instance: object) -> dict[str, Any]:
             continue  # the slot is empty
     own = getattr(instance, "__dict__", None)
     return {**slot_values, **own} if isinstance(own, dict) else slot_values
+
+
+def delete_attributes(instance: object, names: Iterable[str]) -> None:
+    """Deletes attributes, without calling methods of the class."""
+    slots, own = slots_of(type(instance)), getattr(instance, "__dict__", {})
+    for name in names:
+        if name in own:
+            del own[name]
+        else:
+            slots[name].__delete__(instance)
 
 
 def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:

@@ -13,7 +13,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import Counter, ProcessWindowContext, RichFunction, RuntimeContext
 from windrow.panes import PaneInfo
 from windrow.plan import Step
-from windrow.state import KeyedStateStore
+from windrow.state import KeyedStateStore, StateDescriptor
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
@@ -69,6 +69,19 @@ class OperatorRuntimeContext:
     step_name: str
     metrics: Metrics
     key_group: int | None = None
+    store: StateStore | None = None  # of keyed process functions
+
+    # Any: overloads of the protocol give the type by the descriptor.
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        if self.store is None:
+            raise UnsupportedOperationError(
+                "the runtime context of this function has no keyed state",
+                given=descriptor,
+                expected="a KeyedProcessFunction, a KeyedCoProcessFunction or a KeyedBroadcastProcessFunction",
+                hint="a window function asks context.global_state or context.window_state in process; without keys "
+                "there is no state",
+            )
+        return self.store.get_state(descriptor)
 
 
 class Output(Protocol):
@@ -348,19 +361,22 @@ class TimerContext(TimeContext):
 class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     """The context of window functions."""
 
-    __slots__ = ("_entry", "_key_cells", "_merging", "pane_info", "window")
+    __slots__ = ("_entry", "_global_store", "_merging", "_window_store", "pane_info", "window")
     window: Any
 
     def __init__(self, operator: KeyedOperator, merging: bool, pane_info: PaneInfo | None = None) -> None:
         super().__init__(operator)
         self._merging = merging
+        self._window_store = StateStore()
+        self._global_store = StateStore()
         self.pane_info = pane_info  # describes the pane that is fired; None: panes are not counted
 
     def at(self, window: Any, entry: WindowEntry, key_cells: dict[str, Any]) -> WindowContextImpl:
         """Points the context at a window, and returns it."""
         self.window = window
         self._entry = entry
-        self._key_cells = key_cells
+        self._window_store.at(self._state_of_window() if self._window_store.is_used else entry.window_state)
+        self._global_store.at(key_cells)
         return self
 
     @property
@@ -382,13 +398,16 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
                 expected="global_state, which is kept by key",
                 hint="a merge would leave per-window state behind",
             )
+        return self._window_store.at(self._state_of_window())
+
+    def _state_of_window(self) -> dict[str, Any]:
         if self._entry.window_state is None:
             self._entry.window_state = {}
-        return StateStore(self._entry.window_state)
+        return self._entry.window_state
 
     @property
     def global_state(self) -> KeyedStateStore:
-        return StateStore(self._key_cells)
+        return self._global_store
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
         self._operator.output.side_output(tag.name, value, self.window.max_timestamp())

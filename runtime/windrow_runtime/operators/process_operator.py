@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 
 from windrow.errors import MissingTimestampError, UnsupportedOperationError
-from windrow.functions import TimeDomain
+from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
-from windrow_runtime.operators.operator import KeyedOperator, TimerContext
-from windrow_runtime.operators.state.handles import open_state
+from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext, TimerContext
+from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import KeyState, TimerQueue
 from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer, cell_name, clean_up
 
@@ -31,6 +31,11 @@ class ProcessOperator(KeyedOperator):
         self._function = node.function
         self._result_type = node.element_type
         self._context = self._make_context()
+
+    def open(self, runtime: RuntimeContext) -> None:
+        if isinstance(runtime, OperatorRuntimeContext):
+            runtime.store = self._context.store
+        super().open(runtime)
 
     # Any: subclasses return the context that the function of their node takes.
     def _make_context(self) -> Any:
@@ -91,23 +96,23 @@ class ProcessOperator(KeyedOperator):
 class ProcessContext(TimerContext):
     """The context of process functions. One instance serves all calls; it has a key only during a call."""
 
-    __slots__ = ("_cells", "_domain", "_inside", "_output_timestamp", "_timers_of", "_timestamp")
+    __slots__ = ("_domain", "_inside", "_output_timestamp", "_timers_of", "_timestamp", "store")
 
     def __init__(self, operator: ProcessOperator) -> None:
         super().__init__(operator)
+        self.store = StateStore(self._expiring)
         self._timers_of = operator.ttl_timers
         self._inside = False
         self._timestamp: int | None = None
         self._output_timestamp: int | None = None  # of side outputs; also the time of a timer in processing time
         self._domain: TimeDomain | None = None
-        self._cells: dict[str, Any] = {}
 
     def enter(
         self, key: Hashable, timestamp: int | None, domain: TimeDomain | None = None, timer: int | None = None
     ) -> None:
         """Begin a call for ``key``; ``timer`` is the time of the timer that fires."""
         key_state = self._operator.state.keys.get(key)
-        self._cells = {} if key_state is None else key_state.state
+        self.store.at({} if key_state is None else key_state.state)
         self._key = key
         self._timestamp = timestamp
         self._output_timestamp = timestamp if timer is None else timer
@@ -119,12 +124,12 @@ class ProcessContext(TimerContext):
         if not self._inside:
             return
         self._inside = False
-        keys = self._operator.state.keys
-        if self._cells:
-            if self._key not in keys:
-                keys[self._key] = KeyState(state=self._cells)
-        else:
+        keys, cells = self._operator.state.keys, self.store.cells
+        if not cells:
             keys.pop(self._key, None)
+        elif self._key not in keys:
+            keys[self._key] = KeyState(state=cells)
+        self.store.at(None)
 
     @property
     def key(self) -> Any:
@@ -150,11 +155,9 @@ class ProcessContext(TimerContext):
         self._operator.output.side_output(tag.name, value, self._output_timestamp)
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
-        self._check_inside()
-        ttl = getattr(descriptor, "ttl", None)
-        if ttl is None:
-            return open_state(self._cells, descriptor, descriptor.name)
-        return open_state(self._expiring(descriptor.name, ttl), descriptor, descriptor.name)
+        if not self._inside:
+            self._check_inside()
+        return self.store.get_state(descriptor)
 
     def _expiring(self, name: str, ttl: StateTtlConfig) -> TtlCells:
         operator, domain, millis = self._operator, ttl.time_domain, ttl.millis
@@ -164,7 +167,8 @@ class ProcessContext(TimerContext):
             operator.check_clock(f"a time to live of the state {name!r}")
             now = operator.current_processing_time
         set_timer = partial(self._timers_of(domain).register, self._key, TtlTimer(name, millis))
-        return TtlCells(self._cells, cell_name(name, ttl), millis, ttl.refresh_on_read, now, set_timer)
+        assert self.store.cells is not None, "a call has a key"
+        return TtlCells(self.store.cells, cell_name(name, ttl), millis, ttl.refresh_on_read, now, set_timer)
 
     def _event_time(self, name: str) -> int:
         """Returns the event time of the call: that of the element, or the watermark if that is later, or the timer's.

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from windrow.state import MergingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from windrow_runtime.operators.operator import KeyedOperator, TimerContext
-from windrow_runtime.operators.state.handles import merge_values, open_state, refuse_expiry
+from windrow_runtime.operators.state.handles import StateStore, merge_values, open_state, refuse_expiry
 from windrow_runtime.operators.state.model import WindowEntry
 
 # Any in this module: windows and state of every type.
@@ -22,10 +22,11 @@ _Timer: TypeAlias = tuple[bool, int]
 class TriggerContextImpl(TimerContext):
     """The context of triggers. One instance serves all calls; the operator points it at a window before each."""
 
-    __slots__ = ("_scope", "entry", "merged", "purges")
+    __slots__ = ("_scope", "_whole", "entry", "merged", "purges")
 
-    def __init__(self, operator: KeyedOperator) -> None:
+    def __init__(self, operator: KeyedOperator, whole: TriggerContextImpl | None = None) -> None:
         super().__init__(operator)
+        self._whole = whole or self  # the instance that the operator points at windows, which kept handles follow
         self._scope = ""
         self.entry = WindowEntry()
         self.merged: list[WindowEntry] = []
@@ -40,7 +41,14 @@ class TriggerContextImpl(TimerContext):
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
-        return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
+        handle = open_state(self._whole, descriptor, self._scope)
+        handle.current()
+        return handle
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """The state of the window that the operator points the context at."""
+        return self.entry.trigger_cells()
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
         name = self._scope + descriptor.name
@@ -54,12 +62,12 @@ class TriggerContextImpl(TimerContext):
 
     def merged_values(self, descriptor: ValueStateDescriptor[Any]) -> list[Any]:
         return [
-            open_state(source.trigger_cells(), descriptor, self._scope + descriptor.name).value()
+            open_state(StateStore().at(source.trigger_cells()), descriptor, self._scope).value()
             for source in self.merged
         ]
 
     def nested(self, name: str) -> TriggerContextImpl:
-        inner = TriggerContextImpl(self._operator)
+        inner = TriggerContextImpl(self._operator, self._whole)
         inner._scope = f"{self._scope}{name}/"
         inner.merged = self.merged
         return inner.at(self._key, self._namespace, self.entry)
@@ -71,12 +79,11 @@ class TriggerContextImpl(TimerContext):
 class PartContextImpl(TriggerContextImpl):
     """The context of a part of a trigger. Parts share a window's timers; each timer has the parts that have set it."""
 
-    __slots__ = ("_owner", "_whole")
+    __slots__ = ("_owner",)
 
     def __init__(self, whole: TriggerContextImpl, outer: TriggerContextImpl, owner: str) -> None:
-        super().__init__(outer._operator)
+        super().__init__(outer._operator, whole)
         self._scope = self._owner = owner
-        self._whole = whole
         self.merged = outer.merged
         self.at(outer._key, outer._namespace, outer.entry)
 

@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow.plan.closures import globals_of
-from windrow_runtime.operators.class_facts import attributes_of, is_of_windrow, set_attributes, slots_of
+from windrow_runtime.operators.class_facts import (
+    attributes_of,
+    delete_attributes,
+    is_of_windrow,
+    set_attributes,
+    slots_of,
+)
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.sending.left_on_self import may_leave_something
 
@@ -171,7 +177,7 @@ class Renewal:
     """
 
     def __init__(self, objects: Iterable[object]) -> None:
-        owners = [each for each in objects if _has_attributes(each)]
+        owners = list(filter(has_attributes, objects))
         first = [attributes_of(each) for each in owners]
         changeable = [{name: value for name, value in each.items() if _may_change(value, owners)} for each in first]
         # Most functions set no attributes, and their batches need not be processed key by key.
@@ -187,19 +193,14 @@ class Renewal:
     def renew(self) -> None:
         """Resets the attributes, before a batch, or before a key that may be in another worker."""
         for owner, first in zip(self._owners, self._first, strict=True):
-            slots, own = slots_of(type(owner)), getattr(owner, "__dict__", {})
-            for name in attributes_of(owner).keys() - first.keys():
-                if name in own:
-                    del own[name]
-                else:
-                    slots[name].__delete__(owner)
+            delete_attributes(owner, attributes_of(owner).keys() - first.keys())
             set_attributes(owner, first)
         if self._parcel is not None:
             for owner, fresh in zip(self._owners, self._parcel.unpack(), strict=True):
                 set_attributes(owner, fresh)
 
 
-def _has_attributes(value: object) -> bool:
+def has_attributes(value: object) -> bool:
     """Returns whether calls may set attributes of an object; objects of windrow's own classes are left out."""
     is_plain = isinstance(value, (types.FunctionType, type)) or is_of_windrow(type(value).__module__)
     has_own = isinstance(getattr(value, "__dict__", None), dict)
@@ -213,8 +214,13 @@ def _may_change(value: object, owners: Sequence[object]) -> bool:
     """Returns whether an attribute's value can be copied, and is not immutable."""
     if isinstance(value, _FUNCTIONS) or any(value is owner for owner in owners) or own(value) is value:
         return False
+    return is_sendable(value, owners)
+
+
+def is_sendable(value: object, same: Sequence[object]) -> bool:
+    """Returns whether a value can be pickled; the objects in ``same`` are not part of it."""
     try:
-        Parcel(value, of_user=True, same=owners)
-    except Exception:  # pickle may raise anything, and such a value stays
+        Parcel(value, of_user=True, same=same)
+    except Exception:  # pickle may raise anything
         return False
     return True

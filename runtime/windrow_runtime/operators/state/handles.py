@@ -6,8 +6,8 @@ on the stored value itself, and may change it in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.state import (
@@ -17,6 +17,7 @@ from windrow.state import (
     MergingStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from windrow_runtime.operators.copies import own, own_all
@@ -27,16 +28,85 @@ from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_
 
 
 class StateStore:
-    """Opens handles on the state in a dictionary, with the interface of :class:`windrow.state.KeyedStateStore`."""
+    """Opens handles on the state of a key or window, with the interface of :class:`windrow.state.KeyedStateStore`.
 
-    __slots__ = ("_cells",)
+    An operator points it at a key's state before each call, and the handles with it. So a function may keep a handle,
+    which serves the key of each call, as in Flink.
 
-    def __init__(self, cells: dict[str, Any]) -> None:
-        self._cells = cells
+    Attributes:
+        cells: The state of the key by name; None between calls.
+    """
+
+    __slots__ = ("_expiring", "_handles", "cells", "views")
+
+    def __init__(self, expiring: Callable[[str, StateTtlConfig], TtlCells] | None = None) -> None:
+        """Make a store; ``expiring`` returns the view that a call has of state with a time to live. None: none has."""
+        self.cells: dict[str, Any] | None = None
+        self.views: dict[_ExpiringStore, TtlCells] = {}
+        self._handles: dict[str, _State] = {}
+        self._expiring = expiring
+
+    def at(self, cells: dict[str, Any] | None) -> StateStore:
+        """Points the store and its handles at a key's state, or at none after a call; returns the store."""
+        self.cells = cells
+        if self.views:
+            self.views.clear()
+        return self
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a function has asked for a handle, which it may have kept."""
+        return bool(self._handles)
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
-        refuse_expiry(descriptor)
-        return open_state(self._cells, descriptor, descriptor.name)
+        """Returns the handle for a descriptor, which need not have a key yet."""
+        name = getattr(descriptor, "name", "")
+        handle = self._handles.get(name)
+        if handle is not None and handle.descriptor is descriptor:
+            return handle
+        ttl: StateTtlConfig | None = getattr(descriptor, "ttl", None)
+        if ttl is not None and self._expiring is None:
+            refuse_expiry(descriptor)
+        handle = open_state(self if ttl is None else _ExpiringStore(self, name, ttl), descriptor)
+        if self.cells is not None:
+            handle.current()
+        if len(self._handles) == _MOST_HANDLES:
+            self._handles.clear()
+        self._handles[name] = handle
+        return handle
+
+    def view(self, of: _ExpiringStore) -> TtlCells:
+        """Returns the view of a state with a time to live that the call has."""
+        assert self._expiring is not None, "get_state() refuses others"
+        view = self.views[of] = self._expiring(of.name, of.ttl)
+        return view
+
+
+_MOST_HANDLES: Final = 64
+"""The handles that a store has ready; a function whose descriptors have names without end has new ones made."""
+
+
+class HasCells(Protocol):
+    """What handles read: an object that has the state of the current key, or None between calls."""
+
+    @property
+    def cells(self) -> Cells | None: ...
+
+
+class _ExpiringStore:
+    """The part of a store that one state with a time to live has."""
+
+    __slots__ = ("_store", "name", "ttl")
+
+    def __init__(self, store: StateStore, name: str, ttl: StateTtlConfig) -> None:
+        self._store = store
+        self.name = name
+        self.ttl = ttl
+
+    @property
+    def cells(self) -> TtlCells | None:
+        store = self._store
+        return store.views.get(self) or (None if store.cells is None else store.view(self))
 
 
 def refuse_expiry(descriptor: StateDescriptor) -> None:
@@ -50,8 +120,8 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
         )
 
 
-def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
-    """Returns the handle on the state of ``name`` in ``cells``, as ``descriptor`` declares it."""
+def open_state(store: HasCells, descriptor: StateDescriptor, scope: str = "") -> Any:
+    """Returns a handle on the state that ``descriptor`` declares, whose name begins with ``scope`` in the store."""
     kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
     if kind is _State:
         raise InvalidArgumentError(
@@ -59,25 +129,9 @@ def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
             given=descriptor,
             expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
         )
-    if isinstance(cells, TtlCells):
-        return _open_expiring(cells, kind, descriptor, name)
-    if cells:
-        if name not in cells:
-            _adopt_expiring(cells, kind, descriptor, name)
-        if name in cells:
-            _check_kind(kind, descriptor, cells[name])
-    return kind(cells, name, descriptor)
-
-
-def _open_expiring(cells: TtlCells, kind: type[_State], descriptor: StateDescriptor, name: str) -> Any:
-    stored = cells.cells
-    if stored:
-        if cells.cell not in stored:
-            _adopt_lasting(cells, kind, descriptor, name)
-        if cells.cell in stored:
-            _check_kind(kind, descriptor, stored[cells.cell], is_pair=True)
-    expiring = _EXPIRING.get(kind)
-    return kind(cells, name, descriptor) if expiring is None else expiring(cells, name, descriptor)
+    if isinstance(store, _ExpiringStore):
+        kind = _EXPIRING.get(kind, kind)
+    return kind(store, scope + descriptor.name, descriptor)
 
 
 def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
@@ -139,15 +193,44 @@ def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) ->
 
 
 class _State:
-    """The base of handles on the state of one name."""
+    """The base of handles on the state of one name, which serve the key that their store is pointed at."""
 
-    __slots__ = ("_cells", "_descriptor", "_name")
+    __slots__ = ("_checked", "_name", "_store", "descriptor")
+
+    # Any: a descriptor of the handle's kind.
+    def __init__(self, store: HasCells, name: str, descriptor: Any) -> None:
+        self._store = store
+        self._name = name
+        self.descriptor = descriptor
+        self._checked: Any = None  # the cells of the key for which the handle was used last
 
     # Any: the cells of a key, or a view of them; lists and maps that expire are of classes of their own.
-    def __init__(self, cells: Any, name: str, descriptor: Any) -> None:
-        self._cells = cells
-        self._name = name
-        self._descriptor = descriptor
+    def current(self) -> Any:
+        """Returns the state of the current key, after it was checked and converted to what the descriptor declares."""
+        cells = self._store.cells
+        if cells is not self._checked:
+            if cells is None:
+                raise UnsupportedOperationError(
+                    "a state handle was used where there is no key",
+                    given=f"the state {self.descriptor.name!r}",
+                    expected="a use in a call for a key, such as process_element or on_timer",
+                    hint="a handle serves the key of each call; open() and close() have none",
+                )
+            self._prepare(cells)
+            self._checked = cells
+        return cells
+
+    def _prepare(self, cells: Any) -> None:
+        """Checks that stored state is of the descriptor's kind, and converts what was stored with another expiry."""
+        expiring = isinstance(cells, TtlCells)
+        stored, cell = (cells.cells, cells.cell) if expiring else (cells, self._name)
+        if not stored:
+            return
+        kind = _KINDS.get(type(self.descriptor)) or _kind_of(self.descriptor)
+        if cell not in stored:
+            (_adopt_lasting if expiring else _adopt_expiring)(cells, kind, self.descriptor, self._name)
+        if cell in stored:
+            _check_kind(kind, self.descriptor, stored[cell], is_pair=expiring)
 
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
@@ -160,23 +243,23 @@ class _State:
 
     def clear(self) -> None:
         """Remove the stored value."""
-        self._cells.pop(self._name, None)
+        self.current().pop(self._name, None)
 
     def holds(self) -> bool:
         """Returns whether a value is stored that has not expired."""
-        return self._name in self._cells
+        return self._name in self.current()
 
 
 class _Value(_State):
     def value(self) -> Any:
-        return own(self._cells.get(self._name))
+        return own(self.current().get(self._name))
 
     def update(self, value: Any) -> None:
         # As in Flink, None clears the state.
         if value is None:
             self.clear()
         else:
-            self._cells[self._name] = own(value)
+            self.current()[self._name] = own(value)
 
 
 class _List(_State):
@@ -185,21 +268,21 @@ class _List(_State):
         return GrowingList([*first, *second])
 
     def get(self) -> list[Any]:
-        return own_all(list(self._cells.get(self._name, ())))
+        return own_all(list(self.current().get(self._name, ())))
 
     def add(self, value: Any) -> None:
         mine = own(value)
-        self._cells.setdefault(self._name, GrowingList()).append(mine)
+        self.current().setdefault(self._name, GrowingList()).append(mine)
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = [own(value) for value in values]
         if added:
-            self._cells.setdefault(self._name, GrowingList()).extend(added)
+            self.current().setdefault(self._name, GrowingList()).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         replaced = GrowingList(map(own, values))
         if replaced:
-            self._cells[self._name] = replaced
+            self.current()[self._name] = replaced
         else:
             self.clear()
 
@@ -208,34 +291,34 @@ class MapHandle(_State):
     """A handle on a map."""
 
     def get(self, key: Any) -> Any:
-        return own(self._cells.get(self._name, _EMPTY).get(key))
+        return own(self.current().get(self._name, _EMPTY).get(key))
 
     def put(self, key: Any, value: Any) -> None:
         mine = own(value)
-        self._cells.setdefault(self._name, {})[own(key)] = mine
+        self.current().setdefault(self._name, {})[own(key)] = mine
 
     def remove(self, key: Any) -> None:
-        entries = self._cells.get(self._name)
+        entries = self.current().get(self._name)
         if entries is not None:
             entries.pop(key, None)
             if not entries:
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        return key in self._cells.get(self._name, _EMPTY)
+        return key in self.current().get(self._name, _EMPTY)
 
     # Iteration goes over a copy, so that a loop may change the map.
     def keys(self) -> Iterator[Any]:
-        return map(own, list(self._cells.get(self._name, _EMPTY)))
+        return map(own, list(self.current().get(self._name, _EMPTY)))
 
     def values(self) -> Iterator[Any]:
-        return map(own, list(self._cells.get(self._name, _EMPTY).values()))
+        return map(own, list(self.current().get(self._name, _EMPTY).values()))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return map(own, list(self._cells.get(self._name, _EMPTY).items()))
+        return map(own, list(self.current().get(self._name, _EMPTY).items()))
 
     def is_empty(self) -> bool:
-        return self._name not in self._cells
+        return self._name not in self.current()
 
 
 _EMPTY: Final[dict[Any, Any]] = {}
@@ -248,11 +331,11 @@ class _Reducing(_State):
         return descriptor.reduce_function(first, second)
 
     def get(self) -> Any:
-        return own(self._cells.get(self._name))
+        return own(self.current().get(self._name))
 
     def add(self, value: Any) -> None:
-        cells, name, mine = self._cells, self._name, own(value)
-        cells[name] = self._descriptor.reduce_function(cells[name], mine) if name in cells else mine
+        cells, name, mine = self.current(), self._name, own(value)
+        cells[name] = self.descriptor.reduce_function(cells[name], mine) if name in cells else mine
 
 
 class _Aggregating(_State):
@@ -261,12 +344,11 @@ class _Aggregating(_State):
         return descriptor.aggregate_function.merge(first, second)
 
     def get(self) -> Any:
-        if self._name not in self._cells:
-            return None
-        return own(self._descriptor.aggregate_function.get_result(self._cells[self._name]))
+        cells = self.current()
+        return own(self.descriptor.aggregate_function.get_result(cells[self._name])) if self._name in cells else None
 
     def add(self, value: Any) -> None:
-        cells, name, function = self._cells, self._name, self._descriptor.aggregate_function
+        cells, name, function = self.current(), self._name, self.descriptor.aggregate_function
         accumulator = cells[name] if name in cells else own(function.create_accumulator())
         cells[name] = function.add(own(value), accumulator)
 
@@ -275,18 +357,18 @@ class _ExpiringList(_State):
     """A handle on a list whose elements expire one by one."""
 
     def _alive(self) -> list[tuple[int, Any]]:
-        cells = self._cells
+        cells = self.current()
         return [entry for entry in cells.cells.get(cells.cell, ()) if cells.is_alive(entry[0])]
 
     def _append(self, values: list[Any]) -> None:
-        cells = self._cells
+        cells = self.current()
         if values:
             cells.begin()
             now = cells.now
             cells.cells.setdefault(cells.cell, GrowingList()).extend([(now, value) for value in values])
 
     def get(self) -> list[Any]:
-        cells, alive = self._cells, self._alive()
+        cells, alive = self.current(), self._alive()
         if alive and cells.refresh_on_read:
             cells.cells[cells.cell] = GrowingList((max(cells.now, written), value) for written, value in alive)
         return own_all([value for _, value in alive])
@@ -310,12 +392,13 @@ class _ExpiringMap(_State):
     """A handle on a map whose entries expire one by one."""
 
     def _stored(self) -> dict[Any, tuple[int, Any]]:
-        stored: dict[Any, tuple[int, Any]] = self._cells.cells.get(self._cells.cell, _EMPTY)
+        cells = self.current()
+        stored: dict[Any, tuple[int, Any]] = cells.cells.get(cells.cell, _EMPTY)
         return stored
 
     def _read(self, key: Any) -> tuple[int, Any] | None:
         """Returns the time and value of a key's entry, if it has not expired."""
-        cells, stored = self._cells, self._stored()
+        cells, stored = self.current(), self._stored()
         entry = stored.get(key)
         if entry is None or not cells.is_alive(entry[0]):
             return None
@@ -324,7 +407,7 @@ class _ExpiringMap(_State):
         return entry
 
     def _read_all(self) -> dict[Any, Any]:
-        cells, stored = self._cells, self._stored()
+        cells, stored = self.current(), self._stored()
         alive = {key: entry for key, entry in stored.items() if cells.is_alive(entry[0])}
         if cells.refresh_on_read:
             stored.update({key: (max(cells.now, written), value) for key, (written, value) in alive.items()})
@@ -335,7 +418,7 @@ class _ExpiringMap(_State):
         return None if entry is None else own(entry[1])
 
     def put(self, key: Any, value: Any) -> None:
-        cells, mine = self._cells, own(value)
+        cells, mine = self.current(), own(value)
         cells.begin()
         stored = cells.cells.setdefault(cells.cell, {})
         written = cells.now
@@ -370,7 +453,7 @@ class _ExpiringMap(_State):
         return not self.holds()
 
     def holds(self) -> bool:
-        is_alive = self._cells.is_alive
+        is_alive = self.current().is_alive
         return any(is_alive(written) for written, _ in self._stored().values())
 
 
