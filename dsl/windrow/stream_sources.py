@@ -8,6 +8,7 @@ from typing import TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from windrow.connectors.custom_source import CustomSource, reads_arrow
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
@@ -43,6 +44,8 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     location = caller_location()
     try:
         check_on_malformed(source.on_malformed)
+        if isinstance(source, CustomSource):
+            reads_arrow(source)
     except InvalidArgumentError as error:
         error.at(location)
         raise

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from windrow.errors import UnsupportedOperationError
 from windrow.sinks import Sink
 
-__all__ = ["CustomSink", "SinkContext"]
+__all__ = ["CustomSink", "SinkContext", "takes_arrow", "writes"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -31,6 +31,9 @@ class CustomSink(Sink[T_contra]):
     """A sink of your own: an engine opens it, gives it the elements of each batch, and closes it.
 
     ``class Alerts(CustomSink[Alert])`` takes streams whose elements are of type ``Alert``.
+
+    A class has ``write``, which takes elements, or :meth:`write_arrow`, which takes them as Arrow data. Where it has
+    both, ``write_arrow`` is called; what is said of ``write`` here holds for it, too.
 
     **Exactly once.** Batches are numbered from 0. After a failure the run goes on with the batch that was not
     finished, under its number and with the same elements, though maybe in another order. A sink that replaces what it
@@ -57,7 +60,10 @@ class CustomSink(Sink[T_contra]):
     def open(self, context: SinkContext) -> None:
         """Called before the first ``write``: on the driver once a run, on a worker once a task."""
 
-    @abstractmethod
+    @property
+    def needs_schema(self) -> bool:
+        return takes_arrow(self)
+
     def write(self, batch: int, rows: Sequence[T_contra]) -> None:
         """Write elements of a batch.
 
@@ -69,9 +75,38 @@ class CustomSink(Sink[T_contra]):
             Exception: Whatever it raises fails the run, as a :class:`~windrow.errors.UserFunctionError` with the step;
                 a :class:`~windrow.errors.SinkError` goes through as it is.
         """
+        raise UnsupportedOperationError("this sink takes Arrow data", given=self.describe(), expected="write_arrow")
+
+    # Any: a pyarrow.Table, which has no types without a further package.
+    def write_arrow(self, batch: int, rows: Any) -> None:
+        """Write elements of a batch, as Arrow data.
+
+        The columns are the fields of the element type; an element type without fields has one column, ``value``.
+        Elements that a step gives as columns come without a Python object for each.
+
+        Args:
+            batch: The number of the batch, from 0.
+            rows: A ``pyarrow.Table`` with at least one row: all of the batch on the driver, a piece of a partition on
+                a worker.
+
+        Raises:
+            Exception: As :meth:`write`.
+        """
+        raise UnsupportedOperationError("this sink takes elements", given=self.describe(), expected="write")
 
     def close(self) -> None:
         """Called after the last ``write``, also where one failed; not where ``open`` failed."""
 
     def describe(self) -> str:
         return type(self).__name__
+
+
+# Any: sinks of elements of every type.
+def takes_arrow(sink: CustomSink[Any]) -> bool:
+    """Whether a sink takes its elements as Arrow data."""
+    return type(sink).write_arrow is not CustomSink.write_arrow
+
+
+def writes(sink: CustomSink[Any]) -> bool:
+    """Whether the class of a sink has one of the methods that write."""
+    return takes_arrow(sink) or type(sink).write is not CustomSink.write

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from windrow.connectors.arrow import ArrowArray, ArrowStream
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.sources import MalformedRecord, OnMalformed, Source
 
-__all__ = ["CustomSource"]
+__all__ = ["CustomSource", "reads_arrow"]
 
 T_co = TypeVar("T_co", covariant=True)
 P = TypeVar("P")
@@ -24,6 +26,9 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     Spark's workers read the partitions of a batch side by side, each with a copy of the source: it has to be
     picklable, so ``read`` opens connections and files. The interpreter reads one partition after the other.
+
+    A class has ``read``, which gives elements one by one, or :meth:`read_arrow`, which gives them as Arrow data. Where
+    it has both, ``read_arrow`` is called.
 
     Elements have no timestamps yet: :meth:`~windrow.DataStream.assign_timestamps_and_watermarks` gives them some.
     """
@@ -63,15 +68,50 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         """
         return latest
 
-    @abstractmethod
     def read(self, partition: str, start: P, end: P) -> Iterable[T_co | MalformedRecord]:
         """The elements of a partition from ``start`` up to ``end``, the same ones each time.
 
         A :class:`~windrow.sources.MalformedRecord` among them goes where ``on_malformed`` says.
         """
+        raise UnsupportedOperationError("this source gives Arrow data", given=self.describe(), expected="read_arrow")
+
+    def read_arrow(self, partition: str, start: P, end: P) -> Iterable[ArrowArray | ArrowStream | MalformedRecord]:
+        """The elements of a partition from ``start`` up to ``end`` as Arrow data, the same ones each time.
+
+        The columns have the names of the element type's fields; others are ignored. An element type without fields has
+        one column, ``value``. Steps that run on columns get the data without a Python object for each row. A row that
+        does not fit the element type is malformed, and goes where ``on_malformed`` says, as does a
+        :class:`~windrow.sources.MalformedRecord` among the data.
+
+        Returns:
+            Objects of any library that speaks the Arrow PyCapsule interface, such as record batches and tables.
+
+        Raises:
+            SourceError: The run raises it where a column is missing, or its type is not that of the field.
+        """
+        raise UnsupportedOperationError("this source gives elements one by one", given=self.describe(), expected="read")
 
     def commit(self, partition: str, offset: P) -> None:
         """Called when nothing before ``offset`` will be read again. It may come late, twice, or never at the end."""
 
     def describe(self) -> str:
         return type(self).__name__
+
+
+def reads_arrow(source: CustomSource[Any, Any]) -> bool:
+    """Whether a source gives its elements as Arrow data.
+
+    Raises:
+        InvalidArgumentError: If its class has neither ``read`` nor ``read_arrow``.
+    """
+    kind = type(source)
+    if kind.read_arrow is not CustomSource.read_arrow:
+        return True
+    if kind.read is CustomSource.read:
+        raise InvalidArgumentError(
+            "a source of your own reads its elements",
+            given=f"{kind.__name__}, without read and read_arrow",
+            expected="a class that has one of the two methods",
+            hint="read gives elements one by one, and read_arrow gives them as Arrow data",
+        )
+    return False

@@ -7,7 +7,7 @@ from typing import Any
 
 from windrow.aggregates.facts import FilledWindow
 from windrow.aggregates.selectors import selector_type
-from windrow.connectors.custom_sink import CustomSink
+from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
@@ -23,6 +23,12 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
     kind = node.input.element_type
     if isinstance(node.input, KeyByNode):
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
+    if isinstance(node.sink, CustomSink) and not writes(node.sink):
+        yield Fault(
+            f"the sink {type(node.sink).__name__} has neither write nor write_arrow",
+            step.where,
+            "write takes elements, and write_arrow takes them as Arrow data",
+        )
     if node.sink.needs_schema and kind is None:
         takes = node.sink.takes
         yield Fault(

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from windrow.connectors import CustomSource
+from windrow.connectors.custom_source import reads_arrow
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.inputs.batches import SourceBatch, in_batches
-from windrow_runtime.operators.errors import connector_errors, shortened
+from windrow.plan import Step
+from windrow.sources import MalformedRecord
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_pyarrow
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
+from windrow_runtime.operators.errors import connector_errors, errors_at, shortened
 
 # Any in this module: elements and offsets are of the user's types.
 
@@ -35,6 +41,16 @@ class CustomReads:
 
     source: CustomSource[Any, Any]
     where: str
+    kind: RecordType | None = None  # the type of the elements, if the source gives Arrow data
+
+    @classmethod
+    def of(cls, source: CustomSource[Any, Any], step: Step) -> CustomReads:
+        """Returns the reads of a step's source."""
+        if not reads_arrow(source):
+            return cls(source, step.where)
+        with errors_at(step.where):
+            check_pyarrow("sources that give Arrow data are read")
+            return cls(source, step.where, record_type(step.node.element_type))
 
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition."""
@@ -103,9 +119,25 @@ class CustomReads:
         )
         return [each for each in ranges if each.start != each.end]
 
-    def read(self, range_: Range) -> Iterator[SourceBatch]:
-        """Reads the elements of a range."""
-        return in_batches(self._pairs(range_), str)
+    def read(self, range_: Range) -> Iterator[Any]:
+        """Reads the elements of a range, one by one or as Arrow data."""
+        return in_batches(self._pairs(range_), str) if self.kind is None else self._read_arrow(range_, self.kind)
+
+    def _read_arrow(self, range_: Range, kind: RecordType) -> Iterator[Any]:
+        # Arrow only where a source gives it: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.exchanged import arrow_rows
+        from windrow_runtime.codecs.arrow.text_blocks import no_rows
+
+        first = 0
+        origin = f"{range_.partition} from {range_.start!r} to {range_.end!r}"
+        with self._errors("read_arrow", *range_):
+            for data in self.source.read_arrow(*range_):
+                if isinstance(data, MalformedRecord):
+                    yield TextRows(no_rows(kind), kind, [(0, SourceBatch(malformed=[data]))])
+                    continue
+                for rows in arrow_rows(data, kind, origin, first):
+                    yield rows
+                    first = rows.first + rows.rows.num_rows
 
     def _pairs(self, range_: Range) -> Iterator[tuple[Range, Any]]:
         with self._errors("read", *range_):

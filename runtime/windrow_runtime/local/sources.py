@@ -52,11 +52,11 @@ def _owned(step: Step, values: list[Any]) -> list[Any]:
 
 @read_batches.register(CustomSource)
 def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
-    reads = CustomReads(source, step.where)
+    reads = CustomReads.of(source, step)
     for ranges, reached in reads.to_the_end():
         batch = SourceBatch()
         for range_ in ranges:
-            for portion in reads.read(range_):
+            for portion in map(elements_of, reads.read(range_)):
                 _take(batch, portion, source, step)
         batch.values = _owned(step, batch.values)
         yield batch

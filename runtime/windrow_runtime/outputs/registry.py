@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from windrow.connectors import CustomSink, SinkContext
+from windrow.connectors.custom_sink import takes_arrow
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
-from windrow_runtime.operators.errors import connector_errors, lifecycle_errors, shortened
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_files import check_pyarrow
+from windrow_runtime.operators.errors import connector_errors, errors_at, field_errors, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.process_lock import OwnStack
@@ -50,6 +53,11 @@ class CustomOutput(Output):
 
     def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None) -> None:
         self._step, self._sink = step, sink
+        self._kind: RecordType | None = None  # of the elements, if the sink takes Arrow data
+        if takes_arrow(sink):
+            with errors_at(step.where):
+                check_pyarrow("sinks that take Arrow data are written")
+                self._kind = record_type(step.node.element_type)
         self._context = SinkContext(identity.query, partition)
         self._failed: WindrowError | None = None
 
@@ -58,9 +66,34 @@ class CustomOutput(Output):
             self._sink.open(self._context)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
+        if self._kind is not None:
+            self.write_portions(batch, [values])
+            return
+        with self._remembered(), _write_errors(self._step, batch, values):
+            self._sink.write(batch, values)
+
+    @property
+    def takes_arrow(self) -> bool:
+        """Whether the sink takes Arrow data."""
+        return self._kind is not None
+
+    def write_portions(self, batch: int, portions: Iterable[Any]) -> None:
+        """Writes portions of a batch, each a list of elements or an Arrow batch, to a sink that takes Arrow data."""
+        # Arrow only where a sink takes it: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.exchanged import table_of
+
+        assert self._kind is not None, "the sink takes Arrow data"
+        with self._remembered():
+            with field_errors(self._step.where):
+                rows = table_of(portions, self._kind)
+            if rows.num_rows:
+                with connector_errors(self._step.where, "the sink", lambda: f"batch {batch} of {rows.num_rows} rows"):
+                    self._sink.write_arrow(batch, rows)
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
         try:
-            with _write_errors(self._step, batch, values):
-                self._sink.write(batch, values)
+            yield
         except WindrowError as error:
             self._failed = error
             raise

@@ -18,7 +18,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
@@ -29,7 +29,7 @@ from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
-from windrow_runtime.spark.sinks.parts import WorkerSinks
+from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
 from windrow_runtime.spark.worker import batch_tag
@@ -127,7 +127,7 @@ class BatchWriter:
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
-        taken: defaultdict[int, list[bytes]] = defaultdict(list)
+        taken: defaultdict[int, list[PackedRow]] = defaultdict(list)
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         values: defaultdict[int, list[Any]] = defaultdict(list)
@@ -137,7 +137,7 @@ class BatchWriter:
             elif row.is_output and row.target in self._by_spark:
                 present.add(row.target)
             elif row.is_output:
-                taken[row.target].append(bytes(row.payload))
+                taken[row.target].append(row)
             else:
                 values[row.kind] += load_values(row.payload)
         for unmatched, where, location in values[RowKind.WARNINGS]:
@@ -150,11 +150,9 @@ class BatchWriter:
         self.results.put(batch, collected, counts)
         if self.counters is not None:
             self.counters.write(batch, counts)
-        # Sinks are written one by one, so that only one sink's elements are in memory as objects.
         for number, step in self.sinks.items():
-            elements = [] if number in collected else _unpacked(taken[number])
-            if elements:
-                self.outputs[step.id].write(batch, elements)
+            if number not in collected and taken[number]:
+                _write(self.outputs[step.id], batch, taken[number])
         self._ended = RowKind.END in values
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
@@ -174,8 +172,22 @@ class BatchWriter:
         return counted
 
 
-def _unpacked(payloads: Iterable[bytes]) -> list[Any]:
-    return [value for payload in payloads for value in load_values(payload)]
+def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:
+    return [value for row in rows for value in load_values(bytes(row.payload))]
+
+
+def _write(output: Output, batch: int, rows: Iterable[PackedRow]) -> None:
+    """Writes the elements of one sink; sinks are written one by one, so that only those of one are in memory."""
+    if isinstance(output, CustomOutput) and output.takes_arrow:
+        output.write_portions(batch, map(_portion, rows))
+    elif elements := _unpacked(rows):
+        output.write(batch, elements)
+
+
+def _portion(row: PackedRow) -> Any:
+    """Returns the elements for a sink that takes Arrow data, as a list or an Arrow batch."""
+    payload = bytes(row.payload)
+    return columns_in(payload) if row.kind == RowKind.OUTPUT_COLUMNS else load_values(payload)
 
 
 class ConnectWriter:

@@ -167,7 +167,7 @@ class PartWriter:
             if row.kind == RowKind.OUTPUT:
                 self.write(row.target, load_values(row.payload))
             else:
-                self.write_columns(row.target, _columns_in(row.payload))
+                self.write_columns(row.target, columns_in(row.payload))
             for sink, name in self.take_names():
                 yield row._replace(kind=RowKind.PART, target=sink, payload=name)
 
@@ -178,15 +178,16 @@ class PartWriter:
             return task.write(values)
         if values:
             # The user's sink gets copies, since it may change objects that other sinks get, too.
-            task.write(self._batch, list(map(own, values)))
+            task.write(self._batch, values if task.takes_arrow else list(map(own, values)))
         return 0
 
     def write_columns(self, sink: int, rows: Any) -> None:
         """Writes the elements of an Arrow batch to the sink of a number, which takes columns."""
-        file = self._task(sink)
-        assert not isinstance(file, CustomOutput), "a sink of the user's own takes values"
-        if rows.num_rows:
-            file.write_rows(rows)
+        task = self._task(sink)
+        if isinstance(task, CustomOutput):
+            task.write_portions(self._batch, [rows])
+        elif rows.num_rows:
+            task.write_rows(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
         """Returns the sinks, by number, and names of files that were created since the last call, for the driver."""
@@ -216,7 +217,8 @@ class PartWriter:
                 stack.callback(task.close)
 
 
-def _columns_in(stream: bytes) -> Any:
+def columns_in(stream: bytes) -> Any:
+    """Returns the Arrow batch that a row for a sink has."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(stream) as reader:

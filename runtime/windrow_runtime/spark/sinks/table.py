@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
+from windrow.connectors.custom_sink import takes_arrow
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
@@ -79,6 +80,8 @@ def takes_columns(step: Step) -> bool:
     if isinstance(sink, JsonFileSink):
         root = record_type(step.node.element_type).root
         return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)
+    if isinstance(sink, CustomSink):
+        return takes_arrow(sink)
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 

@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
-from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
@@ -37,16 +36,16 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     check_picklable(
         context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
     )
-    reads = CustomReads(source, context.step.where)
+    reads = CustomReads.of(source, context.step)
     name = f"windrow-{uuid.uuid4().hex}"
     # A class made here is pickled by value for other processes, together with the source.
     body = {"reads": reads, "name": classmethod(lambda _: name)}
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
-    return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads))
+    return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads), reads.kind)
 
 
-def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[SourceBatch]:
-    """Reads, in a worker, the elements of Arrow batches of ranges."""
+def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
+    """Reads, in a worker, the elements of the ranges in Arrow batches."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
             yield from reads.read(Range(*json.loads(text)))

@@ -9,6 +9,7 @@ from functools import partial, singledispatch
 from typing import Any, Final
 
 from windrow.connectors import CustomSource
+from windrow.connectors.custom_source import reads_arrow
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
@@ -187,6 +188,9 @@ def check_columns(source: Source[Any]) -> None:
         reader = text_block_reader(source)
         if isinstance(reader, str):
             raise DeclinedError(f"{source.describe()} is read row by row: {reader}")
+    elif isinstance(source, CustomSource):
+        if not reads_arrow(source):
+            raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")
     elif not isinstance(source, (ParquetFileSource, RateSource)):
         raise DeclinedError(f"{source.describe()} gives records one by one")
 

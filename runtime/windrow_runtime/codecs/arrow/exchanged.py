@@ -1,0 +1,83 @@
+"""Exchanges Arrow data with other libraries, by the Arrow PyCapsule interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windrow.errors import InvalidArgumentError, SourceError
+from windrow.sources import MalformedRecord
+from windrow_runtime.codecs import malformed
+from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.value_type import RecordType
+
+# Any in this module: pyarrow has no types.
+
+_ROWS_AT_ONCE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRows:
+    """Consecutive rows of Arrow data, with the columns of a type; ``origin`` and ``first`` describe malformed rows."""
+
+    rows: pa.RecordBatch
+    kind: RecordType
+    origin: str
+    first: int
+
+    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
+        """Returns the elements, and the rows that do not fit their type."""
+        misfits: list[malformed.MalformedRecord] = []
+        values = decode_batch(self.rows, self.kind, misfits.append)
+        origin = f"{self.origin}, row "
+        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
+        return values, rows, {}
+
+
+def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Iterator[ArrowRows]:
+    """Yields the rows of Arrow data, whose first row has the number ``first``.
+
+    Raises:
+        InvalidArgumentError: If the data do not speak the interface.
+        SourceError: If a column is missing, or cannot be decoded.
+    """
+    for batch in _batches(data):
+        check_arrow_schema(batch.schema, kind)
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield ArrowRows(batch.slice(start, _ROWS_AT_ONCE), kind, origin, first)
+            first += min(_ROWS_AT_ONCE, batch.num_rows - start)
+
+
+def table_of(portions: Iterable[Any], kind: RecordType) -> pa.Table:
+    """Returns a table of portions, each of which is a list of elements or a record batch with the type's columns."""
+    batches = [each if isinstance(each, pa.RecordBatch) else encode_batch(each, kind) for each in portions]
+    schema = arrow_schema(kind)
+    # A batch of a worker may have notes in its schema.
+    return pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches], schema)
+
+
+def _batches(data: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(data, pa.RecordBatch):
+        yield data
+        return
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            yield from pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            yield pa.record_batch(data)
+        else:
+            raise InvalidArgumentError(
+                "Arrow data is handed over by the Arrow PyCapsule interface",
+                given=data,
+                expected="an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow.RecordBatch",
+            )
+    except (pa.ArrowException, TypeError) as error:
+        raise SourceError(
+            "Arrow data cannot be taken",
+            given=f"{type(data).__name__}: {' '.join(str(error).split())}",
+            expected="rows, as a record batch, a table or a stream of record batches",
+        ) from error
