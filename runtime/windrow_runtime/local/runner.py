@@ -218,7 +218,7 @@ class _Run:
                 given=f"{count} of {step.node.describe()}",
                 where=step.where,
                 hint="use timers in event time for bounded input; in tests LocalRunner(clock=...) moves the clock from "
-                "batch to batch. On Spark the class has to say uses_processing_time = True",
+                "batch to batch",
                 location=step.node.location,
             )
 
