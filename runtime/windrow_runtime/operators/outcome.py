@@ -63,11 +63,21 @@ class PipelineResult:
         ``sinks: list[CollectSink[Any]] = [words, counts]``.
 
         Raises:
-            InvalidArgumentError: If the sink is not part of the pipeline.
+            InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
+        if not isinstance(sink, CollectSink):
+            raise InvalidArgumentError(
+                "a result has the elements of collecting sinks",
+                given=f"a {type(sink).__name__}",
+                expected="a CollectSink that was given to sink_to",
+                hint="give the stream one more sink: stream.sink_to(CollectSink[Type]())",
+            )
         if id(sink) not in self._collected:
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
+                "the sink is not part of the pipeline",
+                given=sink.describe(),
+                expected="the same object as in stream.sink_to(sink), whose result Pipeline(...) was given",
+                hint="keep the sink in a variable: each CollectSink() is another one",
             )
         return list(self._collected[id(sink)])
 
