@@ -110,7 +110,7 @@ def test_names_that_no_system_has_are_plain_errors() -> None:
 
 
 def test_a_keyed_stream_leads_to_all_that_it_lacks() -> None:
-    for name in {*dir(DataStream)}.difference(dir(KeyedStream)):
+    for name in [each for each in dir(DataStream) if not each.startswith("_") and each not in dir(KeyedStream)]:
         with pytest.raises(AttributeError, match="\n  hint:     "):
             getattr(KEYED, name)
 

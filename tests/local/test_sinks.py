@@ -193,7 +193,7 @@ def test_several_sinks_are_collected_apart() -> None:
         result.collected(CollectSink[int]())
     others: Any = (ConsoleSink(), FunctionSink(print), numbers)  # type checkers refuse them
     for other in others:
-        with pytest.raises(InvalidArgumentError, match=f"given:    a {type(other).__name__}\n.*a CollectSink"):
+        with pytest.raises(InvalidArgumentError, match=f"given:    a {type(other).__name__}\n.*the CollectSink"):
             result.collected(other)
 
 

@@ -65,19 +65,15 @@ class PipelineResult:
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
-        if not isinstance(sink, CollectSink):
-            raise InvalidArgumentError(
-                "a result has the elements of collecting sinks",
-                given=f"a {type(sink).__name__}",
-                expected="a CollectSink that was given to sink_to",
-                hint="give the stream one more sink: stream.sink_to(CollectSink[Type]())",
-            )
         if id(sink) not in self._collected:
+            is_kind = isinstance(sink, CollectSink)
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline",
-                given=sink.describe(),
-                expected="the same object as in stream.sink_to(sink), whose result Pipeline(...) was given",
-                hint="keep the sink in a variable: each CollectSink() is another one",
+                "the sink is not part of the pipeline"
+                if is_kind
+                else "the result has what collecting sinks took alone",
+                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
+                expected="the CollectSink that stream.sink_to(sink) was given",
+                hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
             )
         return list(self._collected[id(sink)])
 
