@@ -1,6 +1,6 @@
 """Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at invalid
+So both engines read files by the same code, and no record passes through the JVM. For a batch job the driver lists them. Spark's own readers fail at invalid
 UTF-8, and at names such as ``10:00.json``, without saying where; and their rows take some ten times as long to reach a
 Python worker. In file systems that are not mounted, such as HDFS, Spark reads the bytes.
 """
@@ -8,7 +8,9 @@ Python worker. In file systems that are not mounted, such as HDFS, Spark reads t
 from __future__ import annotations
 
 import io
+import json
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +29,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
+from windrow_runtime.inputs.listing import list_files
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
 
 _MOST_PARTS: Final = 64
+_CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
+_OPENING_BYTES: Final = 4 << 20
 
 # Spark lists all folders below, and does not take names of folders such as ``day=7`` for values of columns.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
@@ -67,9 +72,14 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         if isinstance(reader, ParquetReader):
             reader = replace(reader, only=context.columns)
-        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
+        chunks = None if context.checkpoint is not None else _chunks(context, list_files(context.step, source.path))
+        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader, chunks)
         kind = None if isinstance(reader, TextReader) else reader.kind
-        return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
+        if chunks is None:
+            return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
+        # Each partition has the number of a chunk, so that elements are in the order of their files.
+        numbers = context.spark.range(0, len(chunks), 1, max(1, len(chunks)))
+        return Scan(numbers, elements_of, files, kind)
     if source.partitions:
         raise UnsupportedOperationError(
             "the names of folders fill fields in mounted file systems only",
@@ -147,6 +157,30 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str) -> Dat
     return divided
 
 
+def _chunks(context: ScanContext, sizes: dict[str, int]) -> tuple[bytes, ...]:
+    """Divides the files of a batch job, or the parts of large ones, into chunks for tasks; keeps their order.
+
+    The sizes of the files are by name, in order. There are as many chunks as there would be of Spark's own: one for
+    each core, or more of :data:`_CHUNK_BYTES` each, in which opening a file counts as :data:`_OPENING_BYTES`.
+    """
+    partitions = own_partitions(context.spark)
+    parts = max(1, min(partitions, _MOST_PARTS))
+    divided = {file: parts if size >= context.limits.large_file_bytes else 1 for file, size in sizes.items()}
+    costs = {file: (size + _OPENING_BYTES) / divided[file] for file, size in sizes.items()}
+    total = sum(size + _OPENING_BYTES for size in sizes.values())
+    spark_context = getattr(context.spark, "sparkContext", None)  # a session of a Spark Connect server has none
+    cores = parts if spark_context is None else spark_context.defaultParallelism
+    count = max(total // _CHUNK_BYTES, min(cores, total // _OPENING_BYTES))
+    chunks: dict[int, list[tuple[str, int, int]]] = {}
+    reached = 0.0
+    for file, cost in costs.items():
+        for part in range(divided[file]):
+            chunks.setdefault(int(reached * count / total), []).append((file, part, divided[file]))
+            reached += cost
+    # Spark sends all chunks to each worker, which reads a few of them.
+    return tuple(zlib.compress(json.dumps(chunk).encode()) for chunk in chunks.values())
+
+
 def _has_bytes(file: str, size: int) -> bool:
     try:
         return os.path.isfile(file) and os.path.getsize(file) >= size
@@ -156,27 +190,34 @@ def _has_bytes(file: str, size: int) -> bool:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens, in a worker, the files whose names Spark lists."""
+    """Opens, in a worker, the files whose names Spark lists, or those of chunks that the driver made."""
 
     path: str
     pattern: str  # the end of the path if it is a pattern, even if a file of exactly that name appears later
     where: str
     reader: FileReader | TextBlockReader
+    chunks: tuple[bytes, ...] | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Reads the files of Arrow batches of names."""
+        """Reads the files of Arrow batches of names, or of numbers of chunks."""
         guard = PathGuard(self.path, self.pattern)
+        for file, part, parts in self._named(batches):
+            with errors_at(self.where):
+                # Spark follows links when it lists files, and these may lead anywhere.
+                guard.check(file)
+            with errors_at(f"{self.where}, {file}"):
+                yield from self.reader.read(file, part, parts)
+
+    def _named(self, batches: Iterator[Any]) -> Iterator[tuple[str, int, int]]:
         for batch in batches:
+            if self.chunks is not None:
+                for number in batch.column(0).to_pylist():
+                    yield from json.loads(zlib.decompress(self.chunks[number]))
+                continue
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
-                file = path_of_url(url)
                 # Spark also lists files that the interpreter would not read.
-                if not is_read(self.path, self.pattern, file):
-                    continue
-                with errors_at(self.where):
-                    # Spark follows links when it lists files, and these may lead anywhere.
-                    guard.check(file)
-                with errors_at(f"{self.where}, {file}"):
-                    yield from self.reader.read(file, part, parts)
+                if is_read(self.path, self.pattern, file := path_of_url(url)):
+                    yield file, part, parts
 
 
 _COLUMNS: Final = ("__file", "__part", "__parts")
