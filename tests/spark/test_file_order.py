@@ -116,8 +116,7 @@ class PartsRunner(SparkRunner):
 
 @pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
 @pytest.mark.parametrize(
-    ("source", "write"),
-    [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)],
+    ("source", "write"), [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
 )
 def test_a_batch_job_reads_files_in_their_order(
     spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
@@ -126,3 +125,24 @@ def test_a_batch_job_reads_files_in_their_order(
     wanted = results(source(tmp_path, Row), LocalRunner().run)
     assert all(wanted)
     assert results(source(tmp_path, Row), runner(spark).run_batch) == wanted
+
+
+@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
+def test_a_batch_of_a_stream_reads_files_in_their_order(
+    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
+) -> None:
+    fill(tmp_path, write_json)
+    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
+    # No watermark passes the elements, so that one batch gives what several give.
+    for size in (None, 4):
+        assert results(JsonFileSource(tmp_path, Row, files_per_batch=size), runner(spark).run) == wanted, size
+
+
+def test_files_of_one_millisecond_come_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    for number, (name, count) in enumerate({"x": 9, "a b": 1, "a!b": 30, "é": 2}.items()):
+        file = tmp_path / name
+        write_json(file, [Row("a", 100 * number + one, one) for one in range(count)])
+        os.utime(file, ns=(10**18 + number, 10**18 + number))
+    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
+    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run) == wanted
+    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run_batch) == wanted

@@ -1,8 +1,9 @@
 """Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. For a batch job the driver lists them. Spark's own readers fail at invalid
-UTF-8, and at names such as ``10:00.json``, without saying where; and their rows take some ten times as long to reach a
-Python worker. In file systems that are not mounted, such as HDFS, Spark reads the bytes.
+So both engines read files by the same code, and no record passes through the JVM. For a batch job the driver lists the
+files. Spark's own readers fail at invalid UTF-8, and at names such as ``10:00.json``, without saying where; and their
+rows take some ten times as long to reach a Python worker. In file systems that are not mounted, such as HDFS, Spark
+reads the bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import PathGuard, check_visible, is_read, local_path
@@ -76,7 +78,9 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader, chunks)
         kind = None if isinstance(reader, TextReader) else reader.kind
         if chunks is None:
-            return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
+            keeps_order = context.has_keys and source.files_per_batch != 1
+            names = _names(context, stream, absolute, path, keeps_order=keeps_order)
+            return Scan(names, elements_of, files, kind)
         # Each partition has the number of a chunk, so that elements are in the order of their files.
         numbers = context.spark.range(0, len(chunks), 1, max(1, len(chunks)))
         return Scan(numbers, elements_of, files, kind)
@@ -131,30 +135,33 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
 # Mounted file systems
 
 
-def _names(context: ScanContext, stream: Any, path: str, spark_path: str) -> DataFrame:
+def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, keeps_order: bool) -> DataFrame:
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
     ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
-    large file when a run begins, large files are read in parts in parallel.
+    large file when a run begins, large files are read in parts in parallel. If it ``keeps_order``, each partition has
+    files that come one after the other, and before those of later ones: Spark would give it files by size.
 
     ``path`` is that of the source in the mounted file system, and ``spark_path`` the same for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
     large = context.limits.large_file_bytes
     has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
-    if not has_large:
-        names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
-        return names
-    parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
-    # Each part goes to the partition with its number, so that the records of a file stay in order.
-    labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
-    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {large}, 1, {parts}) AS __parts")
-    frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
-    partition = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
-    frame = frame.selectExpr("*", f"element_at(array({labels}), {partition} + 1) AS __label")
-    divided: DataFrame = frame.repartition(parts, "__label").select("__file", "__part", "__parts")
-    return divided
+    most = max(1, min(own_partitions(context.spark), _MOST_PARTS))
+    parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
+    frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
+    frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")
+    if keeps_order:
+        frame = frame.repartitionByRange(most, "__time", "path", "__part")
+    elif has_large:
+        # Each part goes to the partition with its number, so that the records of a file stay in order.
+        labels = ", ".join(map(str, KeyGroups.balanced(most, 1).labels))
+        partition = f"IF(__parts = 1, pmod(hash(__file), {most}), __part)"
+        frame = frame.selectExpr("*", f"element_at(array({labels}), {partition} + 1) AS __label")
+        frame = frame.repartition(most, "__label")
+    names: DataFrame = frame.select(*_COLUMNS)
+    return names
 
 
 def _chunks(context: ScanContext, sizes: dict[str, int]) -> tuple[bytes, ...]:
@@ -209,18 +216,20 @@ class NamedFiles:
                 yield from self.reader.read(file, part, parts)
 
     def _named(self, batches: Iterator[Any]) -> Iterator[tuple[str, int, int]]:
-        for batch in batches:
-            if self.chunks is not None:
+        """Yields files and parts in their order, see :func:`windrow_runtime.inputs.listing.list_files`."""
+        if self.chunks is not None:
+            for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from json.loads(zlib.decompress(self.chunks[number]))
-                continue
-            for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
-                # Spark also lists files that the interpreter would not read.
-                if is_read(self.path, self.pattern, file := path_of_url(url)):
-                    yield file, part, parts
+            return
+        rows = (zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches)
+        for _, file, part, parts in sorted((time, path_of_url(url), *part) for time, url, *part in chain(*rows)):
+            # Spark also lists files that the interpreter would not read.
+            if is_read(self.path, self.pattern, file):
+                yield file, part, parts
 
 
-_COLUMNS: Final = ("__file", "__part", "__parts")
+_COLUMNS: Final = ("__time", "__file", "__part", "__parts")
 
 
 # File systems that are not mounted
