@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import Pipeline, WatermarkStrategy, from_dataframe, from_source
 from windrow.aggregates import collect_list, first, into, last
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
 from windrow.sinks import CollectSink
@@ -136,6 +136,14 @@ def test_a_batch_of_a_stream_reads_files_in_their_order(
     # No watermark passes the elements, so that one batch gives what several give.
     for size in (None, 4):
         assert results(JsonFileSource(tmp_path, Row, files_per_batch=size), runner(spark).run) == wanted, size
+
+
+def test_a_batch_job_takes_the_order_of_a_dataframe(spark: SparkSession) -> None:
+    frame = spark.range(3000).selectExpr("'a' AS key", "id * 7919 % 3000 AS number", "id AS time").orderBy("number")
+    sink = CollectSink[Row]()
+    counted = from_dataframe(frame, Row).key_by(lambda row: row.key).count_window(1000).reduce(lambda one, other: other)
+    found = SparkRunner(spark).run_batch(Pipeline("frame", counted.sink_to(sink))).collected(sink)
+    assert [row.number for row in found] == [999, 1999, 2999]
 
 
 def test_files_of_one_millisecond_come_by_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -186,31 +186,26 @@ def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, t
     assert witness.seen == [(0, True)]
 
 
-@pytest.mark.parametrize("handler", ["the user's", "in another thread"])
-def test_handlers_that_stay(spark: SparkSession, tmp_path: Path, handler: str) -> None:
+def test_a_handler_of_the_users_and_other_threads_keep_what_they_have(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, Witness(spark, checkpoint)))
     wait_for((tmp_path / "begun").exists)
     before = signal.getsignal(signal.SIGINT)
-    if handler == "in another thread":
-        thread = threading.Thread(target=running.await_termination)
-        thread.start()
-        wait_for(is_called)
-        assert signal.getsignal(signal.SIGINT) is before
-    else:
-        # It asks for the end, as programs do that end at a signal.
-        stopping = threading.Thread(target=running.stop, kwargs={"graceful": False})
-        signal.signal(signal.SIGINT, lambda *_: stopping.start())
-        try:
-            with interrupted(signal.SIGINT, is_called):
-                assert running.await_termination()
-            stopping.join()
-        finally:
-            signal.signal(signal.SIGINT, before)
-    running.stop(graceful=False)
+    waiting = threading.Thread(target=running.await_termination)
+    waiting.start()
+    wait_for(is_called)
+    assert signal.getsignal(signal.SIGINT) is before
+    # The handler asks for the end, as programs do that end at a signal.
+    stopping = threading.Thread(target=running.stop, kwargs={"graceful": False})
+    signal.signal(signal.SIGINT, lambda *_: stopping.start())
+    try:
+        with interrupted(signal.SIGINT, is_called):
+            assert running.await_termination()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    stopping.join()
+    waiting.join()
     assert not running.is_active
-    if handler == "in another thread":
-        thread.join()
 
 
 PROGRAM = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
 from windrow.addresses.patterns import listed, matches, split_pattern
@@ -28,7 +29,7 @@ def list_files(step: Step, path: str) -> dict[str, int]:
         with listed(path):
             # A pattern with alternatives may match a file twice.
             files = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
-            found = {file: os.stat(file) for file in map(os.path.abspath, files)}
+            found = {file: Path(file).stat() for file in map(os.path.abspath, files)}
     order = sorted(found, key=lambda file: (found[file].st_mtime_ns // 1_000_000, file))
     return {file: found[file].st_size for file in order}
 

@@ -35,7 +35,6 @@ from windrow_runtime.inputs.listing import list_files
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
-from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
@@ -140,8 +139,8 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, kee
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
     ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
-    large file when a run begins, large files are read in parts in parallel. If it ``keeps_order``, each partition has
-    files that come one after the other, and before those of later ones: Spark would give it files by size.
+    large file when a run begins, large files are read in parts in parallel. With these, or if it ``keeps_order``, each
+    partition has files that come one after the other, and before those of later ones: Spark would pack them by size.
 
     ``path`` is that of the source in the mounted file system, and ``spark_path`` the same for Spark.
     """
@@ -152,14 +151,8 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, kee
     parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
     frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
     frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")
-    if keeps_order:
+    if keeps_order or has_large:
         frame = frame.repartitionByRange(most, "__time", "path", "__part")
-    elif has_large:
-        # Each part goes to the partition with its number, so that the records of a file stay in order.
-        labels = ", ".join(map(str, KeyGroups.balanced(most, 1).labels))
-        partition = f"IF(__parts = 1, pmod(hash(__file), {most}), __part)"
-        frame = frame.selectExpr("*", f"element_at(array({labels}), {partition} + 1) AS __label")
-        frame = frame.repartition(most, "__label")
     names: DataFrame = frame.select(*_COLUMNS)
     return names
 
