@@ -614,7 +614,8 @@ class Unpaid(KeyedCoProcessFunction[int, str, int, str]):
 
     def process_element1(self, value: str, context: KeyedProcessContext[int]) -> Iterable[str]:
         context.get_state(self.ORDER).update(value)
-        context.timer_service.register_event_time_timer((context.timestamp or 0) + 10_000)
+        assert context.timestamp is not None, "the harness gives timestamps"
+        context.timer_service.register_event_time_timer(context.timestamp + 10_000)
         return ()
 
     def process_element2(self, value: int, context: KeyedProcessContext[int]) -> Iterable[str]:

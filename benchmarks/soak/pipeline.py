@@ -34,7 +34,8 @@ class Absent(KeyedProcessFunction[str, Event, str]):
     def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[str]:
         seen, deadline = context.get_state(SEEN), context.get_state(DEADLINE)
         seen.update((seen.value() or 0) + 1)
-        at = context.timestamp or 0
+        at = context.timestamp
+        assert at is not None, "the stream has timestamps"
         due = deadline.value()
         if due is None or at + 10_000 > due:
             if due is not None:

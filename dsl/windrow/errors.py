@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from keyword import iskeyword
@@ -182,6 +182,22 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
     """
     similar = get_close_matches(name, names, n=1)
     return f"did you mean {similar[0]}?" if similar else None
+
+
+def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """Makes the error for a name that an object does not have.
+
+    Args:
+        owner: The object.
+        name: The name.
+        elsewhere: What to write instead, by names that users of other systems know.
+
+    Returns:
+        The error to raise, with a hint where the name is one of these.
+    """
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    hint = f"\n  hint:     {elsewhere[name]}" if name in elsewhere else ""
+    return AttributeError(text + hint, name=name, obj=owner)
 
 
 def require_callable(given: object, what: str, expected: str) -> None:

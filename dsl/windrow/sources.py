@@ -169,9 +169,10 @@ class FileSource(Source[T]):
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of their modification; by default all that are
-            there. On Spark files of one millisecond come in any order, so give each a time of its own where elements
-            of the wrong order would be late. Spark reads the files of a batch side by side, so with more than one the
-            order of elements from different files is not fixed there.
+            there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. Spark divides files of one
+            millisecond into batches in any order, so give each a time of its own where elements of the wrong order
+            would be late. In file systems that are not mounted Spark reads the files of a batch in an order of its
+            own: 1 keeps that of their modification there.
         partitions: The fields that the names of folders give, such as ``day=2026-01-31``, as sinks write them with
             ``partition_by``, and Spark and Hive do. The names count, not their order. Percent signs stand for codes
             of characters, ``__HIVE_DEFAULT_PARTITION__`` for null. A file whose folders do not fit the fields is one

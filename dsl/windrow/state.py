@@ -303,9 +303,12 @@ class ReducingStateDescriptor(MergingStateDescriptor, Generic[V]):
 
     Attributes:
         reduce_function: Combines what was folded so far with a new value.
+        type_: The type of the values, for the type checker, which cannot tell it from a lambda, ``max`` or
+            ``operator.add``: ``ReducingStateDescriptor("total", operator.add, int)``.
     """
 
     reduce_function: Callable[[V, V], V]
+    type_: type[V] | None = None
 
     def __post_init__(self) -> None:
         StateDescriptor.__post_init__(self)
@@ -317,7 +320,9 @@ class AggregatingStateDescriptor(MergingStateDescriptor, Generic[T, A, R]):
     """Describes an :class:`AggregatingState`. Merging needs the function's ``merge``.
 
     Attributes:
-        aggregate_function: Folds the values.
+        aggregate_function: Folds the values. The type checker cannot tell the type of the values from the lambda of a
+            declared aggregate: ``AggregatingStateDescriptor[Sale, Any, int]("total", agg.sum(lambda s: s.amount))``
+            says the types of the values, the accumulator and the result.
     """
 
     aggregate_function: AggregateFunction[T, A, R, object]

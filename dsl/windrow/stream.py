@@ -18,7 +18,7 @@ from windrow.arguments import check_assigner, check_function, count_window
 from windrow.connected.broadcast import BroadcastStream, broadcast_node
 from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.expressions.tracing import made_record
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -510,6 +510,12 @@ class DataStream(Generic[T_co]):
             )
         )
 
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of other systems."""
+            raise no_attribute(self, name, _ELSEWHERE)
+
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
 
@@ -529,6 +535,21 @@ def _stream(other: object, call: str) -> DataStream[Any]:
 
 _HINTS: Mapping[type[object], str] = {
     KeyedStream: "call key_by on both streams, or on the connected ones",
-    BroadcastStream: "call key_by on the stream that the rules are for",
+    BroadcastStream: "call key_by on the stream that the rules are for; key_by(lambda element: 0) where it has no key, "
+    "which brings all its elements into one task",
 }
 """What to write instead where a call takes a stream, and was given another stage."""
+
+_COLLECTED = 'sink = CollectSink[Type](); LocalRunner().run(Pipeline("name", stream.sink_to(sink))).collected(sink)'
+_KEYED = "key_by(lambda element: ...) first, and after it window(assigner) for results by time"
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("print", "show"), "sink_to(ConsoleSink()), whose result a Pipeline takes"),
+    **dict.fromkeys(("add_sink", "write", "writeStream"), "sink_to(sink), whose result a Pipeline takes"),
+    **dict.fromkeys(("collect", "execute", "execute_and_collect"), _COLLECTED),
+    **dict.fromkeys(("aggregate", "count", "max", "max_by", "min", "min_by", "reduce", "sum"), _KEYED),
+    **dict.fromkeys(("group_by", "groupBy", "groupby", "keyBy"), "key_by(lambda element: ...)"),
+    "count_window": "key_by(lambda element: ...).count_window(size), or count_window_all(size) without keys",
+    "uid": "name=... of the call that makes the step",
+    "window": "key_by(lambda element: ...).window(assigner), or window_all(assigner) without keys",
+}
+"""What to write instead of calls that streams of other systems have, or keyed streams."""

@@ -164,7 +164,7 @@ def test_many_rows_in_many_groups() -> None:
     function = agg.combine(
         agg.top_k(5, lambda value: value),
         agg.count_distinct(lambda value: value),
-        agg.collect_list(lambda value: value),
+        agg.collect_list(same),
         agg.sum(same),
     )
     kernel = kernel_of_numbers(function, pa.float64())

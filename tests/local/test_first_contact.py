@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_collection, joins
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, joins
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, WindrowWarning
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction, RuntimeContext
 from windrow.sinks import CollectSink
+from windrow.state import MapStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import StreamHarness
@@ -75,6 +77,56 @@ def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], obje
         call("at")
     with pytest.raises(InvalidArgumentError, match="hint:     a function of the element"):
         call("at > 3")
+
+
+KEYED: Any = STREAM.key_by(lambda reading: reading.sensor)
+ELSEWHERE: dict[str, tuple[Any, str]] = {
+    "print": (STREAM, r"sink_to\(ConsoleSink\(\)\)"),
+    "execute_and_collect": (STREAM, r"CollectSink\[Type\]\(\).*\.collected\(sink\)"),
+    "window": (STREAM, "window_all"),
+    "reduce": (STREAM, "key_by"),
+    "key_by": (KEYED, "a stream has one key"),
+    "count": (KEYED, r"sum\(lambda element: 1\)"),
+    "aggregate": (KEYED, "AggregatingStateDescriptor"),
+    "sink_to": (KEYED, "before key_by"),
+    "map_async": (KEYED, "before key_by"),
+    "execute": (Pipeline("p", STREAM.sink_to(CollectSink())), r"LocalRunner\(\)\.run\(pipeline\)"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_name_of_other_systems_leads_to_windrow_s(name: str) -> None:
+    owner, hint = ELSEWHERE[name]
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\n  hint:     .*{hint}"):
+        getattr(owner, name)
+    assert not hasattr(owner, name)
+
+
+def test_names_that_no_system_has_are_plain_errors() -> None:
+    for owner in (STREAM, KEYED, ELSEWHERE["execute"][0]):
+        with pytest.raises(AttributeError, match=rf"^'{type(owner).__name__}' object has no attribute 'nonsense'$"):
+            owner.nonsense  # noqa: B018
+    assert copy.copy(STREAM).node is STREAM.node
+
+
+def test_a_keyed_stream_leads_to_all_that_it_lacks() -> None:
+    for name in [each for each in dir(DataStream) if not each.startswith("_") and each not in dir(KeyedStream)]:
+        with pytest.raises(AttributeError, match="\n  hint:     "):
+            getattr(KEYED, name)
+
+
+def test_a_count_so_far_is_a_sum_of_ones() -> None:
+    counts = CollectSink[Any]()
+    result = LocalRunner().run(Pipeline("p", KEYED.sum(lambda reading: 1).sink_to(counts)))
+    assert result.collected(counts) == [("a", 1), ("b", 1)]
+
+
+def test_rules_for_a_stream_without_keys() -> None:
+    rules = STREAM.broadcast(MapStateDescriptor("rules", str, int))
+    with pytest.raises(InvalidArgumentError, match=r"hint: .*key_by\(lambda element: 0\) where it has no key"):
+        STREAM.connect(rules)
+    with pytest.raises(InvalidArgumentError, match=r"hint: .*other\.broadcast\(descriptor\)"):
+        KEYED.connect(STREAM)
 
 
 def test_a_misspelt_keyword_of_into() -> None:

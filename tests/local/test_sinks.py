@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,8 +189,12 @@ def test_several_sinks_are_collected_apart() -> None:
         )
     )
     assert (result.collected(odd), result.collected(tens)) == ([1, 3], [10, 20, 30])
-    with pytest.raises(InvalidArgumentError, match="not part of the pipeline"):
+    with pytest.raises(InvalidArgumentError, match=r"not part of the pipeline(.*\n)*  hint: .*another one"):
         result.collected(CollectSink[int]())
+    others: Any = (ConsoleSink(), FunctionSink(print), numbers)  # type checkers refuse them
+    for other in others:
+        with pytest.raises(InvalidArgumentError, match=f"given:    a {type(other).__name__}\n.*the CollectSink"):
+            result.collected(other)
 
 
 class Counting(MapFunction[Total, Total]):

@@ -95,6 +95,7 @@ def test_timers_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
         with pytest.warns(WindrowWarning, match=what) as caught:
             LocalRunner(clock=lambda: 0).run(pipeline)
         assert given in str(caught[0].message)
+        assert "uses_processing_time" not in str(caught[0].message), "a class that does not say so is refused before"
         assert caught[0].filename == __file__
         # Timers that are to wait.
         LocalRunner(clock=lambda: 0).run(pipeline, drain=False)

@@ -412,6 +412,31 @@ def test_a_reason_is_told_once() -> None:
     )
 
 
+def test_a_source_without_columns_is_the_first_reason() -> None:
+    """No change of the steps behind it would bring columns."""
+    arithmetic = from_source(CollectionSource([], Reading)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at.second * 1000
+    )
+    rounded = readings(CollectionSource([], Reading)).filter(lambda r: round(r.celsius) > 0)
+    told = "Python, loop of tumbling windows; not on columns: collection of 0 gives records one by one"
+    assert text(mean(arithmetic.key_by(lambda r: r.sensor))) == told
+    assert text(mean(rounded.key_by(lambda r: r.sensor))) == told
+    counts = from_source(CollectionSource([], Tagged)).key_by(lambda t: t.sensor).count_window(3).aggregate(agg.count())
+    assert text(counts).endswith("not on columns: collection of 0 gives records one by one")
+    pairs = rounded.join(readings()).where(lambda r: r.sensor).equal_to(lambda r: r.sensor).window(WINDOW)
+    assert text(pairs.apply(lambda a, b: a)).endswith("one by one: collection of 0 gives records one by one")
+
+
+def test_a_source_of_a_type_that_no_format_reads_is_no_error_of_the_plan() -> None:
+    class Odd(NamedTuple):
+        sensor: str
+        anything: object
+
+    for source in (JsonFileSource("never read", Odd), CsvFileSource("never read", Odd)):
+        counts = from_source(source).key_by(lambda r: r.sensor).count_window(3).aggregate(agg.count())
+        assert "not on columns: this type has no column form" in text(counts)
+
+
 class Mean(NamedTuple):
     sensor: str
     mean: float

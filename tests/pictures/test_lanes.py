@@ -39,7 +39,8 @@ class Told(KeyedCoProcessFunction[str, str, int, str]):
     uses_processing_time = True
 
     def process_element1(self, value: str, context: KeyedProcessContext[str]) -> Iterable[str]:
-        context.timer_service.register_event_time_timer((context.timestamp or 0) + 1_000)
+        assert context.timestamp is not None, "the harness gives timestamps"
+        context.timer_service.register_event_time_timer(context.timestamp + 1_000)
         context.timer_service.register_processing_time_timer(5_000)
         return ()
 

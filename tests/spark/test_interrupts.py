@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -156,6 +158,108 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
         assert not running.is_active
         with pytest.raises(UnsupportedOperationError, match="free for other runs"):
             running.drain()
+
+
+@pytest.mark.parametrize("call", ["await_termination", "await_termination(60)", "process_available", "run_batch"])
+def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    checkpoint = tmp_path / "checkpoint"
+    witness = Witness(spark, checkpoint)
+    running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, witness))
+    wait_for((tmp_path / "begun").exists)
+    calls: dict[str, Callable[[], object]] = {
+        "await_termination": running.await_termination,
+        "await_termination(60)": lambda: running.await_termination(60),
+        "process_available": running.process_available,
+        "run_batch": lambda: SparkRunner(spark).run_batch(slow(other, Witness(spark, None))),
+    }
+    handler = signal.getsignal(signal.SIGINT)
+    when = (other / "begun").exists if call == "run_batch" else is_called
+    with pytest.raises(KeyboardInterrupt), interrupted(signal.SIGINT, when):
+        calls[call]()
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert running.is_active
+    (tmp_path / "go").touch()
+    running.process_available()
+    running.stop()
+    assert witness.seen == [(0, True)]
+
+
+def test_a_handler_of_the_users_and_other_threads_keep_what_they_have(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, Witness(spark, checkpoint)))
+    wait_for((tmp_path / "begun").exists)
+    before = signal.getsignal(signal.SIGINT)
+    waiting = threading.Thread(target=running.await_termination)
+    waiting.start()
+    wait_for(is_called)
+    assert signal.getsignal(signal.SIGINT) is before
+    # The handler asks for the end, as programs do that end at a signal.
+    stopping = threading.Thread(target=running.stop, kwargs={"graceful": False})
+    signal.signal(signal.SIGINT, lambda *_: stopping.start())
+    try:
+        with interrupted(signal.SIGINT, is_called):
+            assert running.await_termination()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    stopping.join()
+    waiting.join()
+    assert not running.is_active
+
+
+PROGRAM = """
+import threading, time
+from pathlib import Path
+from windrow import Pipeline, from_collection
+from windrow.sinks import CollectSink
+from windrow_runtime.spark import SparkRunner
+
+def slow(number):
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return number
+
+def tell():
+    while not any(thread.name == "windrow calls Spark" for thread in threading.enumerate()):
+        time.sleep(0.01)
+    print("waits", flush=True)
+
+sink = CollectSink()
+sums = from_collection([1, 2]).map(slow).returns(int).key_by(lambda number: 0).sum(lambda number: number)
+running = SparkRunner(checkpoint="checkpoint", partitions=1).start(Pipeline("slow", sums.sink_to(sink)))
+for call in (running.await_termination, lambda: running.await_termination(60), running.process_available):
+    try:
+        threading.Thread(target=tell).start()
+        call()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+Path("go").touch()
+running.process_available()
+print(len(running.stop().collected(sink)))
+"""
+
+
+@pytest.mark.program
+def test_a_program_goes_on_behind_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, "main.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        assert program.stdout is not None
+        for _ in range(3):
+            assert program.stdout.readline() == "waits\n"
+            wait_for((tmp_path / "begun").exists)
+            os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+            assert program.stdout.readline() == "interrupted\n"
+        rest, told = program.communicate(timeout=60)
+    assert rest == "2\n", told
 
 
 def test_a_start_that_is_interrupted_leaves_nothing(

@@ -127,6 +127,20 @@ def test_what_mypy_accepts_the_plan_accepts(case: Path) -> None:
     runpy.run_path(str(case))
 
 
+UNTYPED = {
+    "a sink in a variable without the type of its elements": re.compile(r"\w = CollectSink\(\)"),
+    "a harness that takes elements of every type": re.compile(r"StreamHarness\([^,]*\)( as |:?$)", re.MULTILINE),
+    "a missing timestamp that becomes 1970": re.compile(r"timestamp or 0\b(?!`)"),
+}
+
+
+@pytest.mark.parametrize("what", UNTYPED)
+def test_pages_and_examples_show_calls_that_type_checkers_check(what: str) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    assert len(pages) > 20
+    assert [page for page in pages if UNTYPED[what].search(page.read_text())] == []
+
+
 def test_refused_programs_are_refused() -> None:
     """A case named ``refused_`` without a message would prove nothing."""
     refused = [case for case in CASES if case not in ACCEPTED]

@@ -63,25 +63,25 @@ class Edge(DeclaredAggregate[T, One, V, None], Generic[T, V]):
 
 @final
 @dataclass(frozen=True)
-class CollectList(DeclaredAggregate[T, list[V], list[V], list[V]], Generic[T, V]):
+class CollectList(DeclaredAggregate[T, list[Any], list[V], list[V]], Generic[T, V]):
     """See :func:`collect_list`."""
 
+    # Any in the accumulator: combine and into take every accumulator, and V would be solved by that as Any.
     selector: Callable[[T], V | None] | None
 
-    def create_accumulator(self) -> list[V]:
+    def create_accumulator(self) -> list[Any]:
         return []
 
-    def add(self, value: T, accumulator: list[V]) -> list[V]:
-        # Without a selector the overloads have proved that V is T.
-        selected: Any = value if self.selector is None else self.selector(value)
+    def add(self, value: T, accumulator: list[Any]) -> list[Any]:
+        selected = value if self.selector is None else self.selector(value)
         if selected is not None:
             accumulator.append(selected)
         return accumulator
 
-    def get_result(self, accumulator: list[V]) -> list[V]:
+    def get_result(self, accumulator: list[Any]) -> list[V]:
         return list(accumulator)
 
-    def merge(self, a: list[V], b: list[V]) -> list[V]:
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [*a, *b]
 
     @property

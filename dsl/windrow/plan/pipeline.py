@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from windrow.errors import InvalidArgumentError, warn
+from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
@@ -129,6 +129,13 @@ class Pipeline:
         object.__setattr__(self, "sinks", sinks)
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)
         object.__setattr__(self, "steps", steps)
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of other systems."""
+            run = "LocalRunner().run(pipeline), or SparkRunner().run(pipeline)"
+            raise no_attribute(self, name, dict.fromkeys(("execute", "run", "start"), run))
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {_counted(len(self.steps), 'step')}, {_counted(len(self.sinks), 'sink')})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -14,7 +14,7 @@ from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStrea
 from windrow.connected.connect import KeyedConnectedStreams
 from windrow.connected.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
 from windrow.connected.sides import keyed_by_both
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
@@ -185,7 +185,9 @@ class KeyedStream(Generic[T, K]):
                 given=other,
                 expected="a KeyedStream with keys of the same type",
                 where=caller_location(),
-                hint="call key_by on both streams",
+                hint="call key_by on both streams; for rules that all keys get, other.broadcast(descriptor)"
+                if call == "connect"
+                else "call key_by on both streams",
             )
         left, right = self._node, other._node
         return keyed_by_both(
@@ -270,5 +272,26 @@ class KeyedStream(Generic[T, K]):
         pair: object = tuple.__class_getitem__((self._node.key_type, value))
         return pair
 
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of streams without keys, or of other systems."""
+            raise no_attribute(self, name, _ELSEWHERE)
+
     def __repr__(self) -> str:
         return node_line("KeyedStream", self._node)
+
+
+_BEFORE = "keys change no element: take it from the stream, before key_by"
+_OF_STREAMS = (
+    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type full_join "
+    "get_side_output join left_join map_async map_batches returns right_join sink_to window_all"
+)
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
+    "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
+    "count": "sum(lambda element: 1) for a count so far, or window(assigner).count()",
+    "key_by": "a stream has one key: call key_by on the stream before, with a tuple of several fields if need be",
+    "print": "sink_to(ConsoleSink()) of the stream, before key_by",
+}
+"""What to write instead of calls that streams without keys have, or keyed streams of other systems."""

@@ -217,8 +217,7 @@ class _Run:
                 "timers in processing time were set when the run ended, and did not fire",
                 given=f"{count} of {step.node.describe()}",
                 where=step.where,
-                hint="use timers in event time for bounded input; in tests LocalRunner(clock=...) moves the clock from "
-                "batch to batch. On Spark the class has to say uses_processing_time = True",
+                hint="use timers in event time for bounded input; in tests LocalRunner(clock=...) moves the clock",
                 location=step.node.location,
             )
 

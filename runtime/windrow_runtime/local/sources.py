@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterable, Iterator
 from functools import singledispatch
-from pathlib import Path
 from typing import Any
 
-from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
-from windrow.addresses.patterns import listed, matches, split_pattern
 from windrow.connectors import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sources import CollectionSource, FileSource, SocketSource, Source
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.checks import path_missing, warn_of_header
+from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
+from windrow_runtime.inputs.listing import list_files
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -73,11 +70,11 @@ def _take(batch: SourceBatch, portion: SourceBatch, source: Source[Any], step: S
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
         reader = file_reader(source)  # refuses unsuitable options even if there are no files
-    files = _list_files(step, source.path)
+    files = list(list_files(step, source.path))
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):
-        batch = read_files(source, step, reader, list(map(os.path.abspath, files[start : start + size])))
+        batch = read_files(source, step, reader, files[start : start + size])
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
@@ -93,47 +90,6 @@ def read_files(source: FileSource[Any], step: Step, reader: FileReader, files: I
             for portion in map(elements_of, reader.read(file)):
                 _take(batch, portion, source, step)
     return batch
-
-
-def _list_files(step: Step, path: str) -> list[Path]:
-    """Returns the files of a path by time of modification, and those of one millisecond by name.
-
-    Spark reads those of one millisecond as the file system lists them; here the order is the same at each run.
-    """
-    guard = PathGuard(path)
-    with errors_at(step.where):
-        local = local_path(path)
-        check_visible(local or path)
-        literal, pattern = split_pattern(local) if local is not None else ("", "")
-        if not pattern and not os.path.exists(literal):
-            raise path_missing(path)
-        with listed(path):
-            # A pattern with alternatives may match a file twice.
-            files = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
-            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in files}
-    return sorted(files, key=lambda file: (times[file], str(file)))
-
-
-def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
-    """Yields the path, or the files and folders that match the pattern."""
-    if not pattern:
-        yield literal
-        return
-    for root in matches(literal, pattern):
-        guard.check(root)
-        yield root
-
-
-def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
-    """Yields the file itself, or the files of a folder and of all folders below."""
-    if os.path.isfile(path):
-        yield Path(path)
-    elif os.path.isdir(path):
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not is_hidden(entry.name):
-                    guard.check(entry.path)
-                    yield from _files_of(entry.path, guard)
 
 
 @read_batches.register(SocketSource)

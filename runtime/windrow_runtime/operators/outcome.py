@@ -63,11 +63,17 @@ class PipelineResult:
         ``sinks: list[CollectSink[Any]] = [words, counts]``.
 
         Raises:
-            InvalidArgumentError: If the sink is not part of the pipeline.
+            InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
         if id(sink) not in self._collected:
+            is_kind = isinstance(sink, CollectSink)
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
+                "the sink is not part of the pipeline"
+                if is_kind
+                else "the result has what collecting sinks took alone",
+                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
+                expected="the CollectSink that stream.sink_to(sink) was given",
+                hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
             )
         return list(self._collected[id(sink)])
 

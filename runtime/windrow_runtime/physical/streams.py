@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import LEFT, RIGHT, SideKey
 from windrow.plan import (
     BroadcastProcessNode,
@@ -59,7 +60,6 @@ class Streams:
         """All routes to what reads a step, without keys; declined where elements do not get there as columns."""
         routes = self._routes_behind(step_id)
         _check_single(routes)
-        self._check_sources(routes)
         return routes
 
     def routes_to(self, step: Step, *, stamped: bool = True, of_objects: bool = False) -> tuple[Route, ...]:
@@ -74,7 +74,6 @@ class Streams:
         routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
         routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
         _check_single(routes, "get there")
-        self._check_sources(routes)
         return routes
 
     def side_routes(self, step: Step, *, of_objects: bool = False) -> tuple[Route, ...]:
@@ -95,14 +94,7 @@ class Streams:
             routes += [replace(route, side=side) for route in ending]
         if len({route.key_type for route in routes}) > 1:
             raise DeclinedError("the keys of both streams have other columns")
-        self._check_sources(routes)
         return tuple(routes)
-
-    def _check_sources(self, routes: Iterable[Route]) -> None:
-        for route in routes:
-            step = self._steps.get(route.source)  # None: the elements are objects
-            if step is not None and isinstance(step.node, SourceNode):
-                self._check_source(step.node.source)
 
     def _routes_behind(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
         if of_objects:
@@ -117,6 +109,11 @@ class Streams:
         """The routes to what reads a step, where no key is taken upstream."""
         node = step.node
         if isinstance(node, SourceNode):
+            # Before its elements and the steps behind it: without columns at the source, no change of these helps.
+            try:
+                self._check_source(node.source)
+            except InvalidArgumentError as error:
+                raise DeclinedError(error.message) from error  # a type that no format reads, which a run refuses
             return (Route(step.id, _element_of(node)),)
         if is_keyed(node):
             if carries_changes(node):

@@ -233,7 +233,8 @@ class Lowered:
         checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
         needed = shipped.columns_needed(step.id)
-        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits, needed))
+        has_keys = bool(self.topology.keyed)
+        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits, has_keys, needed))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.

@@ -202,9 +202,10 @@ class SparkRunner:
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
         """Run over bounded sources as a Spark batch job: the same plan without a streaming query and its state.
 
-        All elements are processed under no watermark, files in Spark's order; then the watermark advances to the end of
-        time and everything fires. So no element is late, and no pane comes before. Sinks are written as batch 0. The
-        job keeps no progress: if it fails, it is run again from the beginning.
+        All elements are processed under no watermark, file by file in the order of their modification, and those of one
+        millisecond by name; then the watermark advances to the end of time and everything fires. So no element is late,
+        and no pane comes before. A source's ``files_per_batch`` or ``batch_size`` has no effect. Sinks are written as
+        batch 0. The job keeps no progress: if it fails, it is run again from the beginning.
 
         Args:
             pipeline: The pipeline.

@@ -118,7 +118,7 @@ class StreamHarness(Generic[In, Out]):
 
     Args:
         stream: The stream under test.
-        source: The source to push into; by default the stream's only one.
+        source: The source to push into, whose type checkers compare elements with; by default the stream's only one.
         also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
         explains: Whether steps keep journals. Without them nothing can be explained, and steps run in the faster forms
             that a runner gives them; the results are the same.

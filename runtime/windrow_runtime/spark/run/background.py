@@ -2,13 +2,14 @@
 
 Python raises exceptions of signal handlers, such as the KeyboardInterrupt of Ctrl-C, anywhere in the main thread. If
 that thread waits for an answer of Java, the answer comes later, and the next call takes it for its own. PySpark's
-handler for Ctrl-C calls Java itself, over the same connection. So the caller's thread waits in Python.
+handler for Ctrl-C calls Java itself, over the same connection. So the caller's thread waits in Python, without it.
 """
 
 from __future__ import annotations
 
 import contextvars
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,24 @@ _TASKS_SECONDS: Final = 10.0
 _NEWEST_JOBS: Final = 4
 
 T = TypeVar("T")
+
+
+@contextmanager
+def interrupted_alone() -> Iterator[None]:
+    """Has Ctrl-C interrupt this thread alone within the block: PySpark's handler also cancels the jobs of all queries.
+
+    A handler of the user's stays. Other threads than the main one get no signals.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_sparks = str(getattr(before, "__module__", "")).startswith("pyspark.")
+    if not is_sparks or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class BackgroundCall(Generic[T]):
@@ -66,6 +85,7 @@ class BackgroundCall(Generic[T]):
             self._error = error
             self._done.set()
 
+    @interrupted_alone()
     def wait(self) -> None:
         """Wait for the end of the call. It raises only exceptions of signal handlers, and the call goes on then."""
         # Without a limit, the wait could not be interrupted on Windows.
@@ -142,6 +162,7 @@ def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T
     return call.result()
 
 
+@interrupted_alone()
 def wait_through(event: threading.Event, seconds: float) -> bool:
     """Waits for an event despite interruptions; returns whether it has come within some seconds."""
     deadline = time.monotonic() + seconds
@@ -182,6 +203,7 @@ class Ending:
         """Whether something of the run may still be at work, or open."""
         return not self._closed.is_set()
 
+    @interrupted_alone()
     def close(self, error: BaseException) -> None:
         """End and close because of an exception, which gets a note if the end takes too long.
 

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.spark.progress import PipelineProgress
-from windrow_runtime.spark.run.background import in_background
+from windrow_runtime.spark.run.background import in_background, interrupted_alone
 from windrow_runtime.spark.run.query import Query
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ class RunningPipeline:
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the pipeline is stopped or drained, or fails.
 
+        If it is interrupted, as by Ctrl-C, the pipeline goes on.
+
         Args:
             timeout_seconds: The longest time to wait; None: for ever. While it drains, the time counts anew.
 
@@ -120,8 +122,7 @@ class RunningPipeline:
         Raises:
             WindrowError: If the pipeline failed. A failed drain raises its error where it was called.
         """
-        with self._released_at_end():
-            # The pipeline goes on if this is interrupted.
+        with interrupted_alone(), self._released_at_end():
             if not self._wait(timeout_seconds):
                 return False
             over = self._drain_over
@@ -150,6 +151,8 @@ class RunningPipeline:
     @short_tracebacks
     def process_available(self) -> None:
         """Wait until all elements that the sources have now are processed.
+
+        If it is interrupted, as by Ctrl-C, the pipeline goes on.
 
         Raises:
             WindrowError: If the pipeline failed, as :meth:`await_termination`.

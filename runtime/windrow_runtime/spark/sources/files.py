@@ -1,17 +1,21 @@
 """Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at invalid
-UTF-8, and at names such as ``10:00.json``, without saying where; and their rows take some ten times as long to reach a
-Python worker. In file systems that are not mounted, such as HDFS, Spark reads the bytes.
+So both engines read files by the same code, and no record passes through the JVM. For a batch job the driver lists the
+files. Spark's own readers fail at invalid UTF-8, and at names such as ``10:00.json``, without saying where; and their
+rows take some ten times as long to reach a Python worker. In file systems that are not mounted, such as HDFS, Spark
+reads the bytes.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import PathGuard, check_visible, is_read, local_path
@@ -27,10 +31,10 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
+from windrow_runtime.inputs.listing import list_files
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
-from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
 
 _MOST_PARTS: Final = 64
+_CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
+_OPENING_BYTES: Final = 4 << 20
 
 # Spark lists all folders below, and does not take names of folders such as ``day=7`` for values of columns.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
@@ -67,9 +73,16 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         if isinstance(reader, ParquetReader):
             reader = replace(reader, only=context.columns)
-        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
+        chunks = None if context.checkpoint is not None else _chunks(context, list_files(context.step, source.path))
+        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader, chunks)
         kind = None if isinstance(reader, TextReader) else reader.kind
-        return Scan(_names(context, stream, absolute, path), elements_of, files, kind)
+        if chunks is None:
+            keeps_order = context.has_keys and source.files_per_batch != 1
+            names = _names(context, stream, absolute, path, keeps_order=keeps_order)
+            return Scan(names, elements_of, files, kind)
+        # Each partition has the number of a chunk, so that elements are in the order of their files.
+        numbers = context.spark.range(0, len(chunks), 1, max(1, len(chunks)))
+        return Scan(numbers, elements_of, files, kind)
     if source.partitions:
         raise UnsupportedOperationError(
             "the names of folders fill fields in mounted file systems only",
@@ -121,30 +134,51 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
 # Mounted file systems
 
 
-def _names(context: ScanContext, stream: Any, path: str, spark_path: str) -> DataFrame:
+def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, keeps_order: bool) -> DataFrame:
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
     ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
-    large file when a run begins, large files are read in parts in parallel.
+    large file when a run begins, large files are read in parts in parallel. With these, or if it ``keeps_order``, each
+    partition has files that come one after the other, and before those of later ones: Spark would pack them by size.
 
     ``path`` is that of the source in the mounted file system, and ``spark_path`` the same for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
     large = context.limits.large_file_bytes
     has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
-    if not has_large:
-        names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
-        return names
-    parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
-    # Each part goes to the partition with its number, so that the records of a file stay in order.
-    labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
-    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {large}, 1, {parts}) AS __parts")
-    frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
-    partition = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
-    frame = frame.selectExpr("*", f"element_at(array({labels}), {partition} + 1) AS __label")
-    divided: DataFrame = frame.repartition(parts, "__label").select("__file", "__part", "__parts")
-    return divided
+    most = max(1, min(own_partitions(context.spark), _MOST_PARTS))
+    parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
+    frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
+    frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")
+    if keeps_order or has_large:
+        frame = frame.repartitionByRange(most, "__time", "path", "__part")
+    names: DataFrame = frame.select(*_COLUMNS)
+    return names
+
+
+def _chunks(context: ScanContext, sizes: dict[str, int]) -> tuple[bytes, ...]:
+    """Divides the files of a batch job, or the parts of large ones, into chunks for tasks; keeps their order.
+
+    The sizes of the files are by name, in order. There are as many chunks as there would be of Spark's own: one for
+    each core, or more of :data:`_CHUNK_BYTES` each, in which opening a file counts as :data:`_OPENING_BYTES`.
+    """
+    partitions = own_partitions(context.spark)
+    parts = max(1, min(partitions, _MOST_PARTS))
+    divided = {file: parts if size >= context.limits.large_file_bytes else 1 for file, size in sizes.items()}
+    costs = {file: (size + _OPENING_BYTES) / divided[file] for file, size in sizes.items()}
+    total = sum(size + _OPENING_BYTES for size in sizes.values())
+    spark_context = getattr(context.spark, "sparkContext", None)  # a session of a Spark Connect server has none
+    cores = parts if spark_context is None else spark_context.defaultParallelism
+    count = max(total // _CHUNK_BYTES, min(cores, total // _OPENING_BYTES))
+    chunks: dict[int, list[tuple[str, int, int]]] = {}
+    reached = 0.0
+    for file, cost in costs.items():
+        for part in range(divided[file]):
+            chunks.setdefault(int(reached * count / total), []).append((file, part, divided[file]))
+            reached += cost
+    # Spark sends all chunks to each worker, which reads a few of them.
+    return tuple(zlib.compress(json.dumps(chunk).encode()) for chunk in chunks.values())
 
 
 def _has_bytes(file: str, size: int) -> bool:
@@ -156,30 +190,39 @@ def _has_bytes(file: str, size: int) -> bool:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens, in a worker, the files whose names Spark lists."""
+    """Opens, in a worker, the files whose names Spark lists, or those of chunks that the driver made."""
 
     path: str
     pattern: str  # the end of the path if it is a pattern, even if a file of exactly that name appears later
     where: str
     reader: FileReader | TextBlockReader
+    chunks: tuple[bytes, ...] | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Reads the files of Arrow batches of names."""
+        """Reads the files of Arrow batches of names, or of numbers of chunks."""
         guard = PathGuard(self.path, self.pattern)
-        for batch in batches:
-            for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
-                file = path_of_url(url)
-                # Spark also lists files that the interpreter would not read.
-                if not is_read(self.path, self.pattern, file):
-                    continue
-                with errors_at(self.where):
-                    # Spark follows links when it lists files, and these may lead anywhere.
-                    guard.check(file)
-                with errors_at(f"{self.where}, {file}"):
-                    yield from self.reader.read(file, part, parts)
+        for file, part, parts in self._named(batches):
+            with errors_at(self.where):
+                # Spark follows links when it lists files, and these may lead anywhere.
+                guard.check(file)
+            with errors_at(f"{self.where}, {file}"):
+                yield from self.reader.read(file, part, parts)
+
+    def _named(self, batches: Iterator[Any]) -> Iterator[tuple[str, int, int]]:
+        """Yields files and parts in their order, see :func:`windrow_runtime.inputs.listing.list_files`."""
+        if self.chunks is not None:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from json.loads(zlib.decompress(self.chunks[number]))
+            return
+        rows = (zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches)
+        for _, file, part, parts in sorted((time, path_of_url(url), *part) for time, url, *part in chain(*rows)):
+            # Spark also lists files that the interpreter would not read.
+            if is_read(self.path, self.pattern, file):
+                yield file, part, parts
 
 
-_COLUMNS: Final = ("__file", "__part", "__parts")
+_COLUMNS: Final = ("__time", "__file", "__part", "__parts")
 
 
 # File systems that are not mounted

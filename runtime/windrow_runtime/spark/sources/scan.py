@@ -49,6 +49,7 @@ class ScanContext:
     checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
     codec: StateCodec  # writes and reads collections
     limits: RunLimits = USUAL_LIMITS
+    has_keys: bool = True  # whether keyed steps take elements, for which the order of files counts
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
     @property

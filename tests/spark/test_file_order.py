@@ -1,0 +1,156 @@
+"""The elements of several files come in the order of the files, whatever their sizes and names are."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from windrow import Pipeline, WatermarkStrategy, from_dataframe, from_source
+from windrow.aggregates import collect_list, first, into, last
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
+from windrow.sinks import CollectSink
+from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
+from windrow.state import StateTtlConfig, ValueStateDescriptor
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.run_limits import RunLimits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: elements of every type.
+
+
+class Row(NamedTuple):
+    key: str
+    number: int
+    time: int
+
+
+class Found(NamedTuple):
+    first: int
+    last: int
+    all: list[int]
+
+
+class FirstOfAMinute(KeyedProcessFunction[str, Row, Row]):
+    """Drops an element if one of its key came less than a minute of event time before."""
+
+    def __init__(self) -> None:
+        ttl = StateTtlConfig(timedelta(minutes=1), time_domain=TimeDomain.EVENT_TIME)
+        self.seen = ValueStateDescriptor("seen", bool, ttl=ttl)
+
+    def process_element(self, value: Row, context: KeyedProcessContext[str]) -> Iterator[Row]:
+        seen = context.get_state(self.seen)
+        if seen.value() is None:
+            seen.update(True)
+            yield value
+
+
+# The names of the files, in the order of their times, and how many rows they have.
+FILES = {"m": 2, "a/z": 90, "k": 1, "b": 300, "a/c": 5, "y": 40}
+
+
+def rows(seed: int) -> Iterator[tuple[str, list[Row]]]:
+    rng, number = random.Random(seed), 0
+    for name, count in FILES.items():
+        found = []
+        for _ in range(count):
+            number += 1
+            found.append(Row(rng.choice("abcde"), number, number * 1000 + rng.randrange(-90_000, 90_000)))
+        yield name, found
+
+
+def write_json(file: Path, found: list[Row]) -> None:
+    file.write_text("".join(json.dumps(row._asdict()) + "\n" for row in found))
+
+
+def write_csv(file: Path, found: list[Row]) -> None:
+    file.write_text("key,number,time\n" + "".join(f"{row.key},{row.number},{row.time}\n" for row in found))
+
+
+def write_parquet(file: Path, found: list[Row]) -> None:
+    pq.write_table(pa.Table.from_pylist([row._asdict() for row in found]), file, row_group_size=16)
+
+
+def fill(folder: Path, write: Callable[[Path, list[Row]], None]) -> None:
+    (folder / "a").mkdir()
+    for second, (name, found) in enumerate(rows(3)):
+        file = folder / name
+        write(file, found)
+        os.utime(file, (10**9 + second, 10**9 + second))
+
+
+def results(source: FileSource[Row], run: Callable[[Pipeline], Any]) -> list[list[Any]]:
+    stream = from_source(source).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda row: row.time
+    )
+    keyed = stream.key_by(lambda row: row.key)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=50)))
+    number = lambda row: row.number  # noqa: E731
+    columns = windows.aggregate(into(Found, first=first(number), last=last(number), all=collect_list(number)))
+    sinks: list[CollectSink[Any]] = [CollectSink(), CollectSink(), CollectSink()]
+    kept, counted = keyed.process(FirstOfAMinute()), keyed.count_window(7).reduce(lambda one, other: one)
+    pipeline = Pipeline(
+        "order", *(each.sink_to(sink) for each, sink in zip((kept, columns, counted), sinks, strict=True))
+    )
+    result = run(pipeline)
+    return [sorted(result.collected(sink)) for sink in sinks]
+
+
+class PartsRunner(SparkRunner):
+    """Reads in parts each file that is not tiny."""
+
+    _limits = RunLimits(large_file_bytes=2000)
+
+
+@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
+@pytest.mark.parametrize(
+    ("source", "write"), [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
+)
+def test_a_batch_job_reads_files_in_their_order(
+    spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
+) -> None:
+    fill(tmp_path, write)
+    wanted = results(source(tmp_path, Row), LocalRunner().run)
+    assert all(wanted)
+    assert results(source(tmp_path, Row), runner(spark).run_batch) == wanted
+
+
+@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
+def test_a_batch_of_a_stream_reads_files_in_their_order(
+    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
+) -> None:
+    fill(tmp_path, write_json)
+    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
+    # No watermark passes the elements, so that one batch gives what several give.
+    for size in (None, 4):
+        assert results(JsonFileSource(tmp_path, Row, files_per_batch=size), runner(spark).run) == wanted, size
+
+
+def test_a_batch_job_takes_the_order_of_a_dataframe(spark: SparkSession) -> None:
+    frame = spark.range(3000).selectExpr("'a' AS key", "id * 7919 % 3000 AS number", "id AS time").orderBy("number")
+    sink = CollectSink[Row]()
+    counted = from_dataframe(frame, Row).key_by(lambda row: row.key).count_window(1000).reduce(lambda one, other: other)
+    found = SparkRunner(spark).run_batch(Pipeline("frame", counted.sink_to(sink))).collected(sink)
+    assert [row.number for row in found] == [999, 1999, 2999]
+
+
+def test_files_of_one_millisecond_come_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    for number, (name, count) in enumerate({"x": 9, "a b": 1, "a!b": 30, "é": 2}.items()):
+        file = tmp_path / name
+        write_json(file, [Row("a", 100 * number + one, one) for one in range(count)])
+        os.utime(file, ns=(10**18 + number, 10**18 + number))
+    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
+    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run) == wanted
+    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run_batch) == wanted
