@@ -259,6 +259,7 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: "static" % r.tags, "may format a text"),  # noqa: F507, UP031  what is tested
     (lambda r: FORMAT % r.a, "may format a text"),
     (lambda r: STATIC % r.a, "may format a text"),
+    (lambda r: STATIC % (r.a if 3 > 2 else 3), "may format a text"),  # noqa: PLR0133  what is tested
     (lambda r: FORMATS["static"] % r.a, "may format a text"),
     (lambda r, text=STATIC: text % r.a, "takes other arguments than an element"),  # type: ignore[misc]  # a default that callers do not give
     (lambda r: formatted(r.a), "may format a text"),

@@ -300,9 +300,9 @@ def _formats(instructions: Sequence[dis.Instruction], variables: Mapping[str, ob
     """Whether a code may format: a text does so itself, and need not ask the proxy on its right."""
     before: object = None
     for instruction in instructions:
-        # A number on the right asks nothing of a proxy.
+        # A number on the right asks nothing of a proxy; where branches meet, another value may be there.
         if instruction.opname == "BINARY_OP" and instruction.argrepr.startswith("%"):
-            if type(before) not in (int, float):
+            if type(before) not in (int, float) or instruction.is_jump_target:
                 return True
         elif instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
             before = variables.get(instruction.argval)
