@@ -41,6 +41,7 @@ class Readings(CustomSource[Reading, int]):
     malformed: OnMalformed = "fail"
     bad: int | None = None
     per_batch: int = 1_000_000
+    fails_from: int = 1_000_000
 
     @property
     def is_bounded(self) -> bool:
@@ -63,6 +64,8 @@ class Readings(CustomSource[Reading, int]):
         return min(start + self.per_batch, latest)
 
     def read_arrow(self, partition: str, start: int, end: int) -> Iterator[ArrowArray | ArrowStream | MalformedRecord]:
+        if 2 * end > self.fails_from:
+            raise OSError("the service is away")
         for begin in range(start, end, self.rows):
             numbers = [2 * place + (partition == "odd") for place in range(begin, min(begin + self.rows, end))]
             if self.bad in numbers:

@@ -22,7 +22,7 @@ from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.plan.types import DecimalType
 from windrow.stream import DataStream, KeyedStream
-from windrow.stream_sources import from_collection, from_dataframe, from_source
+from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_source
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.windowed import (
@@ -76,6 +76,7 @@ __all__ = [
     "WindowedStream",
     "WindrowError",
     "WithWindow",
+    "from_arrow",
     "from_collection",
     "from_dataframe",
     "from_source",

@@ -13,6 +13,7 @@ from typing_extensions import TypeForm
 
 from windrow.addresses.paths import check_pattern, checked_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
+from windrow.arrow import ArrowArray, ArrowStream
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.tags import OutputTag
@@ -27,6 +28,7 @@ from windrow.text_options import (
 )
 
 __all__ = [
+    "ArrowSource",
     "CollectionSource",
     "CsvFileSource",
     "DataFrameSource",
@@ -153,6 +155,57 @@ class CollectionSource(Source[T]):
 
     def describe(self) -> str:
         return f"collection of {len(self.elements)}"
+
+
+class ArrowSource(Source[T]):
+    """Rows of a library that speaks the Arrow PyCapsule interface: a table or a data frame of the program.
+
+    Args:
+        data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, or a reader of record batches. A
+            reader is read whole by the first run.
+        record_type: The type of the elements, whose fields are the columns; others are left out. A type without fields
+            has one column, ``value``.
+        batch_size: How many rows make a batch; by default all are in one.
+        on_malformed: What becomes of rows that do not fit the type.
+    """
+
+    def __init__(
+        self,
+        data: ArrowArray | ArrowStream,
+        record_type: TypeForm[T],
+        *,
+        batch_size: int | None = None,
+        on_malformed: OnMalformed = "fail",
+    ) -> None:
+        if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
+            raise InvalidArgumentError(
+                "an Arrow source reads what speaks the Arrow PyCapsule interface",
+                given=type(data),
+                expected="an object with __arrow_c_stream__ or __arrow_c_array__",
+                hint="pyarrow.Table.from_pandas(frame) and from_pylist(rows) make one; from_collection takes elements",
+            )
+        if batch_size is not None:
+            check_positive(batch_size, "the batch size")
+        check_on_malformed(on_malformed)
+        self.data = data
+        self.record_type = record_type
+        self.batch_size = batch_size
+        self._on_malformed: OnMalformed = on_malformed
+        # Any: the table that an engine makes of the data, once, since some can be read only once.
+        self.table: Any = None
+
+    @property
+    def element_type(self) -> object:
+        """The record type."""
+        return self.record_type
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of malformed rows."""
+        return self._on_malformed
+
+    def describe(self) -> str:
+        return f"Arrow data of a {type(self.data).__name__}"
 
 
 class FileSource(Source[T]):

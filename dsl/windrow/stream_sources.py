@@ -8,15 +8,24 @@ from typing import TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
-from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame, check_on_malformed
+from windrow.sources import (
+    ArrowSource,
+    CollectionSource,
+    DataFrameSource,
+    OnMalformed,
+    Source,
+    SparkDataFrame,
+    check_on_malformed,
+)
 from windrow.stream import DataStream
 
-__all__ = ["from_collection", "from_dataframe", "from_source"]
+__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_source"]
 
 T = TypeVar("T")
 
@@ -78,6 +87,19 @@ def from_collection(
     # The overloads have proved it; here it is an object like any other.
     kind: TypeForm[T] = element_type  # type: ignore[assignment]
     return from_source(CollectionSource(elements, kind), name=name)
+
+
+def from_arrow(
+    data: ArrowArray | ArrowStream,
+    record_type: TypeForm[T],
+    *,
+    batch_size: int | None = None,
+    on_malformed: OnMalformed = "fail",
+    name: str | None = None,
+) -> DataStream[T]:
+    """A stream of the rows of a table or data frame of the program; see :class:`~windrow.sources.ArrowSource`."""
+    source = ArrowSource(data, record_type, batch_size=batch_size, on_malformed=on_malformed)
+    return from_source(source, name=name)
 
 
 def from_dataframe(

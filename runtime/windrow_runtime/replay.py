@@ -30,15 +30,15 @@ from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, CsvFileSink, FileSink
-from windrow.sources import CollectionSource, FileSource
+from windrow.sources import ArrowSource, CollectionSource, FileSource
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.files import file_reader
 from windrow_runtime.local.execution import Execution
 from windrow_runtime.local.sources import read_batches, read_files
-from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.outputs.part_files import FileOutput
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatch, noted_batches
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -136,7 +136,9 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
 
 def _check_source(step: Step) -> None:
     source = source_of(step)
-    if isinstance(source, CollectionSource) or (isinstance(source, FileSource) and local_path(source.path)):
+    if isinstance(source, (ArrowSource, CollectionSource)) or (
+        isinstance(source, FileSource) and local_path(source.path)
+    ):
         return
     raise UnsupportedOperationError(
         "what a run has read from this source is not known any more",
@@ -203,7 +205,7 @@ def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
         return None
     if isinstance(source, FileSource):
         return read_files(source, step, file_reader(source), files)
-    assert isinstance(source, CollectionSource), "other sources are refused"
+    assert isinstance(source, (ArrowSource, CollectionSource)), "other sources are refused"
     wanted = {int(match[1]) for file in files if (match := _STORED.fullmatch(Path(file).name))}
     source_batch = SourceBatch()
     for number, batch in enumerate(read_batches(source, step)):

@@ -23,7 +23,7 @@ from tests.conformance.batch_queries import Placed, queries_of
 from tests.conformance.elements import Element, Record
 from tests.conformance.engines import ElementStep, Observed, Script, Told, WatermarkStep
 from windrow import Pipeline
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 
 __all__ = ["BatchEngine", "Runner", "StartRunner"]
 

@@ -25,7 +25,7 @@ from windrow import Pipeline
 from windrow.errors import WindrowWarning
 from windrow.sinks import FunctionSink
 from windrow.windows import GlobalWindow
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 
 __all__ = ["Engine", "Found", "Json", "Prepared", "digest", "grouped"]
 

@@ -27,8 +27,8 @@ from windrow.sources import FileSource
 from windrow.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TimeWindow, TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology, sink_of, source_of
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.replay import replay
 
 if TYPE_CHECKING:

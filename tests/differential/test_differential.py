@@ -48,8 +48,8 @@ from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import PhysicalPlan
 

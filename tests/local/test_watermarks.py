@@ -13,7 +13,7 @@ from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, Keyed
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.testing import PushSource, StreamHarness
 
 if TYPE_CHECKING:

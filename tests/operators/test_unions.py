@@ -14,7 +14,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

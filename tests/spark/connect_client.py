@@ -20,7 +20,7 @@ from windrow.sources import CollectionSource
 from windrow.stream_sources import from_source
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 
 

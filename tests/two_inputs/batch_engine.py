@@ -25,7 +25,7 @@ from tests.conformance.engines import ClockStep, RestoreStep
 from tests.two_inputs.batch_plan import PATIENCE, Chunk, Part, pipeline_of
 from tests.two_inputs.engines import ElementOf, Observed, Script, StatusOf, Told, WatermarkOf
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.outcome import PipelineResult
+from windrow_runtime.outputs.result import PipelineResult
 
 __all__ = ["BatchEngine"]
 

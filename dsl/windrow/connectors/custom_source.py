@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from windrow.connectors.arrow import ArrowArray, ArrowStream
+from windrow.arrow import ArrowArray, ArrowStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.sources import MalformedRecord, OnMalformed, Source
 

@@ -14,7 +14,7 @@ from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
 from windrow.plan import Step
-from windrow.sources import CollectionSource, DataFrameSource, FileSource, Source, TextFileSource
+from windrow.sources import ArrowSource, CollectionSource, DataFrameSource, FileSource, Source, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import open_bytes
 from windrow_runtime.operators.errors import errors_at
@@ -45,7 +45,7 @@ def ends_when_silent(source: Source[Any], *, drain: bool) -> bool:
 
 def may_grow(source: Source[Any]) -> bool:
     """Returns whether a source that was read to its end, such as a folder, may have more in a later run."""
-    return not isinstance(source, (CollectionSource, DataFrameSource))
+    return not isinstance(source, (ArrowSource, CollectionSource, DataFrameSource))
 
 
 def path_missing(path: str) -> SourceError:

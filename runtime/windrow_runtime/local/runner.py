@@ -21,7 +21,7 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
+from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
@@ -29,6 +29,7 @@ from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.plan import PhysicalPlan
 
 

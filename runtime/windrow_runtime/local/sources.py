@@ -10,7 +10,9 @@ from typing import Any
 from windrow.connectors import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.plan import Step
-from windrow.sources import CollectionSource, FileSource, SocketSource, Source
+from windrow.sources import ArrowSource, CollectionSource, FileSource, SocketSource, Source
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
@@ -41,6 +43,23 @@ def _read_collection(source: CollectionSource[Any], step: Step) -> Iterator[Sour
     for start in range(0, len(source.elements), size):
         # Elements are copied: a pipeline may change them, and may run again.
         yield SourceBatch(_owned(step, list(source.elements[start : start + size])))
+
+
+@read_batches.register(ArrowSource)
+def _read_arrow(source: ArrowSource[Any], step: Step) -> Iterator[SourceBatch]:
+    with errors_at(step.where):
+        check_pyarrow("Arrow data is read")
+        # Arrow only where a source has it: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.exchanged import arrow_rows, rows_of_source
+
+        kind = record_type(source.record_type)
+        table = rows_of_source(source, kind)
+    size = source.batch_size or max(table.num_rows, 1)
+    for start in range(0, table.num_rows, size):
+        batch = SourceBatch()
+        for rows in arrow_rows(table.slice(start, size), kind, source.describe(), start):
+            _take(batch, elements_of(rows), source, step)
+        yield batch
 
 
 def _owned(step: Step, values: list[Any]) -> list[Any]:

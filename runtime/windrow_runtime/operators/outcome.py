@@ -1,24 +1,21 @@
-"""Defines the result of a run, and removes secrets and the engine's frames from its errors."""
+"""Removes secrets and the engine's frames from the errors of a run, and checks the names of counters."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import windrow
 from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import InvalidArgumentError, WindrowError, similar_name
-from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.plan import SinkNode, SourceNode, Step
 from windrow.plan.own_parts import counter_names
-from windrow.sinks import CollectSink
-from windrow_runtime.operators.recording import Recording, recorded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,72 +31,6 @@ _OWN_COUNTERS: Final = (
     "unfired_window_records_dropped",
 )
 """What windrow counts by itself, of each step that drops records."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class PipelineResult:
-    """The result of a completed run.
-
-    Attributes:
-        pipeline: The pipeline.
-        counters: The counters of each step, by step id and name: ``late_records_dropped``, ``records_malformed``, and
-            those of the user's functions.
-    """
-
-    pipeline: Pipeline
-    counters: Mapping[str, Mapping[str, int]]
-    # Any: elements of every sink side by side, by the identity of the sink.
-    _collected: Mapping[int, list[Any]]
-    _recording: Recording | None = None
-
-    def __repr__(self) -> str:
-        collected = sum(map(len, self._collected.values()))
-        return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
-
-    def collected(self, sink: CollectSink[T]) -> list[T]:
-        """Returns the elements that went to ``sink``, in order of arrival.
-
-        A loop over sinks of several types needs a list of their common type for type checkers:
-        ``sinks: list[CollectSink[Any]] = [words, counts]``.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
-        """
-        if id(sink) not in self._collected:
-            is_kind = isinstance(sink, CollectSink)
-            raise InvalidArgumentError(
-                "the sink is not part of the pipeline"
-                if is_kind
-                else "the result has what collecting sinks took alone",
-                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
-                expected="the CollectSink that stream.sink_to(sink) was given",
-                hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
-            )
-        return list(self._collected[id(sink)])
-
-    @property
-    def recording(self) -> Recording:
-        """The recording of the inputs, watermarks and results of each keyed step.
-
-        :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
-
-        Raises:
-            InvalidArgumentError: If the run was not recorded.
-        """
-        return recorded(self._recording, "LocalRunner(record=True).run(pipeline).recording")
-
-    def counter(self, name: str) -> int:
-        """Returns the total of a counter over all steps.
-
-        Args:
-            name: The name of a counter of windrow's, see ``counters``, or of a function of the pipeline.
-
-        Raises:
-            InvalidArgumentError: If nothing counts under that name. The code of the functions is looked at for the
-                names of counters that are 0.
-        """
-        check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
-        return sum(counters.get(name, 0) for counters in self.counters.values())
 
 
 def check_counter(name: str, counted: Iterable[str], steps: Iterable[Step]) -> None:

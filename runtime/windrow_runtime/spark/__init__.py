@@ -16,7 +16,7 @@ from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from windrow_runtime.operators.outcome import PipelineResult
+    from windrow_runtime.outputs.result import PipelineResult
     from windrow_runtime.spark.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
@@ -25,7 +25,7 @@ __all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner
 _MODULES = {
     "PipelineProgress": "windrow_runtime.spark.progress",
     "StepProgress": "windrow_runtime.spark.progress",
-    "PipelineResult": "windrow_runtime.operators.outcome",
+    "PipelineResult": "windrow_runtime.outputs.result",
     "RunningPipeline": "windrow_runtime.spark.run.running",
     "SparkRunner": "windrow_runtime.spark.runner",
 }

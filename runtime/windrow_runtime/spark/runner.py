@@ -23,12 +23,13 @@ from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
-from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
+from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored

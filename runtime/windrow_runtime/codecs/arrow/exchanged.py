@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow.sources import MalformedRecord
+from windrow.sources import ArrowSource, MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
@@ -18,6 +19,7 @@ from windrow_runtime.codecs.value_type import RecordType
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 16
+_ROWS_STORED: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,45 @@ def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Itera
             first += min(_ROWS_AT_ONCE, batch.num_rows - start)
 
 
+def rows_of_source(source: ArrowSource[Any], kind: RecordType) -> pa.Table:
+    """Returns the rows of a source of Arrow data, which are taken from the library once.
+
+    Raises:
+        SourceError: If a column is missing, or cannot be decoded.
+    """
+    if source.table is None:
+        with _taking(source.data):
+            source.table = pa.table(source.data)
+    check_arrow_schema(source.table.schema, kind)
+    return source.table
+
+
+_FIRST: Final = b"windrow.first"
+"""The key, in the metadata of a schema, of the number of the first row."""
+
+
+def stored_rows(table: pa.Table, start: int, end: int) -> list[bytes]:
+    """Returns rows as bytes, in portions, each with the number of its first row."""
+    portions = []
+    for first in range(start, min(end, table.num_rows), _ROWS_STORED):
+        portion = table.slice(first, min(_ROWS_STORED, end - first))
+        portion = portion.replace_schema_metadata({_FIRST: str(first).encode()})
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, portion.schema) as writer:
+            writer.write_table(portion)
+        portions.append(stream.getvalue().to_pybytes())
+    return portions
+
+
+def read_stored(kind: RecordType, origin: str, batches: Iterator[pa.RecordBatch]) -> Iterator[ArrowRows]:
+    """Reads the portions of :func:`stored_rows`, each of which is a row."""
+    for batch in batches:
+        for payload in batch.column(0):
+            with pa.ipc.open_stream(payload.as_buffer()) as reader:
+                table = reader.read_all()
+            yield from arrow_rows(table, kind, origin, int(table.schema.metadata[_FIRST]))
+
+
 def table_of(portions: Iterable[Any], kind: RecordType) -> pa.Table:
     """Returns a table of portions, each of which is a list of elements or a record batch with the type's columns."""
     batches = [each if isinstance(each, pa.RecordBatch) else encode_batch(each, kind) for each in portions]
@@ -64,7 +105,7 @@ def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
         yield data
         return
-    try:
+    with _taking(data):
         if hasattr(data, "__arrow_c_stream__"):
             yield from pa.RecordBatchReader.from_stream(data)
         elif hasattr(data, "__arrow_c_array__"):
@@ -75,6 +116,12 @@ def _batches(data: Any) -> Iterator[pa.RecordBatch]:
                 given=data,
                 expected="an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow.RecordBatch",
             )
+
+
+@contextmanager
+def _taking(data: Any) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, TypeError) as error:
         raise SourceError(
             "Arrow data cannot be taken",

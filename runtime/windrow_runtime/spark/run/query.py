@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
-from windrow_runtime.operators.outcome import PipelineResult, secrets_of
+from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.operators.topology import sink_of, source_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import StreamingQueryException
 
-from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
+from windrow_runtime.operators.outcome import short_tracebacks
+from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.run.background import in_background, interrupted_alone
 from windrow_runtime.spark.run.query import Query

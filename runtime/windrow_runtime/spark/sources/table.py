@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Callable
 from functools import partial, singledispatch
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.sources import (
+    ArrowSource,
     CollectionSource,
     DataFrameSource,
     FileSource,
@@ -29,6 +31,7 @@ from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
+from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
@@ -73,36 +76,64 @@ def _scan_socket(source: SocketSource, context: ScanContext) -> Scan:
 
 
 def _scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan:
-    """Scans a collection from a file for each batch, so that Spark's checkpoint says which were read."""
-    size = source.batch_size or max(len(source.elements), 1)
-    decode = partial(_decode_stored, context.codec)
+    frame = _stored_batches(source, context, len(source.elements), partial(_stored, source, context))
+    return Scan(frame, partial(_decode_stored, context.codec))
+
+
+def _scan_arrow(source: ArrowSource[Any], context: ScanContext) -> Scan:
+    from windrow_runtime.codecs.arrow.exchanged import read_stored, stored_rows
+
+    kind, table = _arrow_table(source, context.step)
+    frame = _stored_batches(source, context, table.num_rows, partial(stored_rows, table))
+    return Scan(frame, elements_of, partial(read_stored, kind, source.describe()), kind)
+
+
+def _arrow_table(source: ArrowSource[Any], step: Step) -> tuple[RecordType, Any]:
+    from windrow_runtime.codecs.arrow.exchanged import rows_of_source
+
+    with errors_at(step.where):
+        kind = record_type(source.record_type)
+        return kind, rows_of_source(source, kind)
+
+
+def _stored_batches(
+    source: CollectionSource[Any] | ArrowSource[Any],
+    context: ScanContext,
+    count: int,
+    stored: Callable[[int, int], list[bytes]],
+) -> Any:
+    """Returns a DataFrame of a file for each batch, so that Spark's checkpoint says which were read.
+
+    ``stored`` returns elements, from one number to another, as bytes.
+    """
     if context.checkpoint is None:
-        payload = bytearray(_stored(source, context, 0, len(source.elements)))
-        return Scan(context.spark.createDataFrame([(payload,)], "payload binary"), decode)
+        return context.spark.createDataFrame([(bytearray(each),) for each in stored(0, count)], "payload binary")
     folder = context.checkpoint.folder_of(context.step)
+    size = source.batch_size or max(count, 1)
     with checkpoint_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for number, start in enumerate(range(0, len(source.elements), size)):
+        for number, start in enumerate(range(0, count, size)):
             file = folder / f"batch-{number:06d}.parquet"
             if not file.exists():
-                write_whole(file, _parquet(_stored(source, context, start, start + size)))
+                write_whole(file, _parquet(stored(start, start + size)))
             # Spark reads files in the order of their modification, and a copy of a checkpoint may have other times.
             os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
     stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1).option(*ANY_AGE)
-    return Scan(stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder)), decode)
+    return stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder))
 
 
-def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> bytes:
+def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> list[bytes]:
     with errors_at(context.step.where):
-        return context.codec.dumps(source.elements[start:end])
+        return [context.codec.dumps(source.elements[start:end])]
 
 
-def _parquet(payload: bytes) -> bytes:
+def _parquet(payloads: list[bytes]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = io.BytesIO()
-    pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), table)
+    # More than 2 GiB of bytes do not fit the usual type.
+    pq.write_table(pa.table({"payload": pa.array(payloads, pa.large_binary())}), table)
     return table.getvalue()
 
 
@@ -156,6 +187,7 @@ def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
     return numbered.select(*columns), names
 
 
+scan_source.register(ArrowSource, _scan_arrow)
 scan_source.register(CollectionSource, _scan_collection)
 scan_source.register(CustomSource, scan_custom)
 scan_source.register(DataFrameSource, _scan_dataframe)
@@ -169,7 +201,9 @@ def batches_of(source: Source[Any]) -> float:
     """Returns in how many batches Spark reads all that a source has at the start; infinity: that is not known."""
     match source:
         case CollectionSource():
-            return max(1, -(-len(source.elements) // (source.batch_size or len(source.elements) or 1)))
+            return _count_batches(len(source.elements), source.batch_size)
+        case ArrowSource():
+            return math.inf if source.table is None else _count_batches(source.table.num_rows, source.batch_size)
         case FileSource(files_per_batch=None):
             return 1
         case DataFrameSource() if not source.dataframe.isStreaming:
@@ -178,6 +212,10 @@ def batches_of(source: Source[Any]) -> float:
             return 1
         case _:
             return math.inf
+
+
+def _count_batches(count: int, size: int | None) -> int:
+    return max(1, -(-count // (size or count or 1)))
 
 
 def check_columns(source: Source[Any]) -> None:
@@ -191,7 +229,7 @@ def check_columns(source: Source[Any]) -> None:
     elif isinstance(source, CustomSource):
         if not reads_arrow(source):
             raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")
-    elif not isinstance(source, (ParquetFileSource, RateSource)):
+    elif not isinstance(source, (ArrowSource, ParquetFileSource, RateSource)):
         raise DeclinedError(f"{source.describe()} gives records one by one")
 
 

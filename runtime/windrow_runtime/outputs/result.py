@@ -1,0 +1,111 @@
+"""Defines the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from windrow.errors import InvalidArgumentError
+from windrow.plan import Pipeline, SinkNode
+from windrow.sinks import CollectSink
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_pyarrow
+from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.outcome import check_counter
+from windrow_runtime.operators.recording import Recording, recorded
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PipelineResult:
+    """The result of a completed run.
+
+    Attributes:
+        pipeline: The pipeline.
+        counters: The counters of each step, by step id and name: ``late_records_dropped``, ``records_malformed``, and
+            those of the user's functions.
+    """
+
+    pipeline: Pipeline
+    counters: Mapping[str, Mapping[str, int]]
+    # Any: elements of every sink side by side, by the identity of the sink.
+    _collected: Mapping[int, list[Any]]
+    _recording: Recording | None = None
+
+    def __repr__(self) -> str:
+        collected = sum(map(len, self._collected.values()))
+        return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+
+    def collected(self, sink: CollectSink[T]) -> list[T]:
+        """Returns the elements that went to ``sink``, in order of arrival.
+
+        A loop over sinks of several types needs a list of their common type for type checkers:
+        ``sinks: list[CollectSink[Any]] = [words, counts]``.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
+        """
+        if id(sink) not in self._collected:
+            is_kind = isinstance(sink, CollectSink)
+            raise InvalidArgumentError(
+                "the sink is not part of the pipeline"
+                if is_kind
+                else "the result has what collecting sinks took alone",
+                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
+                expected="the CollectSink that stream.sink_to(sink) was given",
+                hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
+            )
+        return list(self._collected[id(sink)])
+
+    def to_arrow(self, sink: CollectSink[Any]) -> Any:
+        """Returns the elements that went to ``sink`` as a ``pyarrow.Table``, in order of arrival.
+
+        Its columns are the fields of the elements; elements without fields have one column, ``value``. Other libraries
+        take it by the Arrow PyCapsule interface, as ``polars.from_arrow`` and ``pandas`` do by ``table.to_pandas()``.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, not part of the pipeline, the type of
+                its elements is unknown, or an element is not of that type.
+            UnsupportedOperationError: If pyarrow is not installed, or columns cannot hold elements of that type.
+        """
+        elements = self.collected(sink)
+        (step,) = (step for step in self.pipeline.steps if isinstance(step.node, SinkNode) and step.node.sink is sink)
+        with field_errors(step.where):
+            check_pyarrow("Arrow tables are made")
+            if step.node.element_type is None:
+                raise InvalidArgumentError(
+                    "the columns of the elements are not known: their type is not",
+                    given=sink.describe(),
+                    expected="a stream whose plan says the type of its elements",
+                    hint="call returns(Type) before sink_to",
+                )
+            # Arrow only where a table is asked for: the interpreter runs without it.
+            from windrow_runtime.codecs.arrow.exchanged import table_of
+
+            return table_of([elements], record_type(step.node.element_type))
+
+    @property
+    def recording(self) -> Recording:
+        """The recording of the inputs, watermarks and results of each keyed step.
+
+        :func:`windrow_runtime.pictures.timeline` draws windows, :func:`windrow_runtime.pictures.lanes` other steps.
+
+        Raises:
+            InvalidArgumentError: If the run was not recorded.
+        """
+        return recorded(self._recording, "LocalRunner(record=True).run(pipeline).recording")
+
+    def counter(self, name: str) -> int:
+        """Returns the total of a counter over all steps.
+
+        Args:
+            name: The name of a counter of windrow's, see ``counters``, or of a function of the pipeline.
+
+        Raises:
+            InvalidArgumentError: If nothing counts under that name. The code of the functions is looked at for the
+                names of counters that are 0.
+        """
+        check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
+        return sum(counters.get(name, 0) for counters in self.counters.values())
