@@ -17,7 +17,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
-from windrow_runtime.inputs.listing import list_files
+from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -89,7 +89,7 @@ def _take(batch: SourceBatch, portion: SourceBatch, source: Source[Any], step: S
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
         reader = file_reader(source)  # refuses unsuitable options even if there are no files
-    files = list(list_files(step, source.path))
+    files = FileOrder.of(source, step).found()
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):

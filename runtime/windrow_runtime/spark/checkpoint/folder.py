@@ -23,12 +23,13 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
+    files_in_log,
     is_logged,
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
-from windrow_runtime.spark.paths import as_read_path, as_spark_path
+from windrow_runtime.spark.paths import as_read_path, as_spark_path, path_of_url
 from windrow_runtime.spark.progress import reported_times
 from windrow_runtime.spark.worker import current_batch
 
@@ -318,6 +319,16 @@ class Checkpoint:
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self.spark_path, len(sources) + stateful)
+
+    def files_read_by_spark(self, place: int | None) -> list[list[str]]:
+        """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""
+        if place is None or self._inside:
+            raise IncompatibleStateError(
+                "nobody knows which files of the source Spark has read, beside sources that the query has itself",
+                given="files_in_order, in the checkpoint of a query that read its files by time",
+                expected='files_in_order="time", or a new checkpoint',
+            )
+        return [list(map(path_of_url, urls)) for urls in files_in_log(self.spark_path / "sources" / str(place))]
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile.

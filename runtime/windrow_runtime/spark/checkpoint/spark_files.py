@@ -46,6 +46,21 @@ def is_logged(spark: Path, file: Path) -> bool:
         return any(name in log.read_bytes() for log in (spark / "sources").glob("*/*") if log.is_file())
 
 
+def files_in_log(log: Path) -> list[list[str]]:
+    """Returns the URLs of the files in each entry of the log of Spark's source of files, which may not exist."""
+    with checkpoint_errors(log):
+        # A compact entry contains all earlier ones.
+        compact = max(file_numbers(log, suffix=_COMPACT), default=-1)
+        later = [str(number) for number in sorted(file_numbers(log)) if number > compact]
+        entries: dict[int, list[str]] = {}
+        for name in [f"{compact}{_COMPACT}"] * (compact >= 0) + later:
+            with _read_of(log / name):
+                for line in (log / name).read_bytes().splitlines()[1:]:
+                    entry = _ENTRY.decode(line)
+                    entries.setdefault(entry.entry, []).append(entry.path)
+    return [entries[number] for number in sorted(entries)]
+
+
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
     """Refuse a folder of Spark's with missing files if Spark would go on as if these had never existed.
 
