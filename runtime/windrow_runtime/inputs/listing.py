@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -58,17 +58,18 @@ class FileOrder:
                 roots = _roots(self.literal, self.pattern, guard)
                 return {os.path.abspath(file) for root in roots for file in _files_of(root, guard)}
 
-    def sort(self, files: Iterable[str]) -> list[str]:
+    def sort(self, files: Collection[str]) -> list[str]:
         """Sorts files: by time to the millisecond and then by name, or as the source says."""
         if self.chosen == "time":
             # A streaming query reads those of one millisecond as the file system lists them; here they have an order.
             with errors_at(self.where), listed(self.path):
                 return sorted(files, key=lambda file: (Path(file).stat().st_mtime_ns // 1_000_000, file))
         base = self.literal if os.path.isdir(self.literal) else os.path.dirname(self.literal)
-        for file in files:
-            if file not in self._keys:
-                self._keys[file] = self._key(file, os.path.relpath(file, base or "."))
-        return sorted(files, key=self._keys.__getitem__)
+        known = self._keys
+        keys = {file: known[file] if file in known else self._key(file, os.path.relpath(file, base)) for file in files}
+        known.clear()  # forgets files that were read
+        known.update(keys)
+        return sorted(files, key=keys.__getitem__)
 
     def _key(self, file: str, path: str) -> Any:
         # The parts without digits and the numbers between them take turns, so that any two names compare.

@@ -137,6 +137,7 @@ class FilePlans:
     per_batch: int | None
     log: FileLog
     shares: TaskShares
+    _waiting: list[str] = field(default_factory=list)  # in order, so that they are soon sorted together with new ones
 
     def latest(self) -> set[str]:
         """Returns the files that are there."""
@@ -147,9 +148,11 @@ class FilePlans:
         read = _batches_in(start)
         self.log.update(read)
         if self.per_batch is None or len(self.log.batches) == read:
-            new = self.order.sort(latest - self.log.files)
+            new = latest - self.log.files
+            waiting = [file for file in self._waiting if file in new]
+            self._waiting = self.order.sort(waiting + sorted(new.difference(waiting)))
             if new:
-                self.log.append(new[: self.per_batch])
+                self.log.append(self._waiting[: self.per_batch])
         logged = len(self.log.batches)
         if logged == read:
             return start

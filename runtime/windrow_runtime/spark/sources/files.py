@@ -36,7 +36,7 @@ from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reade
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
-from windrow_runtime.spark.exchange.picklable import check_picklable
+from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
@@ -158,6 +158,7 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
         is_begun = log.path.exists()
     if order == "time" and not is_begun:
         return None
+    make_picklable(type(order))
     check_picklable(context.step, [order], "files_in_order", "open what it needs in the function")
     if not is_begun:
         log.begin(checkpoint.files_read_by_spark(context.place) if checkpoint.has_run() else [])
