@@ -19,17 +19,18 @@ from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.outputs.whole_files import clear, write_whole
+from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
-    files_in_log,
+    file_log,
     is_logged,
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
-from windrow_runtime.spark.paths import as_read_path, as_spark_path, path_of_url
+from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.progress import reported_times
 from windrow_runtime.spark.worker import current_batch
 
@@ -320,6 +321,10 @@ class Checkpoint:
             # A query with state has one more source: the control folder.
             check_source_logs(self.spark_path, len(sources) + stateful)
 
+    def log_of_files(self, folder: str) -> FileLog:
+        """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""
+        return FileLog(self.path / "sources" / folder / "files-of-batches")
+
     def files_read_by_spark(self, place: int | None) -> list[list[str]]:
         """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""
         if place is None or self._inside:
@@ -328,7 +333,8 @@ class Checkpoint:
                 given="files_in_order, in the checkpoint of a query that read its files by time",
                 expected='files_in_order="time", or a new checkpoint',
             )
-        return [list(map(path_of_url, urls)) for urls in files_in_log(self.spark_path / "sources" / str(place))]
+        entries = file_log(self.spark_path / "sources" / str(place))
+        return [entries[number] for number in sorted(entries)]
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile.

@@ -35,13 +35,12 @@ from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
 from windrow_runtime.spark.sources.custom import range_frame
-from windrow_runtime.spark.sources.file_plans import MOST_PARTS, FileLog, FilePlans, TaskShares
+from windrow_runtime.spark.sources.file_plans import MOST_PARTS, FilePlans, TaskShares
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 
 if TYPE_CHECKING:
@@ -153,9 +152,8 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     The first run in another order takes over what Spark has read. Later ones stay with the log that windrow keeps.
     """
     order = source.files_in_order
-    log = FileLog(checkpoint.folder_of(context.step) / "files-of-batches")
-    with checkpoint_errors(log.path.parent):
-        is_begun = log.path.exists()
+    log = checkpoint.log_of_files(checkpoint.folder_of(context.step).name)
+    is_begun = log.exists()
     if order == "time" and not is_begun:
         return None
     make_picklable(type(order))
