@@ -144,6 +144,6 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.commit(end)
 
     def stop(self) -> None:
-        if sys.exc_info()[0] is EOFError:
+        if isinstance(sys.exception(), (EOFError, ConnectionError)):
             # The query stops and closes the pipe of this process, which would print a traceback.
             os._exit(0)
