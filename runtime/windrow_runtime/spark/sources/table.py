@@ -44,7 +44,7 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
-from windrow_runtime.spark.sources.kafka_scan import scan_topic
+from windrow_runtime.spark.sources.kafka_scan import scan_topic, topic_values
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
 
@@ -226,6 +226,10 @@ def check_columns(source: Source[Any]) -> None:
         reader = text_block_reader(source)
         if isinstance(reader, str):
             raise DeclinedError(f"{source.describe()} is read row by row: {reader}")
+    elif isinstance(source, TopicSource):
+        values = topic_values(source)
+        if isinstance(values, str):
+            raise DeclinedError(f"{source.describe()} is read record by record: {values}")
     elif isinstance(source, CustomSource):
         if not reads_arrow(source):
             raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")
