@@ -72,9 +72,9 @@ def resume(
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
-    kind of time by which the query runs cannot change, nor the parallelism. If an earlier
-    version left the watermark to Spark, which showed it to the first level of keyed steps alone, windrow keeps it from
-    now on.
+    kind of time by which the query runs cannot change, nor the parallelism. If an earlier version left the watermark to
+    Spark, which showed it to the first level of keyed steps alone, windrow keeps it from now on.
+
     ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
     A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
