@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow.kafka import KafkaRecordSource, KafkaSource
-from windrow_runtime.spark.sources.kafka_scan import kafka_decoder, topic_values
+from windrow_runtime.inputs.topic_values import kafka_decoder, topic_values
 
 # Any in this module: pyarrow has no types.
 

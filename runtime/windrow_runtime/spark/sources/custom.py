@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
-from windrow_runtime.inputs.custom import CustomReads, Range
+from windrow_runtime.inputs.custom import CustomReads, Range, Reads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import failures_marked
@@ -36,7 +36,11 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     check_picklable(
         context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
     )
-    reads = CustomReads.of(source, context.step)
+    return scan_reads(CustomReads.of(source, context.step), context)
+
+
+def scan_reads(reads: Reads, context: ScanContext) -> Scan:
+    """Scans what windrow itself plans and reads, by offsets that Spark keeps."""
     name = f"windrow-{uuid.uuid4().hex}"
     # A class made here is pickled by value for other processes, together with the source.
     body = {"reads": reads, "name": classmethod(lambda _: name)}
@@ -44,7 +48,7 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads), reads.kind)
 
 
-def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
+def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
@@ -52,7 +56,7 @@ def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _RangeSource(DataSource):
-    reads: CustomReads
+    reads: Reads
 
     def schema(self) -> str:
         return "range string"
@@ -71,7 +75,7 @@ def _as_partitions(ranges: Sequence[Range]) -> list[InputPartition]:
 class _JobReader(DataSourceReader):
     """Reads a source from its beginning to its end in a batch job."""
 
-    def __init__(self, reads: CustomReads) -> None:
+    def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -86,7 +90,7 @@ class _JobReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of a stream, in a process beside the driver."""
 
-    def __init__(self, reads: CustomReads) -> None:
+    def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._latest: dict[str, Any] | None = None
 

@@ -33,6 +33,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.inputs.text_blocks import text_block_reader
+from windrow_runtime.inputs.topic_values import topic_values
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
@@ -44,7 +45,7 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
-from windrow_runtime.spark.sources.kafka_scan import scan_topic, topic_values
+from windrow_runtime.spark.sources.kafka_scan import scan_topic
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
 
@@ -208,7 +209,7 @@ def batches_of(source: Source[Any]) -> float:
             return 1
         case DataFrameSource() if not source.dataframe.isStreaming:
             return 1
-        case TopicSource() if not any("trigger" in name.lower() for name in source.options):
+        case TopicSource(engine_connector=True) if not any("trigger" in name.lower() for name in source.options):
             return 1
         case _:
             return math.inf
