@@ -1,9 +1,9 @@
 """Starts and stops servers by hand.
 
-    python -m tests.services kafka start     # tests then use this one, and do not start one of their own
-    python -m tests.services kafka status
-    python -m tests.services kafka stop
-    python -m tests.services kafka fetch     # only brings what it needs into the cache
+python -m tests.services kafka start     # tests then use this one, and do not start one of their own
+python -m tests.services kafka status
+python -m tests.services kafka stop
+python -m tests.services kafka fetch     # only brings what it needs into the cache
 """
 
 from __future__ import annotations

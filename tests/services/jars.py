@@ -19,7 +19,9 @@ __all__ = ["Jars"]
 
 _SECONDS: Final = 240
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-_NONE_OF_ITS_OWN: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+_NONE_OF_ITS_OWN: Final = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ __all__ = ["LOOPBACK", "Server", "free_ports", "recorded", "start_server"]
 LOOPBACK: Final = "127.0.0.1"
 _SECONDS: Final = 90
 _LOG_SHOWN: Final = 3000
+_children: Final[dict[int, subprocess.Popen[bytes]]] = {}
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class Server:
         """End it at once, and wait until it has; what it has stored is as after a crash."""
         if self.is_running:
             os.killpg(self.pid, signal.SIGKILL)
+        if self.pid in _children:
+            _children.pop(self.pid).wait()
         while self.is_running:
-            _reap(self.pid)
             time.sleep(0.01)
         record = recorded(self.name)
         if record is not None and record.pid == self.pid:
@@ -90,6 +92,7 @@ def start_server(
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
+    _children[process.pid] = process
     server = Server(name, process.pid, address, str(folder))
     end = time.monotonic() + _SECONDS
     while not answers():
@@ -103,10 +106,3 @@ def start_server(
 
 def _record_of(name: str) -> Path:
     return cache_folder() / f"{name}.json"
-
-
-def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass  # it is another program's child
