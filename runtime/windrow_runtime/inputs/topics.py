@@ -35,7 +35,7 @@ _SECONDS: Final = 15.0
 _SECONDS_WITHOUT_RECORDS: Final = 60.0
 """How long a reader waits for a record that the brokers have."""
 
-_QUIET: Final = {"log_level": "0"}
+_QUIET: Final[dict[str, Any]] = {"log_level": 0}
 """librdkafka tells stderr of each attempt to connect; what matters raises an error."""
 
 _RECORDS_AT_ONCE: Final = 10_000
@@ -134,11 +134,14 @@ class TopicReads(Reads):
             if self.topics.on_lost_offsets == "latest":
                 return
             begin = first
+        if begin >= end:
+            return
         consumer.assign([client.TopicPartition(topic, partition, begin)])
         try:
-            patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
+            patience, following = time.monotonic() + _SECONDS_WITHOUT_RECORDS, begin
             while True:
-                messages = consumer.consume(_RECORDS_AT_ONCE, timeout=1.0)
+                # It waits for so many, and in vain where transactions have markers between them.
+                messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
                 is_last = False
                 taken = []
                 for message in messages:
@@ -154,7 +157,8 @@ class TopicReads(Reads):
                 if taken:
                     yield topic_rows(taken, topic, partition, topic_columns(self.topics))
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
-                    is_last = is_last or taken[-1].offset() == end - 1
+                    following = taken[-1].offset() + 1
+                    is_last = is_last or following == end
                 if is_last:
                     return
                 if time.monotonic() > patience:
@@ -249,13 +253,12 @@ def _client() -> Any:
 
 @cache
 def _admin(config: tuple[tuple[str, str], ...]) -> Any:
-    consumer_only = {"group.id", "isolation.level"}
-    return _client().admin.AdminClient(
-        {"log_level": "3", **{name: value for name, value in config if name not in consumer_only}}
-    )
+    options = {name: value for name, value in config if name not in ("group.id", "isolation.level")}
+    return _client().admin.AdminClient({**_QUIET, **options})
 
 
 @cache
 def _consumer(config: tuple[tuple[str, str], ...]) -> Any:
     own = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", "enable.partition.eof": "true"}
-    return _client().Consumer({**_QUIET, **dict(config), **own})
+    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
+    return _client().Consumer({**_QUIET, "fetch.wait.max.ms": 10, **dict(config), **own})
