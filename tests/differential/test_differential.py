@@ -193,13 +193,15 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
 
 
 def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--columns", "--cases", "60", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 60 equal, 0 different\n")
+    cases = for_a_night(100, 60)
+    assert main(["--local", "--columns", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--cases", "120", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 120 equal, 0 different\n")
+    cases = for_a_night(200, 120)
+    assert main(["--local", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
