@@ -150,7 +150,7 @@ class TopicReads(Reads):
                         taken.append(message)
                         continue
                     # Behind the last record there may be markers of transactions alone.
-                    is_last = error is None or error.code() == client.KafkaError._PARTITION_EOF
+                    is_last = error is None or error.name() == "_PARTITION_EOF"
                     if not is_last:
                         raise _refused(error, f"{topic}, partition {partition}", self.where, self.topics)
                     break
