@@ -12,7 +12,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv constraints java classes demo quick test thorough check lint types docs format conformance bench
+.PHONY: help venv constraints java classes services demo quick test thorough check lint types docs format conformance bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -64,11 +64,14 @@ demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its
 	$(BIN)/python examples/sensor_min.py $(ARGS)
 
 test: java $(STAMP) ## run everything that CI runs
-	@$(MAKE) --jobs 2 lint types docs classes
+	@$(MAKE) --jobs 2 lint types docs classes services
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 classes: java $(STAMP)
 	@$(BIN)/python -m tests.spark_home
+
+services: $(STAMP)
+	@$(BIN)/python -m tests.services kafka fetch || echo "  tests that need it are skipped"
 
 thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest --timeout 7200 --numprocesses 2 --dist loadfile $(ARGS)

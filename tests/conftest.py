@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.outputs.postgres import NoServerError, running_server
+from tests.services.errors import NoServiceError
+from tests.services.kafka import running_kafka
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +20,14 @@ def postgres() -> Iterator[Path]:
         except NoServerError as error:
             pytest.skip(str(error))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """Where a Kafka broker answers; it runs for these tests alone unless one was started by hand."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_kafka())
+        except NoServiceError as error:
+            pytest.skip(str(error))
+        yield server.address

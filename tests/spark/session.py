@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +23,13 @@ _ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def embedded_session(warehouse: Path, *, connect: bool = False) -> Iterator[SparkSession]:
+def embedded_session(warehouse: Path, *, connect: bool = False, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
     """Start a session, and stop it at the end.
 
     Args:
         warehouse: An empty folder for Spark's own use.
         connect: Whether it is the session of a Spark Connect server, which is started and stopped with it.
+        jars: What the session has besides Spark's own, such as a connector.
     """
     from pyspark.sql import SparkSession
 
@@ -57,6 +58,8 @@ def embedded_session(warehouse: Path, *, connect: bool = False) -> Iterator[Spar
             )
             .config("spark.sql.warehouse.dir", str(warehouse))
         )
+        if jars:
+            builder = builder.config("spark.jars", ",".join(map(str, jars)))
         if not connect:
             # As the session that a runner starts; the workers of the server are Spark's own.
             builder = builder.config("spark.python.daemon.module", DAEMON_MODULE)

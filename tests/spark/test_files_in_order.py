@@ -28,6 +28,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.file_log import FileLog
+from windrow_runtime.spark.sources.custom import _StreamReader
 from windrow_runtime.spark.sources.file_plans import FilePlans, TaskShares
 
 if TYPE_CHECKING:
@@ -135,6 +136,18 @@ def test_a_changed_line_is_refused(folder: Path) -> None:
         plans(folder, 1).advance({}, set())
 
 
+def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    reader = _StreamReader(plans(folder, 1))
+    for error in (EOFError, BrokenPipeError, ValueError):
+        try:
+            raise error
+        except error:
+            reader.stop()
+    assert ended == [0, 0]
+
+
 # On Spark
 
 
@@ -208,6 +221,16 @@ def test_a_run_that_failed_goes_on_with_the_same_files(spark: SparkSession, tmp_
         2: ["day=0/late", "day=2/0"],
         3: ["day=10/a"],
     }
+
+
+def test_relative_paths_and_patterns(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # Spark's processes are elsewhere
+    fill(tmp_path / "in", "b/day=1/10", "a/day=1/9", "c/other", "a/day=2/1")
+    wanted, taken = [["a/day=2/1", "b/day=1/10"], ["a/day=1/9"]], Batches()
+    runner = SparkRunner(spark, checkpoint="checkpoint")
+    for _ in range(2):
+        runner.run(taken.pipeline(Path("in/*/day=*"), lambda path: path.rpartition("/")[2]), drain=False)
+    assert list(taken.found.values()) == wanted
 
 
 def test_files_that_arrive_come_in_order_in_the_next_batch(spark: SparkSession, tmp_path: Path, folder: Path) -> None:

@@ -323,7 +323,8 @@ class Checkpoint:
 
     def log_of_files(self, folder: str) -> FileLog:
         """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""
-        return FileLog(self.path / "sources" / folder / "files-of-batches")
+        # Spark's planner may run in another folder.
+        return FileLog((self.path / "sources" / folder / "files-of-batches").absolute())
 
     def files_read_by_spark(self, place: int | None) -> list[list[str]]:
         """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
-from windrow_runtime.inputs.custom import CustomReads, Range
+from windrow_runtime.inputs.custom import CustomReads, Range, Reads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import failures_marked
@@ -37,12 +37,16 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     check_picklable(
         context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
     )
-    reads = CustomReads.of(source, context.step)
+    return scan_reads(CustomReads.of(source, context.step), context)
+
+
+def scan_reads(reads: Reads, context: ScanContext) -> Scan:
+    """Scans what windrow itself plans and reads, by offsets that Spark keeps."""
     return Scan(range_frame(context, reads), elements_of, partial(_read_ranges, reads), reads.kind)
 
 
 class StreamPlanner(Protocol):
-    """Plans the batches of a stream, as :class:`CustomReads` does; offsets and ranges are what JSON can hold."""
+    """Plans the batches of a stream, as :class:`Reads` does; offsets and ranges are what JSON can hold."""
 
     def latest(self) -> Any:
         """Returns what there is to read now."""
@@ -70,7 +74,7 @@ def range_frame(context: ScanContext, planner: StreamPlanner) -> DataFrame:
     return frame
 
 
-def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
+def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
@@ -84,7 +88,7 @@ class _RangeSource(DataSource):
         return "range string"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _JobReader(cast(CustomReads, self.planner))  # files are no such source in a batch job
+        return _JobReader(cast(Reads, self.planner))  # files are no such source in a batch job
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         return _StreamReader(self.planner)
@@ -97,7 +101,7 @@ def _as_partitions(ranges: Sequence[Any]) -> list[InputPartition]:
 class _JobReader(DataSourceReader):
     """Reads a source from its beginning to its end in a batch job."""
 
-    def __init__(self, reads: CustomReads) -> None:
+    def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
     def partitions(self) -> Sequence[InputPartition]:

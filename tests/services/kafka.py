@@ -1,0 +1,171 @@
+"""A Kafka broker of one node, and the jars of Spark's connector to it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.services.cache import cache_folder
+from tests.services.errors import NoServiceError
+from tests.services.jars import Jars
+from tests.services.server import LOOPBACK, Server, free_ports, recorded, start_server
+
+__all__ = ["BROKER", "CONNECTOR", "running_kafka", "start_kafka", "stop_kafka"]
+
+BROKER: Final = Jars("Kafka", ("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"))
+"""The broker, and a logger that writes to standard error."""
+
+# The newest connector that is published; it works with later versions of Spark. PySpark brings all else that it needs.
+CONNECTOR: Final = Jars(
+    "connector of Spark to Kafka",
+    (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.13.1",
+    ),
+    with_dependencies=False,
+)
+"""What a session needs in ``spark.jars`` to read and write topics."""
+
+_NAME: Final = "kafka"
+_JAVA: Final = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+# Of internal topics there is one replica and one partition, consumers join a group at once, and topics are made on
+# purpose only.
+_PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers={host}:{controller_port}
+log.dirs={folder}/data
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+"""
+# The length, the number of ApiVersions, its version 0, a number for the answer, and no name of a client.
+_ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def start_kafka() -> Server:
+    """Start a broker in a new folder of its own, and wait until it answers.
+
+    Raises:
+        NoServiceError: If Java is missing, or the jars cannot be fetched.
+    """
+    java = shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java")) or shutil.which("java")
+    if java is None:
+        raise NoServiceError("no Kafka: java is not on PATH (apt-get install openjdk-17-jre-headless)")
+    BROKER.fetch()
+    folder = Path(tempfile.mkdtemp(prefix="windrow-kafka-"))
+    try:
+        return _start([java, *_JAVA, "-cp", f"{BROKER.folder}/*"], folder)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def _start(program: Sequence[str], folder: Path) -> Server:
+    port, controller_port = free_ports(2)
+    properties = folder / "server.properties"
+    properties.write_text(
+        _PROPERTIES.format(host=LOOPBACK, port=port, controller_port=controller_port, folder=folder), encoding="utf-8"
+    )
+    # The number of a cluster is 16 bytes; it must not begin with a dash.
+    cluster = base64.urlsafe_b64encode(b"w" + os.urandom(15)).decode().rstrip("=")
+    storage = [*program, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
+    done = subprocess.run(storage, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")
+    command = [*program, "kafka.Kafka", str(properties)]
+    return start_server(_NAME, command, folder, address=f"{LOOPBACK}:{port}", answers=lambda: answers((LOOPBACK, port)))
+
+
+def stop_kafka(server: Server) -> None:
+    """Kill a broker, and remove its folder: nobody needs what it has stored."""
+    server.kill()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@contextmanager
+def running_kafka() -> Iterator[Server]:
+    """The broker that ``python -m tests.services kafka start`` has started, or a new one until the end.
+
+    Raises:
+        NoServiceError: As :func:`start_kafka`.
+    """
+    there = recorded(_NAME)
+    if there is not None and there.is_running:
+        yield there
+        return
+    server = start_kafka()
+    try:
+        yield server
+    finally:
+        stop_kafka(server)
+
+
+def answers(address: tuple[str, int]) -> bool:
+    """Whether a broker answers a question for the versions of its requests."""
+    try:
+        with socket.create_connection(address, timeout=1) as connection:
+            connection.settimeout(5)
+            connection.sendall(_ASKS_VERSIONS)
+            return bool(connection.recv(1))
+    except OSError:
+        return False
+
+
+def start() -> Server:
+    """Start a broker that outlives the program, unless there is one."""
+    there = recorded(_NAME)
+    if there is not None and there.is_running:
+        return there
+    server = start_kafka()
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    server.record()
+    return server
+
+
+def status() -> Server | None:
+    """The broker that outlives the programs, if it runs."""
+    there = recorded(_NAME)
+    return there if there is not None and there.is_running else None
+
+
+def stop() -> bool:
+    """Stop that broker; returns whether there was one."""
+    there = recorded(_NAME)
+    if there is None:
+        return False
+    stop_kafka(there)
+    return True
+
+
+def fetch() -> None:
+    """Bring the jars into the cache."""
+    BROKER.fetch()
+    CONNECTOR.fetch()

@@ -1,0 +1,108 @@
+"""Servers as child processes: free ports, a wait until they answer, and a record of those that outlive the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.services.cache import cache_folder
+
+__all__ = ["LOOPBACK", "Server", "free_ports", "recorded", "start_server"]
+
+LOOPBACK: Final = "127.0.0.1"
+_SECONDS: Final = 90
+_LOG_SHOWN: Final = 3000
+_children: Final[dict[int, subprocess.Popen[bytes]]] = {}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs.
+
+    Attributes:
+        name: Of the service, such as ``kafka``.
+        pid: The process, which leads a group of its own.
+        address: Where it answers, as its clients are told.
+        folder: Its data and its log; its command line names it.
+    """
+
+    name: str
+    pid: int
+    address: str
+    folder: str
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there: by now another one may have the number."""
+        command = ["ps", "-ww", "-o", "stat=,args=", "-p", str(self.pid)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return self.folder in found and not found.startswith("Z")
+
+    def record(self) -> None:
+        """Note it in the cache, so that other programs find it."""
+        _record_of(self.name).write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    def kill(self) -> None:
+        """End it at once, and wait until it has; what it has stored is as after a crash."""
+        if self.is_running:
+            os.killpg(self.pid, signal.SIGKILL)
+        if self.pid in _children:
+            _children.pop(self.pid).wait()
+        while self.is_running:
+            time.sleep(0.01)
+        record = recorded(self.name)
+        if record is not None and record.pid == self.pid:
+            _record_of(self.name).unlink()
+
+
+def recorded(name: str) -> Server | None:
+    """The server that was noted in the cache, whether it still runs or not."""
+    try:
+        return Server(**json.loads(_record_of(name).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback device that nothing uses at the moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
+
+
+def start_server(
+    name: str, command: Sequence[str], folder: Path, *, address: str, answers: Callable[[], bool]
+) -> Server:
+    """Start a server, and wait until it answers.
+
+    Raises:
+        RuntimeError: If it ends, or does not answer in a minute and a half; with the end of its log.
+    """
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    _children[process.pid] = process
+    server = Server(name, process.pid, address, str(folder))
+    end = time.monotonic() + _SECONDS
+    while not answers():
+        if process.poll() is not None or time.monotonic() > end:
+            server.kill()
+            told = log.read_text(encoding="utf-8", errors="replace")[-_LOG_SHOWN:]
+            raise RuntimeError(f"{name} does not answer at {address}; its log ends in\n{told}")
+        time.sleep(0.05)
+    return server
+
+
+def _record_of(name: str) -> Path:
+    return cache_folder() / f"{name}.json"

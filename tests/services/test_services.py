@@ -1,0 +1,109 @@
+"""Services for tests: where they are kept, what is said when there are none, and how they end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.services import kafka
+from tests.services.__main__ import main
+from tests.services.cache import CACHE_VARIABLE, cache_folder
+from tests.services.jars import Jars
+from tests.services.server import Server, free_ports, recorded, start_server
+
+SLEEPS = "import sys, time; print('here', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setenv(CACHE_VARIABLE, str(folder))
+    return folder
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    file.chmod(0o755)
+
+
+def test_where_the_cache_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_folder() == cache
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "windrow-services"
+
+
+@pytest.mark.parametrize(
+    ("programs", "reason"),
+    [
+        ({}, "no Kafka: java is not on PATH (apt-get install openjdk-17-jre-headless)"),
+        ({"java": "exit 1"}, "no Kafka: mvn is not on PATH (apt-get install maven)"),
+        (
+            {"java": "exit 1", "mvn": "echo '[ERROR] Unknown host repo.maven.apache.org'; exit 1"},
+            "no Kafka: Maven cannot fetch it: [ERROR] Unknown host repo.maven.apache.org",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_what_is_missing_is_named(
+    programs: dict[str, str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in programs.items():
+        program(tmp_path, name, text)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["kafka", "start"]) == 1
+    assert capsys.readouterr().err == f"{reason}\n"
+
+
+def test_jars_are_fetched_once_and_whole(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = tmp_path / "calls"
+    # The last argument names the folder.
+    program(
+        tmp_path, "mvn", f'echo . >> {calls}; for last; do :; done; mkdir "${{last#*=}}"; : > "${{last#*=}}/one.jar"'
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    jars = Jars("it", ("a.group:thing:1",))
+    assert jars.fetch() == jars.fetch() == [jars.folder / "one.jar"]
+    assert calls.read_text() == ".\n"
+    assert [each.name for each in cache.iterdir()] == [jars.folder.name]
+    assert Jars("it", ("a.group:thing:2",)).folder != jars.folder
+
+
+def sleeper(folder: Path, answers: Callable[[], bool]) -> Server:
+    command = [sys.executable, "-c", SLEEPS, str(folder)]
+    return start_server("sleeper", command, folder, address="nowhere", answers=answers)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_server_runs_until_it_is_killed(tmp_path: Path) -> None:
+    server = sleeper(tmp_path, lambda: "here" in (tmp_path / "log").read_text())
+    server.record()
+    assert recorded("sleeper") == server
+    assert server.is_running
+    # Another process has the number by now.
+    assert not Server("sleeper", server.pid, "nowhere", str(tmp_path / "other")).is_running
+    server.kill()
+    assert not server.is_running
+    assert recorded("sleeper") is None
+
+
+def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such setting')", str(tmp_path)]
+    with pytest.raises(RuntimeError, match="its log ends in\nno such setting"):
+        start_server("it", command, tmp_path, address="nowhere", answers=lambda: False)
+
+
+def test_ports_are_free_and_differ() -> None:
+    assert len(set(free_ports(5))) == 5
+    assert not kafka.answers(("127.0.0.1", free_ports(1)[0]))
