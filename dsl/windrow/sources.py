@@ -219,8 +219,7 @@ class SortKey(Protocol):
 
 
 FilesInOrder = Literal["time", "name"] | Callable[[str], SortKey]
-"""The order in which the files of a source are read: by the time of their modification, by name, or by a key that a
-function gives for a file; see :class:`FileSource`."""
+"""How the files of a source follow each other, see :class:`FileSource`."""
 
 
 def _check_files_in_order(given: FilesInOrder) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow.sinks import CollectSink, FunctionSink
@@ -211,3 +211,36 @@ def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(tmp_path: Path)
         if seed < 20:
             some_late += backfill(tmp_path, LocalRunner().run, "time")[1] > 0
     assert some_late == 20
+
+
+def joined(folder: Path, run: Callable[[Pipeline], Any], files_in_order: FilesInOrder) -> int:
+    """Returns how many pairs of events a join finds whose two folders move on at another pace."""
+
+    def events(name: str, size: int) -> DataStream[Event]:
+        source = JsonFileSource(folder / name, Event, files_per_batch=size, files_in_order=files_in_order)
+        strategy = WatermarkStrategy[Event].for_bounded_out_of_orderness(timedelta(seconds=5))
+        return from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
+
+    left = events("one", 2).key_by(lambda event: event.key)
+    pairs = left.interval_join(events("two", 5).key_by(lambda event: event.key)).between(
+        timedelta(seconds=-9), timedelta(seconds=9)
+    )
+    sink = CollectSink[Any]()
+    return len(run(Pipeline("joined", pairs.apply(lambda one, two: (one, two)).sink_to(sink))).collected(sink))
+
+
+def test_a_join_of_copied_folders_finds_all_pairs_by_name(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    write_events(tmp_path / "one", 1)
+    write_events(tmp_path / "two", 2)
+    read = [
+        [Event(**json.loads(line)) for file in (tmp_path / name).iterdir() for line in file.read_text().splitlines()]
+        for name in ("one", "two")
+    ]
+    wanted = sum(one.key == two.key and abs(one.at - two.at) <= 9000 for one in read[0] for two in read[1])
+    for seed in range(10):
+        copy_times(tmp_path / "one", seed)
+        copy_times(tmp_path / "two", -1 - seed)
+        assert joined(tmp_path, LocalRunner().run, "name") == wanted
+        assert joined(tmp_path, LocalRunner().run, "time") < wanted
