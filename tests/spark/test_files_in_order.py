@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, write_events
+from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
 from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
 from windrow import Pipeline, from_dataframe, from_source
 from windrow.errors import (
@@ -24,7 +24,7 @@ from windrow.errors import (
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CsvFileSource, FilesInOrder, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow_runtime.inputs.listing import FileOrder
-from windrow_runtime.local import LocalRunner
+from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.file_log import FileLog
@@ -188,6 +188,35 @@ def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(spark: SparkSes
         assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
     assert backfill(folder, SparkRunner(spark).run_batch, "name") == wanted
     assert backfill(folder, SparkRunner(spark).run, "time", size=10)[1] > 0
+
+
+def test_a_join_of_copied_folders_finds_all_pairs_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "two")):
+        (tmp_path / name).mkdir()
+        write_events(tmp_path / name, seed)
+        copy_times(tmp_path / name, seed)
+    assert joined(tmp_path, SparkRunner(spark).run, "name") == joined(tmp_path, LocalRunner().run, "name") > 0
+
+
+@pytest.mark.parametrize("size", [4, None])
+def test_nothing_is_late_where_files_arrive_until_the_stream_is_drained(
+    spark: SparkSession, tmp_path: Path, folder: Path, size: int | None
+) -> None:
+    write_events(folder, 1)
+    copy_times(folder, 1)
+    wanted = backfill(folder, LocalRunner().run, "name")
+    later = tmp_path / "later"
+    later.mkdir()
+    for number in range(12, 30):
+        (folder / f"events-{number}.json").rename(later / f"events-{number}.json")
+
+    def run(pipeline: Pipeline) -> PipelineResult:
+        running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+        running.process_available()
+        later.rename(folder / "later")
+        return running.drain()
+
+    assert backfill(folder, run, "name", size=size) == wanted
 
 
 class Batches:
