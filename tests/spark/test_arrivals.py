@@ -167,7 +167,7 @@ SMALL_PAGES = PageTuning(small=100, dense=200, least=25, inline_bytes=300, bytes
 @pytest.mark.parametrize("name", PLANS)
 def test_elements_in_columns_give_what_the_general_operator_gives(name: str, pages: PageTuning) -> None:
     late = name.endswith("late")
-    inputs = [*batches(random.Random(7)), []]
+    inputs = [*batches(random.Random(7), 24), []]
     engine, wanted, dropped = run(
         PLANS[name], inputs, row_form, crash_at=2, late=late, tuning=StateTuning(object_pages=pages)
     )

@@ -289,7 +289,7 @@ def test_results_are_columns_for_the_next_step(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", ["two_windows", "late_results", "python_behind"])
 def test_a_step_whose_state_is_in_objects_feeds_columns(name: str) -> None:
     """A checkpoint goes on in the form in which it was begun."""
-    inputs = [*batches(random.Random(3)), []]
+    inputs = [*batches(random.Random(3), 24), []]
     plan, sinks = pipeline(PLANS[name])
     topology = Topology(plan.steps)
     behind = [step.id for step in topology.keyed if topology.levels[step.id] > 1]
