@@ -99,6 +99,7 @@ class TopicSource(Source[T_co]):
         made = {"kafka.bootstrap.servers": _servers(servers), "startingOffsets": starting_offsets}
         if isinstance(topics, Pattern):
             self._topics = f"topics like {topics.pattern}"
+            self._names: tuple[str, ...] = ()
             made["subscribePattern"] = topics.pattern
         else:
             names = [topics] if isinstance(topics, str) else list(topics)
@@ -107,6 +108,7 @@ class TopicSource(Source[T_co]):
                     "a Kafka source reads topics", given=topics, expected="a name, names or a compiled pattern"
                 )
             self._topics = ", ".join(names)
+            self._names = tuple(names)
             made["subscribe"] = ",".join(names)
         if max_offsets_per_batch is not None:
             made["maxOffsetsPerTrigger"] = str(max_offsets_per_batch)
@@ -133,6 +135,11 @@ class TopicSource(Source[T_co]):
     def options(self) -> Mapping[str, str]:
         """All options for the reader of Spark. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of the topics; none if they are those of a pattern."""
+        return self._names
 
     @property
     def secrets(self) -> tuple[str, ...]:
