@@ -172,8 +172,9 @@ class KafkaSource(TopicSource[T_co]):
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"`` or Spark's JSON of offsets.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
-        options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Secrets among
-            them are not shown by ``explain()`` and errors.
+        options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``, or
+            ``{"kafka.isolation.level": "read_committed"}`` for a topic with transactions: without it aborted records
+            are read, too. Secrets among them are not shown by ``explain()`` and errors.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.

@@ -81,11 +81,11 @@ def test_from_a_topic_to_windows_to_a_topic(spark: SparkSession, topics: Topics,
     pipeline = Pipeline(
         "totals", written.sink_to(KafkaSink[Total](topics.servers, target, key=lambda total: total.sensor))
     )
-    checkpoint = tmp_path / "checkpoint"
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
 
     topics.send(source, in_json([reading("a", 1, 1), reading("b", 2, 10), reading("a", 12, 2)]))
     topics.send(source, in_json([reading("a", 3, 4)]), partition=1)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
     first = topics.read(target, 2)
     assert sorted((record.key, json.loads(record.value or b"")) for record in first) == [
         (b"a", {"sensor": "a", "celsius": 5.0}),
@@ -93,11 +93,11 @@ def test_from_a_topic_to_windows_to_a_topic(spark: SparkSession, topics: Topics,
     ]
 
     topics.send(source, in_json([reading("a", 15, 8), reading("a", 25, 16)]), partition=1)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
     assert topics.values(target, 3)[2:] == [{"sensor": "a", "celsius": 10.0}]
 
     # The end of the stream fires the window that is open.
-    SparkRunner(spark, checkpoint=checkpoint).start(pipeline).drain()
+    runner.start(pipeline).drain()
     assert topics.values(target, 4)[3:] == [{"sensor": "a", "celsius": 16.0}]
 
 

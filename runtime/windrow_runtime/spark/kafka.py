@@ -29,6 +29,7 @@ _NOT_THERE = re.compile(
     r"|(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./](?:spark[./]sql[./])?kafka"
 )
 _GONE = re.compile(r"Some data may have been lost.*?^Reason: ([^\n]*)", re.DOTALL | re.MULTILINE)
+_PARTITION = re.compile(r"([\w.-]+)-\d+")
 _NO_TOPIC = "UnknownTopicOrPartitionException"
 _ANSWER_SECONDS: Final = 10.0
 _SERVER = re.compile(r"(?:\w+://)?\[?([^\]/]+?)\]?:(\d+)")
@@ -79,10 +80,7 @@ def connector_errors(spark: SparkSession, where: str, end: TopicSource[Any] | Ka
 
 def check_brokers(sources: Iterable[Step]) -> None:
     """Refuse Kafka sources none of whose brokers answers in ten seconds: Spark would ask for three minutes."""
-    for step in sources:
-        source = step.node.source if isinstance(step.node, SourceNode) else None
-        if not isinstance(source, TopicSource):
-            continue
+    for step, source in _topics_of(sources):
         reasons: list[str] = []
         for server in source.options["kafka.bootstrap.servers"].split(","):
             reason = _no_answer(server.strip(), source.options.get("kafka.security.protocol", "PLAINTEXT"))
@@ -90,18 +88,20 @@ def check_brokers(sources: Iterable[Step]) -> None:
                 break
             reasons.append(f"{server.strip()}: {reason}")
         else:
-            raise _no_broker(source, step.where, "; ".join(reasons))
+            raise SourceError(
+                "no broker of Kafka answers",
+                given=f"{source.describe()} ({'; '.join(reasons)})",
+                expected="at least one of the servers, reachable from this machine",
+                where=step.where,
+                hint="look whether the brokers run, at the port, and whether its listener is encrypted "
+                "(options={'kafka.security.protocol': ...})",
+            )
 
 
-def _no_broker(source: TopicSource[Any], where: object, reason: str) -> SourceError:
-    return SourceError(
-        "no broker of Kafka answers",
-        given=f"{source.describe()} ({reason})",
-        expected="at least one of the servers, reachable from this machine",
-        where=where,
-        hint="look whether the brokers run, at the port, and whether its listener is encrypted "
-        "(options={'kafka.security.protocol': ...})",
-    )
+def _topics_of(sources: Iterable[Step]) -> Iterator[tuple[Step, TopicSource[Any]]]:
+    for step in sources:
+        if isinstance(step.node, SourceNode) and isinstance(step.node.source, TopicSource):
+            yield step, step.node.source
 
 
 def _no_answer(server: str, protocol: str) -> str | None:
@@ -126,12 +126,12 @@ def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowErro
 
     Any other failure is returned as it is.
     """
-    topics = [(step, step.node.source) for step in sources if isinstance(step.node, SourceNode)]
-    topics = [(step, source) for step, source in topics if isinstance(source, TopicSource)]
+    topics = list(_topics_of(sources))
     if not topics or type(failure) is not EngineError or failure.details is None:
         return failure
     gone = _GONE.search(failure.details)
-    named = [each for each in topics if gone is not None and any(name in gone[1] for name in each[1].topics)] or topics
+    partitions = set() if gone is None else set(_PARTITION.findall(gone[1]))
+    named = [(step, source) for step, source in topics if partitions & set(source.topics)] or topics
     where = named[0][0].where if len(named) == 1 else failure.where
     if gone is not None:
         found: WindrowError = SourceError(

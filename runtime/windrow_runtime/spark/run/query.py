@@ -245,7 +245,7 @@ class Query:
             if gate.is_stopping and not isinstance(error, WindrowError):
                 raise Interrupted from None
             # Spark turns an error that is raised here into an exception of its own, and logs it.
-            failure = self._failure = self._failure_of(error)
+            failure = self._failure = engine_failure(error, self._place, self._secrets)
             if self._is_quiet:
                 raise QuietFailure(str(failure)) from None
             if shows_secret(error, self._secrets):
@@ -385,12 +385,10 @@ class Query:
         try:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
-            failure = self._failure or self._failure_of(error)
+            failure = self._failure or engine_failure(error, self._place, self._secrets)
+            failure = kafka_failure(failure, self.lowered.topology.sources)
             raise failure from failure.__cause__
         return ended is not False
-
-    def _failure_of(self, error: BaseException) -> WindrowError:
-        return kafka_failure(engine_failure(error, self._place, self._secrets), self.lowered.topology.sources)
 
     def has_ended(self, query: StreamingQuery) -> bool:
         """Returns whether no batch of a query runs any more; Spark's ``isActive`` is false before that."""
