@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.services.cache import CACHE_VARIABLE, cache_folder
 from tests.services.jars import Jars
 from tests.services.server import Server, free_ports, recorded, start_server
 
+ROOT = Path(__file__).parents[2]
 SLEEPS = "import sys, time; print('here', flush=True); time.sleep(600)"
 
 
@@ -96,6 +99,22 @@ def test_a_server_runs_until_it_is_killed(tmp_path: Path) -> None:
     server.kill()
     assert not server.is_running
     assert recorded("sleeper") is None
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_server_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    text = (
+        "import os, sys; from pathlib import Path; from tests.services.test_services import sleeper\n"
+        "folder = Path(sys.argv[1]); print(sleeper(folder, lambda: 'here' in (folder / 'log').read_text()).pid)\n"
+        "sys.stdout.flush(); os._exit(1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    server = Server("sleeper", int(done.stdout), "nowhere", str(tmp_path))
+    end = time.monotonic() + 10
+    while server.is_running:
+        assert time.monotonic() < end
 
 
 def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
