@@ -268,7 +268,7 @@ def test_brokers_that_do_not_answer(spark: SparkSession, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("limit", "size"), [("20000", 50_000), ("5000000", 2_000_000)])
 def test_a_record_that_is_too_large_is_named(spark: SparkSession, topics: Topics, limit: str, size: int) -> None:
-    target = topics.make("out", **{"max.message.bytes": limit})
+    target = topics.make("out", settings={"max.message.bytes": limit})
     large = KafkaSink[str](topics.servers, target, key=lambda text: text[0], value_format="text")
     pipeline = Pipeline("large", from_collection(["a", "b" * size]).sink_to(large))
     with pytest.raises(SinkError, match="Kafka refuses a record of a sink, as it is too large") as caught:

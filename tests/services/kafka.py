@@ -101,7 +101,14 @@ def _start(program: Sequence[str], folder: Path, *, outlives: bool) -> Server:
     if done.returncode != 0:
         raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")
     command = [*program, "kafka.Kafka", str(properties)]
-    return start_server(_NAME, command, folder, address=f"{LOOPBACK}:{port}", answers=lambda: answers((LOOPBACK, port)))
+    return start_server(
+        _NAME,
+        command,
+        folder,
+        address=f"{LOOPBACK}:{port}",
+        answers=lambda: answers((LOOPBACK, port)),
+        outlives=outlives,
+    )
 
 
 def stop_kafka(server: Server) -> None:

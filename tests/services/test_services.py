@@ -13,6 +13,7 @@ import pytest
 from tests.services import kafka
 from tests.services.__main__ import main
 from tests.services.cache import CACHE_VARIABLE, cache_folder
+from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import Server, free_ports, recorded, start_server
 
@@ -126,3 +127,27 @@ def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
 def test_ports_are_free_and_differ() -> None:
     assert len(set(free_ports(5))) == 5
     assert not kafka.answers(("127.0.0.1", free_ports(1)[0]))
+
+
+def test_a_broker_that_was_started_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        kafka.BROKER.fetch()
+    except NoServiceError as error:
+        pytest.skip(str(error))
+    (tmp_path / kafka.BROKER.folder.name).symlink_to(kafka.BROKER.folder)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    command = [sys.executable, "-m", "tests.services", "kafka"]
+    subprocess.run([*command, "start"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        assert main(["kafka", "status"]) == 0
+        said = capsys.readouterr().out
+        with kafka.running_kafka() as server:
+            assert f"kafka answers at {server.address}; process {server.pid}" in said
+            host, _, port = server.address.partition(":")
+            assert kafka.answers((host, int(port)))
+    finally:
+        assert main(["kafka", "stop"]) == 0
+    assert not Path(server.folder).exists()
+    assert main(["kafka", "status"]) == 1
