@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 register_profiles()
 
+# Programs that tests start would compile all modules anew, and so would pytest in each worker at each run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
 if "SPARK_HOME" not in os.environ and (home := home_without_zip()) is not None:

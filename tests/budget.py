@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hypothesis import settings
 
-__all__ = ["PROFILE", "examples", "register_profiles", "seeded", "seeds"]
+__all__ = ["PROFILE", "examples", "for_a_night", "register_profiles", "seeded", "seeds"]
 
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "windrow")
 _EXAMPLES: Final = 50
 _MORE: Final = 20
+_T = TypeVar("_T")
 
 
 def register_profiles() -> None:
@@ -31,6 +32,14 @@ def examples(count: int, **options: Any) -> settings:
     """The settings of a property test that draws a number of examples: more of them for a night, fewer for a moment."""
     drawn = count * _MORE if PROFILE == "thorough" else max(1, count // 5) if PROFILE == "quick" else count
     return settings(max_examples=drawn, **options)
+
+
+def for_a_night(all_: _T, few: _T) -> _T:
+    """The cases or numbers that every run takes; for a night all that there are.
+
+    For what is slow and shown by a cheaper test for all cases: a run on Spark beside one in the interpreter.
+    """
+    return all_ if PROFILE == "thorough" else few
 
 
 def seeds(count: int) -> range:

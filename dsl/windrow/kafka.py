@@ -1,8 +1,12 @@
-"""Kafka topics as sources and sinks, through Spark's connector. They run on Spark only.
+"""Kafka topics as sources and sinks.
 
-The connector does not come with PySpark. Name it when the session starts, in Spark's own version::
+Spark reads and writes them through its connector, which does not come with PySpark. Name it when the session starts, in
+Spark's own version::
 
     SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0")
+
+With ``engine_connector=False`` a source is read by confluent-kafka instead, without a jar, on Spark and in the
+interpreter: ``pip install 'windrow-streams[kafka]'``.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from re import Pattern
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from typing_extensions import TypeForm
 
@@ -22,12 +26,16 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone
+from windrow.time import timestamp_millis
 
-__all__ = ["KafkaFormat", "KafkaRecord", "KafkaRecordSource", "KafkaSink", "KafkaSource", "TopicSource"]
+__all__ = ["KafkaFormat", "KafkaRecord", "KafkaRecordSource", "KafkaSink", "KafkaSource", "LostOffsets", "TopicSource"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
+
+LostOffsets = Literal["fail", "earliest", "latest"]
+"""What a source does where records that it was to read are gone."""
 
 KafkaFormat = Literal["json", "text", "bytes"]
 """Values are written as JSON of their type, as UTF-8 of a ``str``, or as the ``bytes`` that they are."""
@@ -64,10 +72,16 @@ class TopicSource(Source[T_co]):
     Attributes:
         value_type: The type of the values.
         value_format: How they are written.
+        topics: The names of the topics, or the pattern that they match.
+        starting_offsets: Where a new checkpoint begins.
+        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
+        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
+        on_lost_offsets: What is done where records that were to be read are gone.
     """
 
     value_type: object
     value_format: KafkaFormat
+    topics: tuple[str, ...] | Pattern[str]
 
     def __init__(
         self,
@@ -78,9 +92,11 @@ class TopicSource(Source[T_co]):
         value_format: KafkaFormat,
         on_malformed: OnMalformed,
         timezone: str | tzinfo | None,
-        starting_offsets: str,
+        starting_offsets: str | datetime,
         max_offsets_per_batch: int | None,
         options: Mapping[str, str] | None,
+        engine_connector: bool,
+        on_lost_offsets: LostOffsets,
     ) -> None:
         _check_format(value_format)
         if value_format in _RAW and value_type is not _RAW[value_format]:
@@ -96,30 +112,76 @@ class TopicSource(Source[T_co]):
             raise InvalidArgumentError(
                 "max_offsets_per_batch must be positive", given=max_offsets_per_batch, expected="an int >= 1"
             )
-        made = {"kafka.bootstrap.servers": _servers(servers), "startingOffsets": starting_offsets}
         if isinstance(topics, Pattern):
-            self._topics = f"topics like {topics.pattern}"
-            self._names: tuple[str, ...] = ()
-            made["subscribePattern"] = topics.pattern
+            self._topics, self.topics = f"topics like {topics.pattern}", topics
         else:
             names = [topics] if isinstance(topics, str) else list(topics)
             if not names or not all(names):
                 raise InvalidArgumentError(
                     "a Kafka source reads topics", given=topics, expected="a name, names or a compiled pattern"
                 )
-            self._topics = ", ".join(names)
-            self._names = tuple(names)
-            made["subscribe"] = ",".join(names)
-        if max_offsets_per_batch is not None:
-            made["maxOffsetsPerTrigger"] = str(max_offsets_per_batch)
-        if self.whole_records:
-            made["includeHeaders"] = "true"
-        reserved = {*made, "subscribe", "subscribePattern", "assign", "maxOffsetsPerTrigger", "includeHeaders"}
+            self._topics, self.topics = ", ".join(names), tuple(names)
+        if isinstance(starting_offsets, datetime) and starting_offsets.tzinfo is None:
+            raise InvalidArgumentError(
+                "a source begins at a time with a time zone",
+                given=starting_offsets,
+                expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
+            )
+        if on_lost_offsets not in ("fail", "earliest", "latest"):
+            raise InvalidArgumentError(
+                "on_lost_offsets is unknown", given=on_lost_offsets, expected='"fail", "earliest" or "latest"'
+            )
+        self.starting_offsets = starting_offsets
+        self.max_offsets_per_batch = max_offsets_per_batch
+        self.engine_connector = engine_connector
+        self.on_lost_offsets: LostOffsets = on_lost_offsets
+        self._servers = _servers(servers)
+        made = self._options_of_spark() if engine_connector else self._options_of_client(options)
+        reserved = {*made, *(_RESERVED_BY_SPARK if engine_connector else _RESERVED_BY_CLIENT)}
         self._options = {**made, **_checked(options, reserved)}
-        self._servers = made["kafka.bootstrap.servers"]
         self.value_type = value_type
         self.value_format = value_format
         self._on_malformed: OnMalformed = on_malformed
+
+    def _options_of_spark(self) -> dict[str, str]:
+        if self.on_lost_offsets != "fail":
+            raise InvalidArgumentError(
+                "Spark's connector takes on_lost_offsets as an option of its own",
+                given=f"on_lost_offsets={self.on_lost_offsets!r}",
+                expected='options={"failOnDataLoss": "false"}, or engine_connector=False',
+            )
+        made = {"kafka.bootstrap.servers": self._servers}
+        if isinstance(self.topics, Pattern):
+            made["subscribePattern"] = self.topics.pattern
+        else:
+            made["subscribe"] = ",".join(self.topics)
+        if isinstance(self.starting_offsets, datetime):
+            made["startingTimestamp"] = str(timestamp_millis(self.starting_offsets))
+        else:
+            made["startingOffsets"] = self.starting_offsets
+        if self.max_offsets_per_batch is not None:
+            made["maxOffsetsPerTrigger"] = str(self.max_offsets_per_batch)
+        if self.whole_records:
+            made["includeHeaders"] = "true"
+        return made
+
+    def _options_of_client(self, options: Mapping[str, str] | None) -> dict[str, str]:
+        if self.starting_offsets not in ("earliest", "latest") and not isinstance(self.starting_offsets, datetime):
+            raise InvalidArgumentError(
+                "starting_offsets is unknown",
+                given=self.starting_offsets,
+                expected='"earliest", "latest" or a datetime',
+                hint="Spark's JSON of offsets is for engine_connector=True",
+            )
+        of_spark = [name for name in options or {} if name.startswith("kafka.")]
+        if of_spark:
+            raise InvalidArgumentError(
+                "the option is Spark's, and confluent-kafka reads the topics",
+                given=of_spark[0],
+                expected=of_spark[0].removeprefix("kafka."),
+                hint="the options of librdkafka have no prefix; SASL has sasl.username and sasl.password there",
+            )
+        return {"bootstrap.servers": self._servers}
 
     @property
     @abstractmethod
@@ -133,13 +195,8 @@ class TopicSource(Source[T_co]):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """All options for the reader of Spark. They have the secrets in them, so do not show them."""
+        """All options for Spark's reader or for confluent-kafka. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The names of the topics; none if they are those of a pattern."""
-        return self._names
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -163,18 +220,28 @@ class KafkaSource(TopicSource[T_co]):
 
     Args:
         servers: The brokers to begin with: ``"host:9092"``, or several.
-        topics: A topic, several, or a compiled pattern that names of topics match (Java's regular expressions).
+        topics: A topic, several, or a compiled pattern that whole names of topics match. Spark's connector takes the
+            pattern as a regular expression of Java.
         value_type: The type of the values.
         value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``.
         on_malformed: What becomes of records whose value does not fit. A record without value (a tombstone) reads as
             JSON's null, so it fits a type that is Optional.
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
-        starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"`` or Spark's JSON of offsets.
+        starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
+            that are not older), or Spark's JSON of offsets. Partitions that are added later begin at their first
+            record.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
-        options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``, or
-            ``{"kafka.isolation.level": "read_committed"}`` for a topic with transactions: without it aborted records
-            are read, too. Secrets among them are not shown by ``explain()`` and errors.
+        options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``, or with
+            ``engine_connector=False`` of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Spark's source
+            reads the records of aborted transactions, too, unless ``{"kafka.isolation.level": "read_committed"}`` is
+            among them. Secrets among them are not shown by ``explain()`` and errors.
+        engine_connector: Whether Spark's connector reads the topics. If it is False, confluent-kafka does, in Spark's
+            workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
+            other.
+        on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
+            shorter time, or was made anew: ``"fail"`` fails the run, ``"earliest"`` goes on with the first records that
+            are there, ``"latest"`` leaves out all that the batch would have read. With ``engine_connector=False``.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
@@ -189,9 +256,11 @@ class KafkaSource(TopicSource[T_co]):
         value_format: KafkaFormat = "json",
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
-        starting_offsets: str = "latest",
+        starting_offsets: str | datetime = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
+        engine_connector: bool = True,
+        on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
             servers,
@@ -203,6 +272,8 @@ class KafkaSource(TopicSource[T_co]):
             starting_offsets=starting_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
+            engine_connector=engine_connector,
+            on_lost_offsets=on_lost_offsets,
         )
 
     @property
@@ -232,9 +303,11 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         value_format: KafkaFormat = "json",
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
-        starting_offsets: str = "latest",
+        starting_offsets: str | datetime = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
+        engine_connector: bool = True,
+        on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
             servers,
@@ -246,6 +319,8 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
             starting_offsets=starting_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
+            engine_connector=engine_connector,
+            on_lost_offsets=on_lost_offsets,
         )
 
     @property
@@ -325,6 +400,16 @@ class KafkaSink(Sink[T_contra]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({redact_options(self._options)})"
+
+
+_RESERVED_BY_SPARK: Final = (
+    "subscribe", "subscribePattern", "assign", "maxOffsetsPerTrigger", "includeHeaders", "startingOffsets",
+    "startingTimestamp",
+)  # fmt: skip
+_RESERVED_BY_CLIENT: Final = (
+    "metadata.broker.list", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset",
+    "enable.partition.eof",
+)  # fmt: skip
 
 
 def _check_format(given: object) -> None:

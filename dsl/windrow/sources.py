@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from os import PathLike
@@ -33,6 +33,7 @@ __all__ = [
     "CsvFileSource",
     "DataFrameSource",
     "FileSource",
+    "FilesInOrder",
     "JsonFileSource",
     "MalformedRecord",
     "OnMalformed",
@@ -40,6 +41,7 @@ __all__ = [
     "RateRecord",
     "RateSource",
     "SocketSource",
+    "SortKey",
     "Source",
     "TextFileSource",
 ]
@@ -208,6 +210,27 @@ class ArrowSource(Source[T]):
         return f"Arrow data of a {type(self.data).__name__}"
 
 
+class SortKey(Protocol):
+    """What compares with others of its kind by ``<``, such as a number, a text, a date or a tuple of these."""
+
+    def __lt__(self, other: Any, /) -> bool:  # each type says itself with what it compares
+        """Whether this key comes before the other one."""
+        ...
+
+
+FilesInOrder = Literal["time", "name"] | Callable[[str], SortKey]
+"""How the files of a source follow each other, see :class:`FileSource`."""
+
+
+def _check_files_in_order(given: FilesInOrder) -> None:
+    if not (callable(given) or given in ("time", "name")):
+        raise InvalidArgumentError(
+            "files_in_order has an unknown value",
+            given=given,
+            expected='"time", "name" or a function that gives a sort key for the path of a file',
+        )
+
+
 class FileSource(Source[T]):
     """Files of one format below a path, read as records.
 
@@ -221,18 +244,24 @@ class FileSource(Source[T]):
             go up behind them.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
-        files_per_batch: How many files make a batch, in the order of their modification; by default all that are
-            there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. Spark divides files of one
-            millisecond into batches in any order, so give each a time of its own where elements of the wrong order
-            would be late. In file systems that are not mounted Spark reads the files of a batch in an order of its
-            own: 1 keeps that of their modification there.
+        files_per_batch: How many files make a batch, in the order of ``files_in_order``; by default all that are
+            there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. In the order ``"time"`` Spark
+            divides files of one millisecond into batches in any order. In file systems that are not mounted Spark reads
+            the files of a batch in an order of its own: 1 keeps that of their modification there.
+        files_in_order: In which order the files are read that are there when a batch is planned. ``"time"``: by the
+            time of their modification, in which a copied or downloaded folder may have any order. ``"name"``: by their
+            paths below the source, folder by folder, in which digits count as numbers: ``part-9`` comes before
+            ``part-10``. A function: by the sort key that it gives for the path below the source, such as
+            ``"day=2026-01-31/a.json"``, or for the name if the source is one file; those of one key by name. It is
+            called on the driver, once or more for each file, and has to give the same key each time; keys have to
+            compare by ``<``. On Spark other orders than ``"time"`` are for file systems that are mounted.
         partitions: The fields that the names of folders give, such as ``day=2026-01-31``, as sinks write them with
             ``partition_by``, and Spark and Hive do. The names count, not their order. Percent signs stand for codes
             of characters, ``__HIVE_DEFAULT_PARTITION__`` for null. A file whose folders do not fit the fields is one
             malformed record. On Spark only for file systems that are mounted.
 
     Raises:
-        InvalidArgumentError: If ``partitions`` has an empty name, or one twice.
+        InvalidArgumentError: If ``partitions`` has an empty name, or one twice, or ``files_in_order`` is unknown.
     """
 
     format_name = "files"
@@ -244,6 +273,7 @@ class FileSource(Source[T]):
         *,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        files_in_order: FilesInOrder = "time",
         partitions: str | Sequence[str] = (),
     ) -> None:
         check_on_malformed(on_malformed)
@@ -253,6 +283,8 @@ class FileSource(Source[T]):
         check_pattern(self.path)
         self.record_type = record_type
         self.files_per_batch = files_per_batch
+        _check_files_in_order(files_in_order)
+        self.files_in_order = files_in_order
         self._on_malformed: OnMalformed = on_malformed
         self.partitions = checked_names(partitions, "partitions of a file source")
 
@@ -277,13 +309,15 @@ class FileSource(Source[T]):
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
-        return f"{self.format_name} {self.shown_path}"
+        order = self.files_in_order
+        name = order if isinstance(order, str) else getattr(order, "__qualname__", type(order).__qualname__)
+        return f"{self.format_name} {self.shown_path}" + ("" if order == "time" else f", files by {name}")
 
 
 class TextFileSource(FileSource[str]):
     """Files of text; each line is an element, without its end. LF, CRLF and a lone CR end a line.
 
-    See :class:`FileSource` for the path and ``files_per_batch``; besides:
+    See :class:`FileSource` for the path, ``files_per_batch`` and ``files_in_order``; besides:
 
     Args:
         encoding: How the characters are written, by a name that Python knows. A byte order mark at the beginning of a
@@ -303,8 +337,11 @@ class TextFileSource(FileSource[str]):
         encoding: str = "utf-8",
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        files_in_order: FilesInOrder = "time",
     ) -> None:
-        super().__init__(path, str, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        super().__init__(
+            path, str, on_malformed=on_malformed, files_per_batch=files_per_batch, files_in_order=files_in_order
+        )
         self.encoding = checked_encoding(encoding)
 
 
@@ -338,10 +375,16 @@ class JsonFileSource(FileSource[T]):
         lines: bool = True,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        files_in_order: FilesInOrder = "time",
         partitions: str | Sequence[str] = (),
     ) -> None:
         super().__init__(
-            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+            path,
+            record_type,
+            on_malformed=on_malformed,
+            files_per_batch=files_per_batch,
+            files_in_order=files_in_order,
+            partitions=partitions,
         )
         self.encoding = checked_encoding(encoding)
         self.timezone = checked_timezone(timezone)
@@ -394,10 +437,16 @@ class CsvFileSource(FileSource[T]):
         timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        files_in_order: FilesInOrder = "time",
         partitions: str | Sequence[str] = (),
     ) -> None:
         super().__init__(
-            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+            path,
+            record_type,
+            on_malformed=on_malformed,
+            files_per_batch=files_per_batch,
+            files_in_order=files_in_order,
+            partitions=partitions,
         )
         self.delimiter = checked_delimiter(delimiter)
         self.header = checked_flag(header, "header")
@@ -439,10 +488,16 @@ class ParquetFileSource(FileSource[T]):
         timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
+        files_in_order: FilesInOrder = "time",
         partitions: str | Sequence[str] = (),
     ) -> None:
         super().__init__(
-            path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch, partitions=partitions
+            path,
+            record_type,
+            on_malformed=on_malformed,
+            files_per_batch=files_per_batch,
+            files_in_order=files_in_order,
+            partitions=partitions,
         )
         self.timezone = checked_timezone(timezone)
 

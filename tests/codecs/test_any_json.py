@@ -12,9 +12,10 @@ from typing import Any, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow.errors import InvalidArgumentError
 from windrow.formats import JsonValue, RawJson
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -98,7 +99,7 @@ def read_again(annotation: object, element: object) -> list[object]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(100)
 @given(VALUES, VALUES, st.dictionaries(st.text(), st.lists(VALUES, max_size=2), max_size=2))
 def test_any_json_reads_back(body: Any, anything: Any, many: Any) -> None:
     element = Note(body, anything, many)
@@ -110,7 +111,7 @@ def test_any_json_reads_back(body: Any, anything: Any, many: Any) -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(100)
 @given(VALUES, VALUES, st.dictionaries(st.text(), VALUES, max_size=2), st.sampled_from([None, 2]))
 def test_texts_of_json_read_back_as_they_are(body: Any, maybe: Any, pairs: Any, indent: int | None) -> None:
     # A null where a text may be missing is a missing text.
@@ -154,7 +155,7 @@ def test_what_is_no_json_is_told_as_where_no_text_is_asked_for(line: str) -> Non
 SIGNS = st.text(st.sampled_from('{}[]",:1 .e-\\a\t'), max_size=20)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(200)
 @given(SIGNS | VALUES.map(lambda value: json.dumps(value, indent=1)))
 def test_a_text_is_found_where_the_line_is_json_and_nowhere_else(text: str) -> None:
     line = f'{{"more": [{{}}, "}}"] ,"body" : {text} }}'

@@ -14,9 +14,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.codecs.samples import (
     Colour,
     Defaults,
@@ -61,7 +62,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize("annotation", TYPES, ids=str)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_round_trip(annotation: object, data: st.DataObject) -> None:
     kind = record_type(annotation)

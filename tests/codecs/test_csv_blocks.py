@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.codecs.samples import Place, Positive, Reading
 from windrow.errors import SourceError
 from windrow.sources import CsvFileSource
@@ -107,7 +108,7 @@ LINES = st.sampled_from([*GOOD * 3, *ODD])
 ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
 
 
-@settings(max_examples=250)
+@examples(150)
 @given(
     header=st.sampled_from(
         [
@@ -144,7 +145,7 @@ def test_rows_of_all_kinds_are_read_as_by_the_plain_reader(
     agree(folder, data, header=False)
 
 
-@settings(max_examples=200)
+@examples(120)
 @given(st.text(st.sampled_from('"",;a1\n\n\r '), max_size=150), st.sampled_from(",; 1"))
 @example('a,"b\n', ",")
 def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: str, delimiter: str) -> None:

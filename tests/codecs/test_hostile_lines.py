@@ -7,9 +7,10 @@ import tempfile
 from dataclasses import dataclass
 from datetime import datetime
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow_runtime.codecs.csv import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
@@ -34,7 +35,7 @@ BYTES = st.lists(PIECES, max_size=40).map(b"".join)
 ENCODINGS = st.sampled_from(["utf-8", "utf-16", "utf-16-le", "cp1252", "latin-1", "shift_jis", "utf-32"])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(200)
 @given(BYTES, ENCODINGS)
 @example(b"\xff\xfe", "utf-16")
 @example(b"\xff", "utf-16")
@@ -47,7 +48,7 @@ def test_each_record_is_an_element_or_malformed(data: bytes, encoding: str) -> N
     assert all(line >= 1 for line, _ in found)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(200)
 @given(BYTES)
 def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
     found = list(LineRecords(record_type(str), "utf-8", json=False).read("x", io.BytesIO(data)))
@@ -59,7 +60,7 @@ def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
         assert isinstance(value, MalformedRecord) == any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(200)
 @given(st.text(st.sampled_from('",a\n\r\x00'), max_size=60))
 def test_rows_begin_where_they_are_said_to(text: str) -> None:
     lines = io.StringIO(text, newline="").readlines()
@@ -72,7 +73,7 @@ def test_rows_begin_where_they_are_said_to(text: str) -> None:
     assert at == len(lines) + 1
 
 
-@settings(max_examples=100, deadline=None)
+@examples(60)
 @given(BYTES, st.integers(2, 5))
 @example(b"a\n\xef\xbb\xbfb\nc\n", 3)
 def test_parts_of_a_file_are_its_lines(data: bytes, parts: int) -> None:

@@ -9,9 +9,10 @@ from itertools import count
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.codecs.samples import (
     Colour,
     Defaults,
@@ -57,7 +58,7 @@ BY_MSGSPEC = [Trip, Reading, Defaults, Keywords, Point, Event, Options, int, flo
 
 
 @pytest.mark.parametrize("annotation", TYPES, ids=str)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_round_trip(annotation: object, data: st.DataObject) -> None:
     kind = record_type(annotation)
@@ -126,7 +127,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(120)
 @given(st.sampled_from(BY_MSGSPEC), st.data())
 def test_msgspec_and_plain_python_agree_on_mutated_lines(annotation: object, data: st.DataObject) -> None:
     kind = record_type(annotation)
@@ -143,7 +144,7 @@ def test_msgspec_and_plain_python_agree_on_mutated_lines(annotation: object, dat
     assert_read_alike(annotation, json.dumps(valid, ensure_ascii=data.draw(st.booleans())))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(120)
 @given(st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?", fullmatch=True))
 @example("123456789012345678901234")
 @example("1e999")
@@ -159,7 +160,7 @@ def test_msgspec_and_plain_python_agree_on_numbers(text: str) -> None:
     assert_read_alike(list[int], f"[{text}]")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(120)
 @given(
     st.from_regex(
         r"[0-9]{4}-[01][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-5][0-9]:[0-6][0-9]"

@@ -18,9 +18,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from windrow.sources import JsonFileSource
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
@@ -214,7 +215,7 @@ def lines_of(draw: st.DrawFn, kind: type) -> str:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(60)
 @given(data=st.data())
 def test_columns_are_what_lines_give(kind: type, data: st.DataObject) -> None:
     lines = data.draw(st.lists(lines_of(kind), max_size=12))
@@ -247,13 +248,13 @@ def alike_lines(draw: st.DrawFn, kind: type) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [Reading, Everything, Named])
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(60)
 @given(data=st.data())
 def test_lines_written_alike(kind: type, data: st.DataObject) -> None:
     assert_read_alike("\n".join(data.draw(alike_lines(kind))).encode("utf-8", "surrogatepass"), kind)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(100)
 @given(st.lists(st.one_of(NUMBERS, TEXTS, st.text("0123456789+-.eEx _,", max_size=6)), min_size=1, max_size=4))
 def test_numbers_of_lines_written_alike(values: list[str]) -> None:
     lines = [f'{{"sensor":"a","at":{value},"celsius":2.5}}' for value in values]
@@ -422,7 +423,7 @@ def test_compressed_files() -> None:
 
 
 @given(st.lists(MOMENTS, min_size=1, max_size=8), st.sampled_from([None, ZoneInfo("Europe/Berlin")]))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(100)
 @example(["2024-10-27T02:30:00", "2024-10-27T02:30:00Z"], ZoneInfo("Europe/Berlin"))
 def test_moments(texts: list[str], zone: ZoneInfo | None) -> None:
     lines = [f'{{"firstName":"a","lastAt":"{text}"}}' for text in texts]

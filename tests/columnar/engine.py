@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tests.budget import for_a_night
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
@@ -259,7 +260,7 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 """Levels whose sums, means and deviations are the same in every order. The square of the largest is a float, too."""
 
 
-FEW, MANY = 24, 40
+FEW, MANY = for_a_night((24, 40), (18, 30))
 """The numbers of batches that most steps take, and that those take which fire seldom."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.differential.__main__ import INTERPRETER, main
 from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
@@ -64,7 +65,7 @@ _SEED = 1
 def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    cases = Prepared(22, range(12), files=tmp_path if columns else None)
+    cases = Prepared(22, range(for_a_night(12, 8)), files=tmp_path if columns else None)
     told = "elements cross the exchange as columns"
     assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
     assert bool(_on_columns(cases)) == columns
@@ -83,7 +84,7 @@ def _live(folder: Path, numbers: range) -> Prepared:
 
 @pytest.mark.classic(reason="runs are counted in this process, and stopped in the middle")
 def test_random_pipelines_live_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    cases = _live(tmp_path, range(6))
+    cases = _live(tmp_path, range(for_a_night(6, 4)))
     topology = Topology(cases.pipeline.steps)
     assert max(topology.levels.values()) > 1
     assert any(getattr(step.node, "function", None).__class__ is Once for step in topology.keyed)
@@ -105,7 +106,7 @@ def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> No
 def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    cases = Prepared(21, range(12), files=tmp_path if columns else None, two_inputs=True)
+    cases = Prepared(21, range(for_a_night(12, 8)), files=tmp_path if columns else None, two_inputs=True)
     assert bool(_joins_on_columns(cases)) == columns
 
     def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
@@ -192,13 +193,15 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
 
 
 def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--columns", "--cases", "100", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 100 equal, 0 different\n")
+    cases = for_a_night(100, 60)
+    assert main(["--local", "--columns", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--cases", "200", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 200 equal, 0 different\n")
+    cases = for_a_night(200, 120)
+    assert main(["--local", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:

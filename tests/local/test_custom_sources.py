@@ -191,7 +191,7 @@ def test_the_next_offset_lies_between_the_last_and_the_latest(step: int, message
 
 
 def test_offsets_that_go_back_are_refused() -> None:
-    reads = CustomReads(Steps([10, 5], 10), "here")
+    reads = CustomReads("here", None, Steps([10, 5], 10))
     read = reads.advance({}, reads.latest())
     assert read == {"all": [0, 10]}
     with pytest.raises(InvalidArgumentError, match=r"never go back(.|\n)*5 from latest_offset\('all'\)(.|\n)*to 10"):
@@ -201,7 +201,7 @@ def test_offsets_that_go_back_are_refused() -> None:
 def test_offsets_are_kept_as_they_were_returned() -> None:
     offset = [1]
     source = Odd(offset)
-    kept = CustomReads(source, "here").latest()
+    kept = CustomReads("here", None, source).latest()
     offset.append(2)
     assert kept == {"all": [1]}
 

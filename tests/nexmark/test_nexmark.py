@@ -17,6 +17,7 @@ import pytest
 from benchmarks.nexmark.__main__ import QUERIES, main, query_of
 from benchmarks.nexmark.reference.answers import answer, connect
 from benchmarks.nexmark.streams import Streams
+from tests.budget import for_a_night
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,10 @@ SHAPES: Final = {
         *("--bursts", "1", "--disorder-ms", "3000", "--rate", "500"),
     ),
 }
+ON_SPARK: Final = ("q5", "q6", "q8", "q10")
+BOTH_SHAPES: Final = [(shape, query) for shape in SHAPES for query in ON_SPARK]
+# Each query over one shape; the interpreter takes all queries over both.
+ONE_SHAPE: Final = [("bursts", "q6"), ("bursts", "q8"), ("steady, disordered", "q5"), ("steady, disordered", "q10")]
 # Any in this module: rows have columns of several types.
 Rows = Counter[tuple[tuple[str, Any], ...]]
 
@@ -83,7 +88,7 @@ def test_the_interpreter_gives_the_answers(data: Path, query: str, tmp_path: Pat
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("query", ["q5", "q6", "q8", "q10"])
+@pytest.mark.parametrize(("data", "query"), for_a_night(BOTH_SHAPES, ONE_SHAPE), indirect=["data"])
 def test_so_does_spark(data: Path, query: str, tmp_path: Path, spark: SparkSession) -> None:
     from windrow_runtime.spark import SparkRunner
 

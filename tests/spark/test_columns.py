@@ -274,7 +274,9 @@ def test_folders_that_are_no_columns(spark: SparkSession, tmp_path: Path) -> Non
     for number, below in enumerate(("length=abc", "Path=7", "sensor=x", "number=1", "batch-0")):
         put(tmp_path / "in", number, below)
     sink = CollectSink[Summary]()
-    plan = pipeline(tmp_path / "in", sink, EventTimeSessionWindows.with_gap(millis(2)))
+    keyed = stamped(from_source(ParquetFileSource(tmp_path / "in", Reading))).key_by(lambda r: r.sensor)
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(2))).aggregate(summary())
+    plan = Pipeline("columns", sessions.sink_to(sink))
     expected = LocalRunner().run(plan).collected(sink)
     # Spark passes over it, in every format: somebody will write it, under another name.
     (tmp_path / "in" / "Path=7" / "empty.parquet").touch()

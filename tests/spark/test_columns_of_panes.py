@@ -54,7 +54,7 @@ SINKS: dict[str, Any] = {"parquet": ParquetFileSink, "json": JsonFileSink}
 
 def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
     """Changes of each mode, and all that is known of each pane, in files of both formats: one query has all of them."""
-    write(tmp_path / "in", range(4))
+    write(tmp_path / "in", range(3))
     keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
     modes = {mode.name: panes(keyed, mode) for mode in AccumulationMode}
     streams = {**modes, "placed": panes(keyed, AccumulationMode.RETRACTING, placed=True)}
@@ -88,7 +88,7 @@ def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_pa
 
 
 def test_a_window_behind_one_that_retracts_takes_withdrawn_results_out(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", range(4))
+    write(tmp_path / "in", range(3))
     windows = (
         stamped(readings(tmp_path / "in"))
         .key_by(lambda r: r.sensor)

@@ -50,7 +50,7 @@ class Once(KeyedProcessFunction[str, Event, Event]):
 
 def deduplicated() -> tuple[Pipeline, CollectSink[tuple[str, int, int]]]:
     counts = (
-        from_source(CollectionSource(EVENTS, batch_size=1))
+        from_source(CollectionSource(EVENTS, batch_size=2))
         .assign_timestamps_and_watermarks(
             WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
         )

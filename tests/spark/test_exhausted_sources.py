@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.budget import for_a_night
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import UserFunctionError
@@ -91,7 +92,11 @@ def dropped(counters: Any) -> int:
     return sum(counts.get("late_records_dropped", 0) for counts in counters.values())
 
 
-@pytest.mark.parametrize(("together", "starts"), [(True, False), (False, True)], ids=["together, run", "apart, start"])
+# In make test windows of their own for each folder here, and one window for both in the test below.
+@pytest.mark.parametrize(
+    ("together", "starts"),
+    for_a_night([(together, starts) for together in (False, True) for starts in (False, True)], [(False, True)]),
+)
 def test_a_draining_run_that_failed_leaves_the_first_folder_open(
     spark: SparkSession, tmp_path: Path, folders: tuple[Path, Path], together: bool, starts: bool
 ) -> None:
@@ -117,7 +122,7 @@ def test_a_draining_run_that_failed_leaves_the_first_folder_open(
     assert sorted(counts) == [3, 4]
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
+@pytest.mark.parametrize("together", for_a_night([False, True], [True]))
 def test_what_arrives_during_a_drain_is_left_in_its_folder(
     spark: SparkSession, tmp_path: Path, folders: tuple[Path, Path], together: bool
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.budget import seeded
 from tests.spark.fake_steps import Forward, Store
 from tests.working_sets import small_working_sets
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
@@ -368,8 +369,7 @@ def topology_of(build: Callable[[Keyed], DataStream[Any]]) -> Topology:
     return Topology(Pipeline(build.__name__, stream.sink_to(CollectSink[Any]())).steps)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]) -> None:
     chance = random.Random(seed)
     topology = topology_of(PLANS[name])

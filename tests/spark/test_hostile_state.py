@@ -30,7 +30,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.budget import examples
+from tests.budget import examples, for_a_night
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.errors import CheckpointError
 from windrow.sinks import CollectSink
@@ -577,7 +577,9 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
         ),
         "attributes of an Enum": encode(packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[attributes])),
     }
-    for name, memory in memories.items():
+    # Whatever the codec refuses is refused alike: the tests above read all of these bytes.
+    for name in for_a_night(tuple(memories), ("a command", "a class of sys.modules")):
+        memory = memories[name]
         clock["trackers"][step][-1] = base64.b64encode(memory).decode()
         StoredFile(newest, dict).write(clock)  # with the checksum, which has no secret
         with pytest.raises(CheckpointError, match=r"damaged|names a class that the plan does not know"):

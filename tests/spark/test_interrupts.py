@@ -125,7 +125,7 @@ def is_called() -> bool:
     return any(thread.name == "windrow calls Spark" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("call", ["run", "drain", "run_batch", "stop", "drain of a running one"])
+@pytest.mark.parametrize("call", ["run", "run_batch", "stop", "drain of a running one"])
 def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession, tmp_path: Path, call: str) -> None:
     checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
@@ -143,7 +143,7 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
         elif call == "run_batch":
             runner.run_batch(pipeline)
         else:
-            runner.run(pipeline, drain=call == "drain")
+            runner.run(pipeline)
     assert witness.seen == [(0, checkpoint is not None)]
     assert not spark.streams.active
     (tmp_path / "go").touch()
@@ -151,6 +151,7 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
     assert spark.range(3).count() == 3
     if checkpoint is not None:
         assert not is_locked(checkpoint)
+    if call == "run":
         SparkRunner(spark, checkpoint=checkpoint).run(slow(tmp_path, witness))
     else:
         claim_folders(pipeline.steps[-1:], "another", begins=True).close()

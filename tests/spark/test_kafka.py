@@ -16,13 +16,14 @@ from windrow.errors import SourceError, UnsupportedOperationError, UserFunctionE
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.plan import Step
 from windrow.sinks import CollectSink
+from windrow_runtime.inputs.topic_values import kafka_decoder
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.rows import RowKind, dump_values
 from windrow_runtime.spark.faults import find_failure
 from windrow_runtime.spark.kafka import connector_errors
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
-from windrow_runtime.spark.sources.kafka_scan import kafka_decoder, scan_topic
+from windrow_runtime.spark.sources.kafka_scan import scan_topic
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.storage.values import StateCodec
 

@@ -34,7 +34,7 @@ def test_a_union_of_windows_and_the_stream_itself(spark: SparkSession) -> None:
     # level 2    source ---------+---------> 500 ms windows      the elements skip a level
     # level 3    source + level 1 + level 2 -> sessions          and two
     outputs = Outputs()
-    stream = from_source(CollectionSource(EVENTS, batch_size=13)).assign_timestamps_and_watermarks(
+    stream = from_source(CollectionSource(EVENTS, batch_size=20)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(millis(60)), timestamp=lambda event: event.at
     )
     first = stream.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add)
@@ -57,7 +57,7 @@ class Watermarks(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
 def test_what_fires_in_the_batch_of_the_end_comes_under_the_watermark_before(spark: SparkSession) -> None:
     outputs = Outputs()
     keys = [Event(f"key {n % 12}", n * 40, n) for n in range(60)]
-    stream = from_source(CollectionSource(keys, batch_size=13)).assign_timestamps_and_watermarks(
+    stream = from_source(CollectionSource(keys, batch_size=20)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
     )
     first = stream.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add)
@@ -68,7 +68,7 @@ def test_what_fires_in_the_batch_of_the_end_comes_under_the_watermark_before(spa
 def test_windows_behind_a_count_window_end_with_time(spark: SparkSession) -> None:
     # What a global window emits carries the highest timestamp: a window of it would end behind the end of time.
     outputs = Outputs()
-    stream = from_source(CollectionSource(EVENTS, batch_size=13)).assign_timestamps_and_watermarks(
+    stream = from_source(CollectionSource(EVENTS, batch_size=20)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
     )
     pairs = stream.key_by(lambda e: e.key).count_window(2).reduce(add).key_by(lambda e: e.key)

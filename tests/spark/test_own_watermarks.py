@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, UserFunctionError
@@ -50,7 +51,7 @@ def events(start: int, step: int, count: int) -> list[Event]:
     return [Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)]
 
 
-def source(elements: list[Event], batch_size: int = 9, name: str = "source") -> DataStream[Event]:
+def source(elements: list[Event], batch_size: int = 14, name: str = "source") -> DataStream[Event]:
     return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
 
 
@@ -103,7 +104,7 @@ def test_several_steps_that_assign_timestamps(spark: SparkSession) -> None:
 @pytest.mark.parametrize("as_files", [False, True], ids=["collections", "files"])
 def test_a_source_that_has_ended_holds_nothing_back(spark: SparkSession, tmp_path: Path, as_files: bool) -> None:
     outputs = Outputs()
-    fast = stamped(source(events(0, 60, 60), name="fast"))
+    fast = stamped(source(events(0, 60, 42), batch_size=9, name="fast"))
     few = events(10, 25, 12)
     if as_files:
         lines = [f"{event.key},{event.at},{event.value}" for event in few]
@@ -140,7 +141,7 @@ def test_timestamps_behind_a_window(spark: SparkSession) -> None:
     same_on_both(spark, outputs)
 
 
-@pytest.mark.parametrize("key_groups", [1, 3])
+@pytest.mark.parametrize("key_groups", for_a_night([1, 3], [3]))
 def test_a_generator_keeps_its_memory(spark: SparkSession, key_groups: int) -> None:
     # batch      1      2      3      4
     # elements   4      4      4      4    -> watermarks at elements 3, 6, 9, 12, ...
@@ -162,9 +163,9 @@ def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
     # fast     x      x      x      x
     # slow     x      -      -      -       idle from 1200 on: it holds back the fast one no longer
     outputs = Outputs()
-    fast = stamped(source(events(0, 60, 28), name="fast"))
+    fast = stamped(source(events(0, 60, 28), batch_size=9, name="fast"))
     # Its source goes on, so it is silent, and not at its end.
-    few = source(events(0, 10, 28), name="slow").filter(lambda event: event.value < 3)
+    few = source(events(0, 10, 28), batch_size=9, name="slow").filter(lambda event: event.value < 3)
     slow = stamped(few, BOUNDED.with_idleness(millis(200)))
     stream = fast.union(slow)
     add_windows(outputs, "event time", stream)

@@ -124,14 +124,6 @@ def test_ctrl_c_shows_the_line_that_was_interrupted(tmp_path: Path) -> None:
     assert "SparkRunner().run" in told
 
 
-@pytest.mark.program
-@pytest.mark.classic(reason="starts a session of its own")
-def test_a_verbose_runner_leaves_the_log_to_spark() -> None:
-    program = "from windrow_runtime.spark import SparkRunner; SparkRunner(verbose=True)"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert 'Setting default log level to "WARN".' in run.stderr
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -335,7 +335,7 @@ def everything(
 
 
 def test_every_kind_of_step(spark: SparkSession) -> None:
-    outputs, pipeline = everything(28, 15)
+    outputs, pipeline = everything(47, 20)
     expected, counters = outputs.expected(pipeline)
     result = SparkRunner(spark).run(pipeline)
     found = outputs.of(result)

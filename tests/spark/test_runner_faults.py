@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.comparison import Event, Seen, millis
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import (
@@ -294,7 +295,11 @@ def test_a_function_that_raises_in_the_interpreter(name: str, fast: bool) -> Non
     assert isinstance(error.__cause__, LookupError)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+# One of each place where Spark runs functions; the others are told by the same operators, as the test above shows.
+ON_SPARK = ("map", "timestamps", "key_by", "reduce", "process", "merge", "open", "generator", "on_timer")
+
+
+@pytest.mark.parametrize("name", for_a_night(tuple(FUNCTIONS), (*ON_SPARK, "map behind windows")))
 def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
     error = failure(spark, FUNCTIONS[name]())
     assert type(error) is UserFunctionError

@@ -98,11 +98,11 @@ def joined(runs: Iterable[Found]) -> Found:
 
 def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write(folder, range(9))
+    write(folder, range(6))
     outputs, pipeline = build(folder)
     expected, _ = outputs.expected(pipeline)
     for file in folder.iterdir():
-        if file.stem > "3":
+        if file.stem > "1":
             file.unlink()
 
     checkpoint = tmp_path / "checkpoint"
@@ -115,12 +115,12 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
 
     run(drain=False)
     assert runs[0]["rolling"]
-    write(folder, range(4, 6))
+    write(folder, range(2, 4))
     run(drain=False)
     assert sum(map(len, runs[1]["rolling"].values())) == 12
     run(drain=False)
     assert not any(runs[2].values())
-    write(folder, range(6, 9))
+    write(folder, range(4, 6))
     run(drain=True)
     assert joined(runs) == expected
 
@@ -171,10 +171,10 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
 
 def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write(folder, range(7))
+    write(folder, range(5))
     outputs, pipeline = build(folder)
     expected, _ = outputs.expected(pipeline)
-    for number in range(3, 7):
+    for number in range(2, 5):
         (folder / f"{number}.json").unlink()
 
     checkpoint = tmp_path / "checkpoint"
@@ -182,14 +182,14 @@ def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:
     try:
         first.process_available()
         assert first.is_active
-        write(folder, range(3, 5))
+        write(folder, range(2, 3))
         first.process_available()
     finally:
         runs = [outputs.of(first.stop())]
     assert not first.is_active
     assert first.await_termination(5)
-    assert sum(map(len, runs[0]["rolling"].values())) == 30
-    write(folder, range(5, 7))
+    assert sum(map(len, runs[0]["rolling"].values())) == 18
+    write(folder, range(3, 5))
     runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline)))
     assert joined(runs) == expected
 

@@ -39,7 +39,7 @@ sums = CollectSink()
 doubled = from_collection([Number("a", 1), Number("a", 2)]).map(double).returns(Number)
 windows = doubled.key_by(lambda number: number.key).count_window(2)
 added = windows.reduce(lambda a, b: Number(a.key, a.value + b.value))
-print(SparkRunner().run(Pipeline("beside", added.sink_to(sums))).collected(sums))
+print(SparkRunner(verbose=True).run(Pipeline("beside", added.sink_to(sums))).collected(sums))
 """
 
 
@@ -60,7 +60,7 @@ def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSe
 
 @pytest.mark.program
 @pytest.mark.classic(reason="starts a session of its own")
-def test_workers_find_a_module_beside_the_main_program(tmp_path: Path) -> None:
+def test_workers_find_a_module_beside_the_program_and_a_verbose_runner_leaves_the_log(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.mkdir()
     (program / "numbers_of_mine.py").write_text(MODULE)
@@ -69,6 +69,8 @@ def test_workers_find_a_module_beside_the_main_program(tmp_path: Path) -> None:
         [sys.executable, program / "main.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.stdout.splitlines()[-1:] == ["[Number(key='a', value=6)]"], run.stderr[-2000:]
+    # A runner that is not verbose keeps it off stderr, see test_quiet.py.
+    assert 'Setting default log level to "WARN".' in run.stderr
 
 
 @pytest.mark.program

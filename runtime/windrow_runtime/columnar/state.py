@@ -5,8 +5,8 @@ newest rows are the tail, which lies in the group's own record. A tail that has 
 one size become a larger one, so that there are few, and each row is written a few times at most, however long it stays
 (O'Neil et al., The log-structured merge-tree, 1996).
 
-Sessions lie in pages by key. Keys are told apart by their hashes alone. Keys that share one lie in the same page, and
-come into the working set and leave it together.
+Sessions lie in pages by key. A page is chosen by the hash of a key alone: keys with the same hash lie in one page, and
+are loaded and stored together.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -36,24 +37,64 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CustomReads:
+class Reads(ABC):
+    """The batches of a source that windrow itself plans and reads, by offsets that the engine keeps."""
+
+    where: str
+    kind: RecordType | None  # the type of the elements, if they are read as columns
+
+    @abstractmethod
+    def latest(self) -> dict[str, Any]:
+        """Returns the latest offset of each partition."""
+
+    @abstractmethod
+    def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Returns how far the next batch reads each partition, which the source may limit."""
+
+    @abstractmethod
+    def read(self, range_: Range) -> Iterator[Any]:
+        """Reads the elements of a range, one by one or as columns."""
+
+    @abstractmethod
+    def commit(self, offsets: Offsets) -> None:
+        """Tells the source up to which offsets it need not keep elements."""
+
+    def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:  # noqa: B027  nothing to check by default
+        """Refuses a source that returned an empty batch before it reached its latest offsets."""
+
+    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
+        """Yields the ranges of batches up to the current latest offsets, each with the offsets that it reaches."""
+        latest = self.latest()
+        done: dict[str, list[Any]] = {}
+        while ranges := self.ranges(done, following := self.advance(done, latest)):
+            yield ranges, following
+            done = following
+        self.check_end(following, latest)
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
+        """Returns the ranges that a batch reads; partitions without new elements are left out."""
+        ranges = (
+            Range(name, start[name][1] if name in start else begin, reached) for name, (begin, reached) in end.items()
+        )
+        return [each for each in ranges if each.start != each.end]
+
+
+@dataclass(frozen=True)
+class CustomReads(Reads):
     """Calls a user's own source; its errors name the step."""
 
     source: CustomSource[Any, Any]
-    where: str
-    kind: RecordType | None = None  # the type of the elements, if the source gives Arrow data
 
     @classmethod
     def of(cls, source: CustomSource[Any, Any], step: Step) -> CustomReads:
         """Returns the reads of a step's source."""
         if not reads_arrow(source):
-            return cls(source, step.where)
+            return cls(step.where, None, source)
         with errors_at(step.where):
             check_pyarrow("sources that give Arrow data are read")
-            return cls(source, step.where, record_type(step.node.element_type))
+            return cls(step.where, record_type(step.node.element_type), source)
 
     def latest(self) -> dict[str, Any]:
-        """Returns the latest offset of each partition."""
         with self._errors("partitions"):
             partitions = self.source.partitions()
             names = [partitions] if isinstance(partitions, str) else list(partitions)
@@ -68,7 +109,6 @@ class CustomReads:
         return {name: self._offset("latest_offset", name) for name in names}
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Returns how far the next batch reads each partition, which the source may limit."""
         end = {name: list(offsets) for name, offsets in start.items()}
         for name, last in sorted(latest.items()):
             if name not in end:
@@ -92,17 +132,7 @@ class CustomReads:
                 hint="where a service knows less than before, return the offset that was read",
             )
 
-    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
-        """Yields the ranges of batches up to the current latest offsets, each with the offsets that it reaches."""
-        latest = self.latest()
-        done: dict[str, list[Any]] = {}
-        while ranges := self.ranges(done, following := self.advance(done, latest)):
-            yield ranges, following
-            done = following
-        self.check_end(following, latest)
-
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:
-        """Refuses a source that returned an empty batch before it reached its latest offsets."""
         for name, (_, reached) in done.items():
             if name in latest and reached != latest[name]:
                 raise InvalidArgumentError(
@@ -112,15 +142,7 @@ class CustomReads:
                     where=self.where,
                 )
 
-    def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
-        """Returns the ranges that a batch reads; partitions without new elements are left out."""
-        ranges = (
-            Range(name, start[name][1] if name in start else begin, reached) for name, (begin, reached) in end.items()
-        )
-        return [each for each in ranges if each.start != each.end]
-
     def read(self, range_: Range) -> Iterator[Any]:
-        """Reads the elements of a range, one by one or as Arrow data."""
         return in_batches(self._pairs(range_), str) if self.kind is None else self._read_arrow(range_, self.kind)
 
     def _read_arrow(self, range_: Range, kind: RecordType) -> Iterator[Any]:
@@ -144,7 +166,6 @@ class CustomReads:
             yield from ((range_, element) for element in self.source.read(*range_))
 
     def commit(self, offsets: Offsets) -> None:
-        """Tells the source up to which offsets it need not keep elements."""
         for name, (_, reached) in offsets.items():
             with self._errors("commit", name, reached):
                 self.source.commit(name, reached)

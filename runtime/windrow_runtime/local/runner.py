@@ -11,6 +11,7 @@ from typing import Any
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError, warn
+from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
@@ -91,7 +92,7 @@ class LocalRunner:
         """
         topology = topology_of(pipeline)
         if drain:
-            own = [step for step in topology.sources if isinstance(source_of(step), CustomSource)]
+            own = [step for step in topology.sources if isinstance(source_of(step), (CustomSource, TopicSource))]
             check_bounded(own, "a stream without an end cannot be drained")
         check_source_files(topology.sources)
         for sink in topology.sinks:

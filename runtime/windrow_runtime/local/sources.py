@@ -9,15 +9,17 @@ from typing import Any
 
 from windrow.connectors import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError
+from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.sources import ArrowSource, CollectionSource, FileSource, SocketSource, Source
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.inputs.custom import CustomReads
+from windrow_runtime.inputs.custom import CustomReads, Reads
 from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
-from windrow_runtime.inputs.listing import list_files
+from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -68,7 +70,23 @@ def _owned(step: Step, values: list[Any]) -> list[Any]:
 
 @read_batches.register(CustomSource)
 def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
-    reads = CustomReads.of(source, step)
+    return _read_to_the_end(CustomReads.of(source, step), source, step)
+
+
+@read_batches.register(TopicSource)
+def _read_topic(source: TopicSource[Any], step: Step) -> Iterator[SourceBatch]:
+    if source.engine_connector:
+        raise UnsupportedOperationError(
+            "the interpreter has no connector of Spark's",
+            given=source.describe(),
+            expected="engine_connector=False, by which confluent-kafka reads the topics",
+            where=step.where,
+            hint="or run the pipeline with SparkRunner",
+        )
+    return _read_to_the_end(TopicReads.of(source, step), source, step)
+
+
+def _read_to_the_end(reads: Reads, source: Source[Any], step: Step) -> Iterator[SourceBatch]:
     for ranges, reached in reads.to_the_end():
         batch = SourceBatch()
         for range_ in ranges:
@@ -89,7 +107,7 @@ def _take(batch: SourceBatch, portion: SourceBatch, source: Source[Any], step: S
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
         reader = file_reader(source)  # refuses unsuitable options even if there are no files
-    files = list(list_files(step, source.path))
+    files = FileOrder.of(source, step).found()
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):

@@ -34,8 +34,14 @@ def write_whole(file: Path, content: str | bytes) -> None:
         raise
 
 
-def read_whole(file: Path) -> bytes:
-    """Returns the content of a file; raises an ``OSError`` if it is missing, or a link, a pipe or a folder."""
+def append_bytes(file: Path, content: bytes) -> None:
+    """Adds to a file that exists; raises an ``OSError`` if it is missing or a link."""
+    with open(os.open(file, os.O_WRONLY | os.O_APPEND | _NO_LINK), "ab") as opened:
+        opened.write(content)
+
+
+def read_whole(file: Path, start: int = 0) -> bytes:
+    """Returns what a file has from a byte on; raises an ``OSError`` if it is missing, or a link, a pipe or a folder."""
     opened = os.open(file, os.O_RDONLY | _NO_LINK)
     try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
@@ -44,6 +50,7 @@ def read_whole(file: Path) -> bytes:
         os.close(opened)
         raise
     with open(opened, "rb") as content:
+        content.seek(start)
         return content.read()
 
 

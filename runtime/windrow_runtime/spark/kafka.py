@@ -41,7 +41,9 @@ def check_jar(steps: Iterable[Step]) -> None:
     """Refuse Kafka sources and sinks before a session is started, if it is known that it will lack the connector."""
     for step in steps:
         end = step.node.source if isinstance(step.node, SourceNode) else getattr(step.node, "sink", None)
-        if isinstance(end, TopicSource | KafkaSink) and lacks_jar(_JAR):
+        if not isinstance(end, TopicSource | KafkaSink) or (isinstance(end, TopicSource) and not end.engine_connector):
+            continue
+        if lacks_jar(_JAR):
             raise _connector_missing(end, step.where, pyspark.__version__)
 
 
@@ -99,9 +101,11 @@ def check_brokers(sources: Iterable[Step]) -> None:
 
 
 def _topics_of(sources: Iterable[Step]) -> Iterator[tuple[Step, TopicSource[Any]]]:
+    """Returns the sources that Spark's connector reads."""
     for step in sources:
-        if isinstance(step.node, SourceNode) and isinstance(step.node.source, TopicSource):
-            yield step, step.node.source
+        source = step.node.source if isinstance(step.node, SourceNode) else None
+        if isinstance(source, TopicSource) and source.engine_connector:
+            yield step, source
 
 
 def _no_answer(server: str, protocol: str) -> str | None:
@@ -131,7 +135,7 @@ def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowErro
         return failure
     gone = _GONE.search(failure.details)
     partitions = set() if gone is None else set(_PARTITION.findall(gone[1]))
-    named = [(step, source) for step, source in topics if partitions & set(source.topics)] or topics
+    named = [each for each in topics if isinstance(each[1].topics, tuple) and partitions & {*each[1].topics}] or topics
     where = named[0][0].where if len(named) == 1 else failure.where
     if gone is not None:
         found: WindrowError = SourceError(

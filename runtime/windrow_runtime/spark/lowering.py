@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from windrow.plan import Pipeline, Step, WindowNode
+from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
@@ -234,7 +235,13 @@ class Lowered:
         source = source_of(step)
         needed = shipped.columns_needed(step.id)
         has_keys = bool(self.topology.keyed)
-        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec, self.limits, has_keys, needed))
+        # A streaming DataFrame may have several sources.
+        own = all(
+            each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)
+        )
+        number = place if own else None
+        context = ScanContext(self.spark, step, checkpoint, self.codec, self.limits, has_keys, number, needed)
+        scan = scan_source(source, context)
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.

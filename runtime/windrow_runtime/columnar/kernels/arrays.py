@@ -134,7 +134,7 @@ def value_codes(column: pa.Array) -> tuple[Ints, int]:
 
 
 def nullable(values: NDArray[Any], present_mask: Mask, kind: pa.DataType) -> pa.Array:
-    """Returns an Arrow array of the values, null where ``there`` is false."""
+    """Returns an Arrow array of the values, null where ``present_mask`` is false."""
     return pa.array(values, type=kind, mask=None if present_mask.all() else ~present_mask)
 
 

@@ -19,7 +19,7 @@ from windrow.plan import ProcessNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
-from windrow_runtime.spark.checkpoint.spark_files import FileEntry, LogOffset
+from windrow_runtime.spark.checkpoint.spark_files import LogOffset, file_log
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -29,7 +29,6 @@ from windrow_runtime.spark.checkpoint.stored_file import (
 )
 from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME
 from windrow_runtime.spark.clock import ClockFiles, decode_watermark
-from windrow_runtime.spark.paths import path_of_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,12 @@ class NotedBatch:
     number: int
     now: int  # the batch's processing time, in milliseconds
     watermarks: Mapping[str, int]  # of keyed steps and process functions, by id
-    files: Mapping[str, tuple[str, ...]]  # the files that each source has read, by id, in the order of modification
+    files: Mapping[str, tuple[str, ...]]  # the files that each source has read, by id, in their order
 
 
 class _BatchLine(msgspec.Struct, rename={"watermark": "batchWatermarkMs", "now": "batchTimestampMs"}):
     watermark: int
     now: int
-
-
-class _FileLine(FileEntry):
-    timestamp: int
 
 
 def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch]:
@@ -110,22 +105,25 @@ def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch
             expected="batches from 0 on, since the state before them is not known",
             hint="the notes of the last 100 batches are kept: replay a shorter run",
         )
-    logs = [_file_log(spark / "sources" / str(index)) for index in range(len(topology.sources))]
+    logs = [
+        checkpoint.log_of_files(source.folder).read() or file_log(spark / "sources" / str(index))
+        for index, source in enumerate(stored.sources)
+    ]
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
     closed = checkpoint.closed_sources.batch()
     batches: list[NotedBatch] = []
-    before = [-1] * len(logs)
+    before = [0] * len(logs)
     for number in done:
-        line, last = _offsets(spark / "offsets" / str(number), len(logs))
+        line, read = _offsets(spark / "offsets" / str(number), len(logs))
         files = {
-            step.id: tuple(file for entry in range(begin + 1, end + 1) for file in log.get(entry, ()))
-            for step, log, begin, end in zip(topology.sources, logs, before, last, strict=True)
+            step.id: tuple(file for entry in range(begin, end) for file in log.get(entry, ()))
+            for step, log, begin, end in zip(topology.sources, logs, before, read, strict=True)
         }
         if number >= closed >= 0:
             files = dict.fromkeys(files, ())
         now, watermarks = _time_of(number, line, stored, plan, clock)
         batches.append(NotedBatch(number, now, watermarks, files))
-        before = last
+        before = read
     return batches
 
 
@@ -147,36 +145,17 @@ def _time_of(
 
 
 def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
-    """Reads Spark's entry for a planned batch, and the last entry in the log of each source; -1: none."""
+    """Reads Spark's entry for a planned batch, and how many entries in the log of each source were read."""
     with checkpoint_errors(file):
         lines = file.read_bytes().splitlines()
     try:
         line = msgspec.json.decode(lines[1], type=_BatchLine)
         # The line of the control folder comes after those of the sources.
-        last = [
-            -1 if text == b"-" else msgspec.json.decode(text, type=LogOffset).last for text in lines[2 : 2 + sources]
+        read = [
+            0 if text == b"-" else msgspec.json.decode(text, type=LogOffset).read for text in lines[2 : 2 + sources]
         ]
     except (ValueError, IndexError) as error:
         raise damaged_file(file, f"{error}") from error
-    if len(last) != sources:
-        raise damaged_file(file, f"it has the offsets of {len(last)} sources, and the plan has {sources}")
-    return line, last
-
-
-def _file_log(log: Path) -> dict[int, list[str]]:
-    """Reads from a source's log the files that it has read, by the number of the log entry."""
-    lines: set[tuple[int, int, str]] = set()
-    with checkpoint_errors(log):
-        files = [log / f"{number}" for number in file_numbers(log)]
-        files += [log / f"{number}.compact" for number in file_numbers(log, suffix=".compact")]
-        for file in files:
-            for text in file.read_bytes().splitlines()[1:]:
-                try:
-                    line = msgspec.json.decode(text, type=_FileLine)
-                except ValueError as error:
-                    raise damaged_file(file, f"{error}") from error
-                lines.add((line.entry, line.timestamp, path_of_url(line.path)))
-    files_by_entry: defaultdict[int, list[str]] = defaultdict(list)
-    for entry, _, path in sorted(lines):
-        files_by_entry[entry].append(path)
-    return dict(files_by_entry)
+    if len(read) != sources:
+        raise damaged_file(file, f"it has the offsets of {len(read)} sources, and the plan has {sources}")
+    return line, read

@@ -19,10 +19,12 @@ from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.outputs.whole_files import clear, write_whole
+from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
+    file_log,
     is_logged,
     last_number,
 )
@@ -318,6 +320,22 @@ class Checkpoint:
         if len(streams) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self.spark_path, len(sources) + stateful)
+
+    def log_of_files(self, folder: str) -> FileLog:
+        """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""
+        # Spark's planner may run in another folder.
+        return FileLog((self.path / "sources" / folder / "files-of-batches").absolute())
+
+    def files_read_by_spark(self, place: int | None) -> list[list[str]]:
+        """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""
+        if place is None or self._inside:
+            raise IncompatibleStateError(
+                "nobody knows which files of the source Spark has read, beside sources that the query has itself",
+                given="files_in_order, in the checkpoint of a query that read its files by time",
+                expected='files_in_order="time", or a new checkpoint',
+            )
+        entries = file_log(self.spark_path / "sources" / str(place))
+        return [entries[number] for number in sorted(entries)]
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from uuid import UUID
 import msgspec
 
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.paths import path_of_url
 
 _LOGS: Final = ("offsets", "commits")
 _FORMAT: Final = "v1"
@@ -105,20 +107,27 @@ class _Metadata(msgspec.Struct):
 
 
 class LogOffset(msgspec.Struct, forbid_unknown_fields=True):
-    """The number of the last entry in the log of a source of files, up to which it was read."""
+    """How far the log of a source of files was read: Spark's up to its last entry, or one of windrow's."""
 
-    last: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = msgspec.field(name="logOffset")
+    last: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = msgspec.field(name="logOffset", default=-1)
+    entries: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    @property
+    def read(self) -> int:
+        """Returns how many entries were read; the log of windrow begins with those of Spark's."""
+        return self.last + 1 if self.entries is None else self.entries
 
 
-class FileEntry(msgspec.Struct):
-    """An entry of Spark's log of files that were read."""
+class _FileLine(msgspec.Struct):
+    """A line of Spark's log of files that were read."""
 
     path: str
+    timestamp: int
     entry: int = msgspec.field(name="batchId")
 
 
 _IDENTITY: Final = msgspec.json.Decoder(_Metadata)
-_ENTRY: Final = msgspec.json.Decoder(FileEntry)
+_ENTRY: Final = msgspec.json.Decoder(_FileLine)
 
 _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
 
@@ -170,6 +179,23 @@ def _check_entries(file: Path, entries: range) -> None:
         lost = sorted(set(entries) - present)
         reason = f"the files of entry {lost[0]} are gone from it" if lost else "it has files of other entries"
         raise damaged_file(file, reason)
+
+
+def file_log(log: Path) -> dict[int, list[str]]:
+    """Returns the files in each entry of the log of Spark's source of files, by number, in the order of their times."""
+    lines: set[tuple[int, int, str]] = set()
+    with checkpoint_errors(log):
+        files = [log / f"{number}" for number in file_numbers(log)]
+        files += [log / f"{number}.compact" for number in file_numbers(log, suffix=".compact")]
+        for file in files:
+            for text in file.read_bytes().splitlines()[1:]:
+                with _read_of(file):
+                    line = _ENTRY.decode(text)
+                lines.add((line.entry, line.timestamp, path_of_url(line.path)))
+    files_by_entry: defaultdict[int, list[str]] = defaultdict(list)
+    for entry, _, path in sorted(lines):
+        files_by_entry[entry].append(path)
+    return dict(files_by_entry)
 
 
 def clear_leftovers(spark: Path) -> None:

@@ -7,10 +7,12 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
+from windrow.kafka import TopicSource
+from windrow.sources import Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
@@ -72,9 +74,9 @@ def resume(
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
-    kind of time by which the query runs cannot change, nor the parallelism. If an earlier
-    version left the watermark to Spark, which showed it to the first level of keyed steps alone, windrow keeps it from
-    now on.
+    kind of time by which the query runs cannot change, nor the parallelism. If an earlier version left the watermark to
+    Spark, which showed it to the first level of keyed steps alone, windrow keeps it from now on.
+
     ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
     A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
     """
@@ -169,7 +171,7 @@ def _new_description(
         groups=groups.count // groups.partitions,
         fingerprint=fingerprint.hexdigest(),
         time=time,
-        sources=[StoredSource(type(source_of(step)).__name__, str(step.index)) for step in plan.topology.sources],
+        sources=[StoredSource(_kind_of(source_of(step)), str(step.index)) for step in plan.topology.sources],
         steps=shapes,
     )
 
@@ -187,6 +189,13 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
                 where=str(checkpoint.path),
                 hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
             )
+
+
+# Any: sources of elements of every type.
+def _kind_of(source: Source[Any]) -> str:
+    """Returns the name of a source's class, and for topics who reads them: each has offsets of its own."""
+    name = type(source).__name__
+    return f"{name} by confluent-kafka" if isinstance(source, TopicSource) and not source.engine_connector else name
 
 
 def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping[str, Shape]) -> Iterator[str]:
@@ -209,7 +218,7 @@ def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
-    now = [type(source_of(step)).__name__ for step in topology.sources]
+    now = [_kind_of(source_of(step)) for step in topology.sources]
     if before != now:
         yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
     for step in topology.keyed:

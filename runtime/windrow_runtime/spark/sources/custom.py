@@ -1,4 +1,4 @@
-"""Reads a user's own source on Spark, through Spark's Python data sources.
+"""Reads a user's own source on Spark, and other ranges that Python plans, through Spark's Python data sources.
 
 Spark asks the source for offsets and keeps them in its checkpoint. Its scan has one row for each partition with new
 elements: the range to read. The next stage reads that range in the same task: no element passes through the JVM.
@@ -12,19 +12,20 @@ import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
-from windrow_runtime.inputs.custom import CustomReads, Range
+from windrow_runtime.inputs.custom import CustomReads, Range, Reads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 # Any in this module: offsets and elements of every type, and pyarrow has no types.
@@ -36,15 +37,44 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     check_picklable(
         context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
     )
-    reads = CustomReads.of(source, context.step)
+    return scan_reads(CustomReads.of(source, context.step), context)
+
+
+def scan_reads(reads: Reads, context: ScanContext) -> Scan:
+    """Scans what windrow itself plans and reads, by offsets that Spark keeps."""
+    return Scan(range_frame(context, reads), elements_of, partial(_read_ranges, reads), reads.kind)
+
+
+class StreamPlanner(Protocol):
+    """Plans the batches of a stream, as :class:`Reads` does; offsets and ranges are what JSON can hold."""
+
+    def latest(self) -> Any:
+        """Returns what there is to read now."""
+
+    def advance(self, start: dict[str, Any], latest: Any) -> dict[str, Any]:
+        """Returns the offset up to which the next batch reads; the one where it starts if there is nothing."""
+
+    def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+        """Returns the ranges between two offsets, one for each task."""
+
+    def check_end(self, done: dict[str, Any], latest: Any) -> None:
+        """Refuses an end of the stream before everything was read."""
+
+    def commit(self, offsets: dict[str, Any]) -> None:
+        """Takes note that a batch is done."""
+
+
+def range_frame(context: ScanContext, planner: StreamPlanner) -> DataFrame:
+    """Returns a DataFrame with a row for each range of a batch: a text in JSON."""
     name = f"windrow-{uuid.uuid4().hex}"
     # A class made here is pickled by value for other processes, together with the source.
-    body = {"reads": reads, "name": classmethod(lambda _: name)}
+    body = {"planner": planner, "name": classmethod(lambda _: name)}
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
-    return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads), reads.kind)
+    frame: DataFrame = context.reader.format(name).load()
+    return frame
 
 
-def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
+def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
@@ -52,26 +82,26 @@ def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _RangeSource(DataSource):
-    reads: CustomReads
+    planner: StreamPlanner
 
     def schema(self) -> str:
         return "range string"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _JobReader(self.reads)
+        return _JobReader(cast(Reads, self.planner))  # files are no such source in a batch job
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        return _StreamReader(self.reads)
+        return _StreamReader(self.planner)
 
 
-def _as_partitions(ranges: Sequence[Range]) -> list[InputPartition]:
+def _as_partitions(ranges: Sequence[Any]) -> list[InputPartition]:
     return [InputPartition(json.dumps(each)) for each in ranges]
 
 
 class _JobReader(DataSourceReader):
     """Reads a source from its beginning to its end in a batch job."""
 
-    def __init__(self, reads: CustomReads) -> None:
+    def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -86,38 +116,38 @@ class _JobReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of a stream, in a process beside the driver."""
 
-    def __init__(self, reads: CustomReads) -> None:
-        self._reads = reads
-        self._latest: dict[str, Any] | None = None
+    def __init__(self, planner: StreamPlanner) -> None:
+        self._planner = planner
+        self._latest: Any = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
         return {}  # the first offset that has a partition contains its initial offset
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with failures_marked():
-            self._latest = self._reads.latest()
+            self._latest = self._planner.latest()
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         with failures_marked():
-            latest = self._reads.latest() if self._latest is None else self._latest
-            planned = self._reads.advance(start, latest)
-            if self._latest is not None and not self._reads.ranges(start, planned):
+            latest = self._planner.latest() if self._latest is None else self._latest
+            planned = self._planner.advance(start, latest)
+            if self._latest is not None and not self._planner.ranges(start, planned):
                 # Spark takes an offset that does not move for the end, and the run would succeed.
-                self._reads.check_end(planned, latest)
+                self._planner.check_end(planned, latest)
             return planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with failures_marked():
-            return _as_partitions(self._reads.ranges(start, end))
+            return _as_partitions(self._planner.ranges(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         yield (partition.value,)
 
     def commit(self, end: dict[str, Any]) -> None:
         with failures_marked():
-            self._reads.commit(end)
+            self._planner.commit(end)
 
     def stop(self) -> None:
-        if sys.exc_info()[0] is EOFError:
+        if isinstance(sys.exception(), (EOFError, ConnectionError)):
             # The query stops and closes the pipe of this process, which would print a traceback.
             os._exit(0)

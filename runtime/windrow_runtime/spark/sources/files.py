@@ -1,9 +1,9 @@
 """Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. For a batch job the driver lists the
-files. Spark's own readers fail at invalid UTF-8, and at names such as ``10:00.json``, without saying where; and their
-rows take some ten times as long to reach a Python worker. In file systems that are not mounted, such as HDFS, Spark
-reads the bytes.
+So both engines read files by the same code, and no record passes through the JVM. For a batch job, and for other orders
+than that of times, windrow lists the files. Spark's own readers fail at invalid UTF-8, and at names such as
+``10:00.json``, without saying where; and their rows take some ten times as long to reach a Python worker. In file
+systems that are not mounted, such as HDFS, Spark reads the bytes.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
-from windrow_runtime.inputs.listing import list_files
+from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
+from windrow_runtime.spark.sources.custom import range_frame
+from windrow_runtime.spark.sources.file_plans import MOST_PARTS, FilePlans, TaskShares
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
-
-_MOST_PARTS: Final = 64
-_CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
-_OPENING_BYTES: Final = 4 << 20
 
 # Spark lists all folders below, and does not take names of folders such as ``day=7`` for values of columns.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
@@ -73,16 +73,28 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         if isinstance(reader, ParquetReader):
             reader = replace(reader, only=context.columns)
-        chunks = None if context.checkpoint is not None else _chunks(context, list_files(context.step, source.path))
-        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader, chunks)
+        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
         kind = None if isinstance(reader, TextReader) else reader.kind
-        if chunks is None:
-            keeps_order = context.has_keys and source.files_per_batch != 1
-            names = _names(context, stream, absolute, path, keeps_order=keeps_order)
-            return Scan(names, elements_of, files, kind)
-        # Each partition has the number of a chunk, so that elements are in the order of their files.
-        numbers = context.spark.range(0, len(chunks), 1, max(1, len(chunks)))
-        return Scan(numbers, elements_of, files, kind)
+        if context.checkpoint is None:
+            shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).found())
+            # Spark sends all chunks to each worker, which reads a few of them.
+            files = replace(files, chunks=tuple([zlib.compress(json.dumps(chunk).encode()) for chunk in shared]))
+            # Each partition has the number of a chunk, so that elements are in the order of their files.
+            numbers = context.spark.range(0, len(shared), 1, max(1, len(shared)))
+            return Scan(numbers, elements_of, files, kind)
+        planned = _planned(source, context, context.checkpoint)
+        if planned is not None:
+            return Scan(planned, elements_of, replace(files, chunks=()), kind)
+        keeps_order = context.has_keys and source.files_per_batch != 1
+        names = _names(context, stream, absolute, path, keeps_order=keeps_order)
+        return Scan(names, elements_of, files, kind)
+    if source.files_in_order != "time":
+        raise UnsupportedOperationError(
+            "files are read in another order than that of their times in mounted file systems only",
+            given=source.describe(),
+            expected='a source with files_in_order="time"',
+            hint="mount the file system, or copy the files",
+        )
     if source.partitions:
         raise UnsupportedOperationError(
             "the names of folders fill fields in mounted file systems only",
@@ -134,6 +146,24 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
 # Mounted file systems
 
 
+def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoint) -> DataFrame | None:
+    """Returns a DataFrame with the chunks of each batch, if windrow plans the batches; None: Spark does so by time.
+
+    The first run in another order takes over what Spark has read. Later ones stay with the log that windrow keeps.
+    """
+    order = source.files_in_order
+    log = checkpoint.log_of_files(checkpoint.folder_of(context.step).name)
+    is_begun = log.exists()
+    if order == "time" and not is_begun:
+        return None
+    make_picklable(type(order))
+    check_picklable(context.step, [order], "files_in_order", "open what it needs in the function")
+    if not is_begun:
+        log.begin(checkpoint.files_read_by_spark(context.place) if checkpoint.has_run() else [])
+    plans = FilePlans(FileOrder.of(source, context.step), source.files_per_batch, log, TaskShares.of(context))
+    return range_frame(context, plans)
+
+
 def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, keeps_order: bool) -> DataFrame:
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
@@ -147,7 +177,7 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, kee
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
     large = context.limits.large_file_bytes
     has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
-    most = max(1, min(own_partitions(context.spark), _MOST_PARTS))
+    most = max(1, min(own_partitions(context.spark), MOST_PARTS))
     parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
     frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
     frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")
@@ -155,30 +185,6 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, kee
         frame = frame.repartitionByRange(most, "__time", "path", "__part")
     names: DataFrame = frame.select(*_COLUMNS)
     return names
-
-
-def _chunks(context: ScanContext, sizes: dict[str, int]) -> tuple[bytes, ...]:
-    """Divides the files of a batch job, or the parts of large ones, into chunks for tasks; keeps their order.
-
-    The sizes of the files are by name, in order. There are as many chunks as there would be of Spark's own: one for
-    each core, or more of :data:`_CHUNK_BYTES` each, in which opening a file counts as :data:`_OPENING_BYTES`.
-    """
-    partitions = own_partitions(context.spark)
-    parts = max(1, min(partitions, _MOST_PARTS))
-    divided = {file: parts if size >= context.limits.large_file_bytes else 1 for file, size in sizes.items()}
-    costs = {file: (size + _OPENING_BYTES) / divided[file] for file, size in sizes.items()}
-    total = sum(size + _OPENING_BYTES for size in sizes.values())
-    spark_context = getattr(context.spark, "sparkContext", None)  # a session of a Spark Connect server has none
-    cores = parts if spark_context is None else spark_context.defaultParallelism
-    count = max(total // _CHUNK_BYTES, min(cores, total // _OPENING_BYTES))
-    chunks: dict[int, list[tuple[str, int, int]]] = {}
-    reached = 0.0
-    for file, cost in costs.items():
-        for part in range(divided[file]):
-            chunks.setdefault(int(reached * count / total), []).append((file, part, divided[file]))
-            reached += cost
-    # Spark sends all chunks to each worker, which reads a few of them.
-    return tuple(zlib.compress(json.dumps(chunk).encode()) for chunk in chunks.values())
 
 
 def _has_bytes(file: str, size: int) -> bool:
@@ -190,16 +196,16 @@ def _has_bytes(file: str, size: int) -> bool:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens, in a worker, the files whose names Spark lists, or those of chunks that the driver made."""
+    """Opens, in a worker, the files whose names Spark lists, or those of chunks that windrow made."""
 
     path: str
     pattern: str  # the end of the path if it is a pattern, even if a file of exactly that name appears later
     where: str
     reader: FileReader | TextBlockReader
-    chunks: tuple[bytes, ...] | None = None
+    chunks: tuple[bytes, ...] | None = None  # None: rows have names; empty: rows are chunks
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Reads the files of Arrow batches of names, or of numbers of chunks."""
+        """Reads the files of Arrow batches of names, or of chunks or their numbers."""
         guard = PathGuard(self.path, self.pattern)
         for file, part, parts in self._named(batches):
             with errors_at(self.where):
@@ -209,11 +215,11 @@ class NamedFiles:
                 yield from self.reader.read(file, part, parts)
 
     def _named(self, batches: Iterator[Any]) -> Iterator[tuple[str, int, int]]:
-        """Yields files and parts in their order, see :func:`windrow_runtime.inputs.listing.list_files`."""
+        """Yields files and parts in their order, see :class:`windrow_runtime.inputs.listing.FileOrder`."""
         if self.chunks is not None:
             for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from json.loads(zlib.decompress(self.chunks[number]))
+                for chunk in batch.column(0).to_pylist():
+                    yield from json.loads(chunk if isinstance(chunk, str) else zlib.decompress(self.chunks[chunk]))
             return
         rows = (zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches)
         for _, file, part, parts in sorted((time, path_of_url(url), *part) for time, url, *part in chain(*rows)):

@@ -50,6 +50,7 @@ class ScanContext:
     codec: StateCodec  # writes and reads collections
     limits: RunLimits = USUAL_LIMITS
     has_keys: bool = True  # whether keyed steps take elements, for which the order of files counts
+    place: int | None = None  # the number of the source for Spark; None: it is not known
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
     @property

@@ -33,6 +33,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.inputs.text_blocks import text_block_reader
+from windrow_runtime.inputs.topic_values import topic_values
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
@@ -208,7 +209,7 @@ def batches_of(source: Source[Any]) -> float:
             return 1
         case DataFrameSource() if not source.dataframe.isStreaming:
             return 1
-        case TopicSource() if not any("trigger" in name.lower() for name in source.options):
+        case TopicSource(engine_connector=True) if not any("trigger" in name.lower() for name in source.options):
             return 1
         case _:
             return math.inf
@@ -226,6 +227,10 @@ def check_columns(source: Source[Any]) -> None:
         reader = text_block_reader(source)
         if isinstance(reader, str):
             raise DeclinedError(f"{source.describe()} is read row by row: {reader}")
+    elif isinstance(source, TopicSource):
+        values = topic_values(source)
+        if isinstance(values, str):
+            raise DeclinedError(f"{source.describe()} is read record by record: {values}")
     elif isinstance(source, CustomSource):
         if not reads_arrow(source):
             raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")

@@ -1,0 +1,264 @@
+"""Reads Kafka topics by confluent-kafka, with the same batches and errors on both engines.
+
+A partition of a topic is a partition of the source, named ``topic/number``, and its offsets are Kafka's. Planner and
+workers have a client each, which lasts as long as their process. Records of transactions that were aborted are passed
+over, unless the option ``isolation.level`` says otherwise, and so are the places of markers and of what was compacted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from re import Pattern
+from typing import Any, Final
+
+from windrow.addresses.redaction import redact
+from windrow.distribution import install_hint
+from windrow.errors import SourceError, UnsupportedOperationError
+from windrow.kafka import TopicSource
+from windrow.plan import Step
+from windrow.time import timestamp_millis
+from windrow_runtime.codecs.text_files import check_pyarrow
+from windrow_runtime.inputs.custom import Offsets, Range, Reads
+from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_columns, topic_values
+from windrow_runtime.operators.errors import errors_at
+
+# Any in this module: confluent-kafka and pyarrow have no types, and records have values of every type.
+
+_SECONDS: Final = 15.0
+"""How long a request to the brokers may take."""
+
+_SECONDS_WITHOUT_RECORDS: Final = 60.0
+"""How long a reader waits for a record that the brokers have."""
+
+_QUIET: Final[dict[str, Any]] = {"log_level": 0}
+"""librdkafka tells stderr of each attempt to connect; what matters raises an error."""
+
+_RECORDS_AT_ONCE: Final = 10_000
+
+
+@dataclass(frozen=True)
+class TopicReads(Reads):
+    """Plans the batches of topics, and reads them."""
+
+    topics: TopicSource[Any]
+    values: TopicValues | None  # None: records are decoded one by one
+
+    @classmethod
+    def of(cls, source: TopicSource[Any], step: Step) -> TopicReads:
+        """Returns the reads of a step's source."""
+        with errors_at(step.where):
+            check_pyarrow("Kafka topics are read")
+            try:
+                _client()
+            except ImportError as error:
+                raise UnsupportedOperationError(
+                    "a library is missing that this source needs",
+                    given=f"{source.describe()}, without confluent_kafka",
+                    hint=install_hint("kafka"),
+                ) from error
+            values = topic_values(source)
+            as_columns = None if isinstance(values, str) else values
+            kind = None if as_columns is None else as_columns.kind
+            return cls(step.where, kind, source, as_columns)
+
+    def latest(self) -> dict[str, Any]:
+        """Returns the latest offset of each partition of the topics."""
+        return self._offsets_of(self._partitions(), "latest")
+
+    def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Returns how far the next batch reads each partition, at most as many records as the source says."""
+        end = {name: list(offsets) for name, offsets in start.items()}
+        new = [name for name in latest if name not in end]
+        if new:
+            # A partition that is added later has no record that anybody has left out.
+            begin: Any = "earliest" if start else self.topics.starting_offsets
+            end.update({name: [offset, offset] for name, offset in self._offsets_of(new, begin).items()})
+        waiting = {name: last for name, last in sorted(latest.items()) if end[name][1] != last}
+        if waiting:
+            self._check_lost(end, waiting)
+        most = self.topics.max_offsets_per_batch
+        counts = {name: last - end[name][1] for name, last in waiting.items()}
+        total = sum(count for count in counts.values() if count > 0)
+        for name, last in waiting.items():
+            count = counts[name]
+            share = count if most is None or total <= most or count < 0 else max(1, count * most // total)
+            end[name][1] = last if share == count else end[name][1] + share
+        return end
+
+    def _check_lost(self, end: Offsets, waiting: Mapping[str, Any]) -> None:
+        """Refuses offsets whose records are gone, unless the source says how to go on."""
+        if self.topics.on_lost_offsets != "fail":
+            return
+        for name, first in self._offsets_of(waiting, "earliest").items():
+            reached, last = end[name][1], waiting[name]
+            if first <= reached <= last:
+                continue
+            topic, partition = _place(name)
+            expired = reached < first
+            gone = f"offsets {reached} to {first - 1}" if expired else f"offset {reached}, and it ends at {last}"
+            raise SourceError(
+                "records that were to be read are not in the topic any more"
+                if expired
+                else "a topic ends before the offset up to which it was read: it was made anew",
+                given=f"{topic}, partition {partition}, {gone}",
+                expected="topics that keep records until they are read",
+                where=self.where,
+                hint='on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them',
+            )
+
+    def read(self, range_: Range) -> Iterator[Any]:
+        """Reads the records of a partition from one offset to another."""
+        with self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
+            batches = self._batches(range_)
+            yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
+
+    def commit(self, offsets: Offsets) -> None:
+        """Does nothing: the checkpoint has the offsets."""
+
+    def _batches(self, range_: Range) -> Iterator[Any]:
+        """Reads records as Arrow batches."""
+        # Arrow only where a topic is read: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.topic_rows import topic_rows
+
+        client = _client()
+        topic, partition = _place(range_.partition)
+        begin, end = range_.start, range_.end
+        consumer = _consumer(self._config())
+        first, _ = consumer.get_watermark_offsets(client.TopicPartition(topic, partition), timeout=_SECONDS)
+        if first > begin or begin > end:
+            if self.topics.on_lost_offsets == "latest":
+                return
+            begin = first
+        if begin >= end:
+            return
+        consumer.assign([client.TopicPartition(topic, partition, begin)])
+        try:
+            patience, following = time.monotonic() + _SECONDS_WITHOUT_RECORDS, begin
+            while True:
+                # It waits for so many, and in vain where transactions have markers between them.
+                messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
+                is_last = False
+                taken = []
+                for message in messages:
+                    error = message.error()
+                    if error is None and message.offset() < end:
+                        taken.append(message)
+                        continue
+                    # Behind the last record there may be markers of transactions alone.
+                    is_last = error is None or error.name() == "_PARTITION_EOF"
+                    if not is_last:
+                        raise _refused(error, f"{topic}, partition {partition}", self.where, self.topics)
+                    break
+                if taken:
+                    yield topic_rows(taken, topic, partition, topic_columns(self.topics))
+                    patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
+                    following = taken[-1].offset() + 1
+                    is_last = is_last or following == end
+                if is_last:
+                    return
+                if time.monotonic() > patience:
+                    raise SourceError(
+                        "no broker sends the records of a topic",
+                        given=f"{topic}, partition {partition}, offsets {begin} to {end}",
+                        expected=f"a record within {_SECONDS_WITHOUT_RECORDS:.0f} s",
+                        where=self.where,
+                        hint="the brokers answered when the batch was planned; run again when they are back",
+                    )
+        finally:
+            consumer.unassign()
+
+    def _partitions(self) -> list[str]:
+        with self._kafka_errors("the list of topics"):
+            # Without a name, which would make a topic that is not there.
+            topics = _admin(self._config()).list_topics(timeout=_SECONDS).topics
+        wanted = self.topics.topics
+        if isinstance(wanted, Pattern):
+            names: Iterable[str] = [name for name in topics if wanted.fullmatch(name)]
+        else:
+            names = wanted
+            missing = [name for name in wanted if name not in topics]
+            if missing:
+                raise SourceError(
+                    "a topic is not there",
+                    given=f"{missing[0]} at {self.topics.options['bootstrap.servers']}",
+                    expected="a topic that was made before",
+                    where=self.where,
+                    hint="a compiled pattern reads topics that are made later",
+                )
+        return [f"{name}/{partition}" for name in sorted(names) for partition in sorted(topics[name].partitions)]
+
+    def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
+        """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
+        client = _client()
+        spec_of = client.admin.OffsetSpec
+        if isinstance(which, datetime):
+            spec = spec_of.for_timestamp(timestamp_millis(which))
+        else:
+            spec = spec_of.earliest() if which == "earliest" else spec_of.latest()
+        wanted = {client.TopicPartition(*_place(name)): spec for name in names}
+        if not wanted:
+            return {}
+        config = self._config()
+        level = client.IsolationLevel.READ_COMMITTED
+        if dict(config)["isolation.level"] == "read_uncommitted":
+            level = client.IsolationLevel.READ_UNCOMMITTED
+        with self._kafka_errors(f"the {which} offsets"):
+            asked = _admin(config).list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
+            found = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+        late = [name for name, offset in found.items() if offset < 0]  # no record is as late as that time
+        return found | (self._offsets_of(late, "latest") if late else {})
+
+    def _config(self) -> tuple[tuple[str, str], ...]:
+        given = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
+        return tuple(sorted(given.items()))
+
+    @contextmanager
+    def _kafka_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except _client().KafkaException as error:
+            # A client that has failed would go on asking.
+            _admin.cache_clear()
+            _consumer.cache_clear()
+            raise _refused(error.args[0], what, self.where, self.topics) from None
+
+
+def _refused(error: Any, what: str, where: str, source: TopicSource[Any]) -> SourceError:
+    """Returns the error for a request that the brokers or the client refused; the text may hold an option's value."""
+    return SourceError(
+        "Kafka cannot be read",
+        given=f"{what} of {source.describe()}: {redact(error.str(), source.secrets)} ({error.name()})",
+        expected="brokers that answer, and options that they take",
+        where=where,
+        hint="the servers and options of the source say where, and with which rights",
+    )
+
+
+def _place(name: str) -> tuple[str, int]:
+    topic, _, partition = name.rpartition("/")
+    return topic, int(partition)
+
+
+def _client() -> Any:
+    """Returns the library, which is imported where a plan has such a source alone."""
+    import confluent_kafka.admin
+
+    return confluent_kafka
+
+
+@cache
+def _admin(config: tuple[tuple[str, str], ...]) -> Any:
+    options = {name: value for name, value in config if name not in ("group.id", "isolation.level")}
+    return _client().admin.AdminClient({**_QUIET, **options})
+
+
+@cache
+def _consumer(config: tuple[tuple[str, str], ...]) -> Any:
+    own = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", "enable.partition.eof": "true"}
+    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
+    return _client().Consumer({**_QUIET, "fetch.wait.max.ms": 10, **dict(config), **own})

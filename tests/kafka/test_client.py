@@ -1,0 +1,198 @@
+"""Kafka's topics read by confluent-kafka in the interpreter, against a broker."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.kafka.topics import Record, Topics, in_json
+from windrow import OutputTag, Pipeline, from_source
+from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError
+from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
+from windrow.sinks import CollectSink
+from windrow.sources import MalformedRecord
+from windrow_runtime.inputs import topics as reads
+from windrow_runtime.inputs.topics import TopicReads
+from windrow_runtime.local import LocalRunner
+
+# Any in this module: options of sources of every type.
+
+MALFORMED = OutputTag("malformed", MalformedRecord)
+
+
+def numbers(topics: Topics, topic: str | list[str] | re.Pattern[str], **options: Any) -> KafkaSource[int]:
+    return KafkaSource(
+        topics.servers, topic, int, **{"starting_offsets": "earliest", "engine_connector": False, **options}
+    )
+
+
+def collected(source: Any) -> list[Any]:
+    sink = CollectSink[Any]()
+    return LocalRunner().run(Pipeline("p", from_source(source, name="in").sink_to(sink)), drain=False).collected(sink)
+
+
+def planned(source: KafkaSource[int]) -> TopicReads:
+    step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[int]())).steps[0]
+    return TopicReads.of(source, step)
+
+
+def test_all_partitions_are_read_as_far_as_they_reach(topics: Topics) -> None:
+    topic = topics.make("in", 3)
+    for partition in range(3):
+        topics.send(topic, in_json(range(partition, 30, 3)), partition=partition)
+    assert sorted(collected(numbers(topics, topic))) == list(range(30))
+    assert collected(numbers(topics, topic, starting_offsets="latest")) == []
+
+
+@pytest.mark.parametrize("most", [1, 7, 100])
+def test_batches_have_at_most_as_many_records_as_the_source_says(topics: Topics, most: int) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, in_json(range(20)))
+    topics.send(topic, in_json(range(20, 25)), partition=1)
+    read = planned(numbers(topics, topic, max_offsets_per_batch=most))
+    counts = [sum(each.end - each.start for each in ranges) for ranges, _ in read.to_the_end()]
+    assert sum(counts) == 25
+    # Each partition that has records is read on, so that none starves.
+    assert max(counts) <= max(most, 2)
+    assert sorted(collected(numbers(topics, topic, max_offsets_per_batch=most))) == list(range(25))
+
+
+def test_records_with_all_that_kafka_knows(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, [Record(b"7", b"key", [("a", b"x"), ("b", None)], 1_700_000_000_123), Record(b"8", None)])
+    source = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest", engine_connector=False)
+    first, second = collected(source)
+    at = datetime.fromtimestamp(1_700_000_000.123, UTC)
+    assert first == KafkaRecord(b"key", 7, topic, 0, 0, at, (("a", b"x"), ("b", None)))
+    assert (second.key, second.value, second.offset, second.headers) == (None, 8, 1, ())
+
+
+def test_values_that_do_not_fit_go_where_the_source_says(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, [Record(b"1"), Record(b"x"), Record(None), Record(b"2")])
+    stream = from_source(numbers(topics, topic, on_malformed=MALFORMED))
+    values, malformed = CollectSink[int](), CollectSink[MalformedRecord]()
+    pipeline = Pipeline("p", stream.sink_to(values), stream.get_side_output(MALFORMED).sink_to(malformed))
+    result = LocalRunner().run(pipeline, drain=False)
+    assert result.collected(values) == [1, 2]
+    origins = [f"{topic}, partition 0, offset {offset}" for offset in (1, 2)]
+    assert [each.origin for each in result.collected(malformed)] == origins
+    with pytest.raises(MalformedRecordError, match=origins[0]):
+        collected(numbers(topics, topic))
+    text = KafkaSource(topics.servers, topic, str, value_format="text", starting_offsets="earliest",
+                       engine_connector=False, on_malformed="drop")  # fmt: skip
+    assert collected(text) == ["1", "x", "2"]
+
+
+def test_a_time_to_begin_at(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, [Record(str(second).encode(), timestamp=second * 1_000 + 1) for second in range(1, 10)])
+    begin = datetime.fromtimestamp(5, UTC)
+    assert collected(numbers(topics, topic, starting_offsets=begin)) == [5, 6, 7, 8, 9]
+    assert collected(numbers(topics, topic, starting_offsets=datetime.now(UTC))) == []
+
+
+def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json([1]))
+    for committed, value in ((False, 2), (True, 3), (False, 4)):
+        producer = topics.producer(**{"transactional.id": topics.prefix})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        topics.produce(producer, topic, Record(str(value).encode()))
+        producer.flush(10)
+        (producer.commit_transaction if committed else producer.abort_transaction)(10)
+    topics.read(topic, 2)
+    # Behind the last record there is a marker, and the offsets of batches end there.
+    assert collected(numbers(topics, topic)) == [1, 3]
+    assert collected(numbers(topics, topic, max_offsets_per_batch=1)) == [1, 3]
+    assert collected(numbers(topics, topic, options={"isolation.level": "read_uncommitted"})) == [1, 2, 3, 4]
+
+    producer = topics.producer(**{"transactional.id": f"{topics.prefix}-open"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    topics.produce(producer, topic, Record(b"5"))
+    producer.flush(10)
+    assert collected(numbers(topics, topic)) == [1, 3]
+    producer.commit_transaction(10)
+    topics.read(topic, 3)  # the broker writes the marker a moment later
+    assert collected(numbers(topics, topic)) == [1, 3, 5]
+
+
+def test_topics_by_pattern_and_partitions_that_come_later(topics: Topics) -> None:
+    one, other = topics.make("in-1"), topics.make("in-2")
+    topics.send(one, in_json([1]))
+    topics.send(other, in_json([2]))
+    topics.send(topics.make("out"), in_json([3]))
+    assert sorted(collected(numbers(topics, re.compile(f"{re.escape(topics.prefix)}-in-.*")))) == [1, 2]
+    assert sorted(collected(numbers(topics, [one, other]))) == [1, 2]
+
+    read = planned(numbers(topics, re.compile(f"{re.escape(topics.prefix)}-in-.*"), starting_offsets="latest"))
+    before = read.advance({}, read.latest())
+    assert read.ranges({}, before) == []
+    topics.send(topics.make("in-3"), in_json([4]))
+    after = read.advance(before, read.latest())
+    (range_,) = read.ranges(before, after)
+    assert (range_.start, range_.end) == (0, 1)  # from the first record on: nobody has left it out
+
+
+def test_a_topic_that_is_not_there_is_named_at_once(topics: Topics) -> None:
+    begin = time.monotonic()
+    with pytest.raises(SourceError, match=rf"a topic is not there\n +given: +{topics.prefix}-no at (.|\n)*p\.1\.in"):
+        collected(numbers(topics, f"{topics.prefix}-no"))
+    assert time.monotonic() - begin < 10
+
+
+def test_brokers_that_do_not_answer_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "_SECONDS", 0.5)
+    source = KafkaSource("127.0.0.1:1", "in", int, engine_connector=False, options={"sasl.password": "hunter22"})
+    with pytest.raises(
+        SourceError, match=r"Kafka cannot be read\n +given: +the list of topics(.|\n)*p\.1\.in"
+    ) as caught:
+        collected(source)
+    assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
+def test_records_that_are_gone(topics: Topics, on_lost: str) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(10)))
+    read = planned(numbers(topics, topic, max_offsets_per_batch=2, on_lost_offsets=on_lost))
+    start = read.advance({}, read.latest())
+    topics.expire(topic, 5)
+    if on_lost == "fail":
+        message = rf"not in the topic any more\n +given: +{topic}, partition 0, offsets 2 to 4\n(.|\n)*on_lost_offsets="
+        with pytest.raises(SourceError, match=message):
+            read.advance(start, read.latest())
+        return
+    taken: list[int] = []
+    while ranges := read.ranges(start, end := read.advance(start, read.latest())):
+        taken += [value for range_ in ranges for rows in read.read(range_) for value in rows.values]
+        start = end
+    assert taken == ([5, 6, 7, 8, 9] if on_lost == "earliest" else [6, 7, 8, 9])
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "earliest"])
+def test_a_topic_that_was_made_anew(topics: Topics, on_lost: str) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(10)))
+    read = planned(numbers(topics, topic, on_lost_offsets=on_lost))
+    start = read.advance({}, read.latest())
+    topics.delete(topic)
+    topics.make("in")
+    topics.send(topic, in_json([7, 8]))
+    if on_lost == "fail":
+        with pytest.raises(SourceError, match=r"made anew\n +given: +\S+, partition 0, offset 10, and it ends at 2\n"):
+            read.advance(start, read.latest())
+        return
+    (range_,) = read.ranges(start, read.advance(start, read.latest()))
+    assert [value for rows in read.read(range_) for value in rows.values] == [7, 8]
+
+
+def test_the_interpreter_says_how_it_reads_a_topic() -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"no connector of Spark's(.|\n)*engine_connector=False"):
+        collected(KafkaSource("a:1", "in", int))

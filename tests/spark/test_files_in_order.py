@@ -1,0 +1,386 @@
+"""Spark reads files in the order that their source says, cuts batches by it, and repeats batches exactly."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
+from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
+from windrow import Pipeline, from_dataframe, from_source
+from windrow.errors import (
+    CheckpointError,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    UnsupportedOperationError,
+    UserFunctionError,
+)
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import CsvFileSource, FilesInOrder, JsonFileSource, ParquetFileSource, TextFileSource
+from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.local import LocalRunner, PipelineResult
+from windrow_runtime.replay import replay
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.file_log import FileLog
+from windrow_runtime.spark.sources.custom import _StreamReader
+from windrow_runtime.spark.sources.file_plans import FilePlans, TaskShares
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: sources and elements of every type.
+
+
+# The log and the plans, without Spark
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text(f"{name}\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def plans(folder: Path, size: int | None, *, begin: bool = False) -> FilePlans:
+    """The plans as a new process has them."""
+    step = Pipeline("p", from_source(TextFileSource(folder)).sink_to(CollectSink())).steps[0]
+    log = FileLog(folder.parent / "log")
+    if begin:
+        log.begin([])
+    order = FileOrder.of(TextFileSource(folder, files_in_order="name"), step)
+    return FilePlans(order, size, log, TaskShares(1, 1, 1 << 30))
+
+
+def files(planner: FilePlans, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
+    return [Path(file).name for chunk in planner.ranges(start, end) for file, _, _ in chunk]
+
+
+def test_batches_are_cut_by_the_order_of_what_is_there(folder: Path) -> None:
+    put(folder, "1", "2", "10", "11", "12")
+    planner = plans(folder, 2, begin=True)
+    first = planner.advance({}, planner.latest())
+    put(folder, "0", "3")  # "0" is late, and "3" is not
+    second = planner.advance(first, planner.latest())
+    third = planner.advance(second, planner.latest())
+    fourth = planner.advance(third, planner.latest())
+    assert planner.advance(fourth, planner.latest()) == fourth
+    offsets = [{}, first, second, third, fourth]
+    wanted = [["1", "2"], ["0", "3"], ["10", "11"], ["12"]]
+    for other in (planner, plans(folder, 5)):
+        assert [files(other, start, end) for start, end in pairwise(offsets)] == wanted
+
+
+def test_nothing_to_read_is_no_batch(folder: Path) -> None:
+    for size in (1, None):
+        planner = plans(folder, size, begin=True)
+        assert planner.advance({}, planner.latest()) == {}
+
+
+@pytest.mark.parametrize("size", [2, None])
+def test_a_batch_that_was_logged_and_not_planned_comes_next(folder: Path, size: int | None) -> None:
+    put(folder, "1", "2", "3")
+    dead = plans(folder, 2, begin=True)
+    dead.advance({}, dead.latest())  # the process dies before Spark has noted the offset
+    put(folder, "0")
+    planner = plans(folder, size)
+    end = planner.advance({}, planner.latest())
+    # Who reads all that there is reads it in one batch, as a run that drains counts on; what was logged comes first.
+    assert files(planner, {}, end) == (["1", "2"] if size else ["1", "2", "0", "3"])
+    last = planner.advance(end, planner.latest())
+    assert files(planner, end, last) == (["0", "3"] if size else [])
+
+
+def test_two_planners_agree_on_the_files_of_a_batch(folder: Path) -> None:
+    put(folder, "1", "2", "3")
+    old, new = plans(folder, 1, begin=True), plans(folder, 2)
+    old.log.update(0)
+    offset = new.advance({}, new.latest())
+    old.log.append([str(folder / "3")])  # it had looked at the log before
+    assert files(old, {}, offset) == files(new, {}, offset) == files(plans(folder, 9), {}, offset) == ["1", "2"]
+    end = new.advance(offset, new.latest())
+    assert files(old, offset, end) == files(new, offset, end) == ["3"]
+
+
+def test_an_unfinished_line_of_a_process_that_died_is_passed_over(folder: Path) -> None:
+    put(folder, "1", "2")
+    planner = plans(folder, 1, begin=True)
+    first = planner.advance({}, planner.latest())
+    log, whole = planner.log.path, planner.log.path.read_bytes()
+    planner.advance(first, planner.latest())
+    for size in range(len(whole) + 1, log.stat().st_size):
+        log.write_bytes(log.read_bytes()[:size])
+        after = plans(folder, 1)
+        assert files(after, first, after.advance(first, after.latest())) == ["2"]
+    os.truncate(log, len(whole) - 2)
+    with pytest.raises(CheckpointError, match="the files of its entry 0 are gone") as caught:
+        plans(folder, 1).advance(first, set())
+    assert str(log) in str(caught.value)
+
+
+def test_a_changed_line_is_refused(folder: Path) -> None:
+    put(folder, "1", "2")
+    planner = plans(folder, 1, begin=True)
+    planner.advance(planner.advance({}, planner.latest()), planner.latest())
+    planner.log.path.write_bytes(planner.log.path.read_bytes().replace(b"/1", b"/3"))
+    with pytest.raises(CheckpointError, match="the files of its entry 0 are gone"):
+        plans(folder, 1).advance({}, set())
+
+
+def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    reader = _StreamReader(plans(folder, 1))
+    for error in (EOFError, BrokenPipeError, ValueError):
+        try:
+            raise error
+        except error:
+            reader.stop()
+    assert ended == [0, 0]
+
+
+# On Spark
+
+
+KINDS = [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
+
+
+@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
+@pytest.mark.parametrize(("source", "write"), KINDS)
+def test_both_engines_read_files_in_the_same_order(
+    spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
+) -> None:
+    (tmp_path / "a").mkdir()
+    for (name, found), second in zip(rows(3), random.Random(5).sample(range(99), len(FILES)), strict=True):
+        write(tmp_path / name, found)
+        os.utime(tmp_path / name, (second, second))
+
+    def backwards(path: str) -> tuple[int, str]:
+        return -len(path), path[::-1]
+
+    orders: list[FilesInOrder] = ["name", backwards]
+    for order in orders:
+        wanted = results(source(tmp_path, Row, files_in_order=order), LocalRunner().run)
+        assert wanted != results(source(tmp_path, Row), LocalRunner().run)
+        assert results(source(tmp_path, Row, files_in_order=order), runner(spark).run_batch) == wanted
+        # No watermark passes the elements, so that one batch gives what several give.
+        for size in (None, 4):
+            assert (
+                results(source(tmp_path, Row, files_in_order=order, files_per_batch=size), runner(spark).run) == wanted
+            )
+
+
+def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(spark: SparkSession, folder: Path) -> None:
+    write_events(folder, 1)
+    wanted = backfill(folder, LocalRunner().run, "name")
+    assert wanted[1] == 0
+    for seed in range(2):
+        copy_times(folder, seed)
+        assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
+    assert backfill(folder, SparkRunner(spark).run_batch, "name") == wanted
+    assert backfill(folder, SparkRunner(spark).run, "time", size=10)[1] > 0
+
+
+def test_a_join_of_copied_folders_finds_all_pairs_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "two")):
+        (tmp_path / name).mkdir()
+        write_events(tmp_path / name, seed)
+        copy_times(tmp_path / name, seed)
+    assert joined(tmp_path, SparkRunner(spark).run, "name") == joined(tmp_path, LocalRunner().run, "name") > 0
+
+
+@pytest.mark.parametrize("size", [4, None])
+def test_nothing_is_late_where_files_arrive_until_the_stream_is_drained(
+    spark: SparkSession, tmp_path: Path, folder: Path, size: int | None
+) -> None:
+    write_events(folder, 1)
+    copy_times(folder, 1)
+    wanted = backfill(folder, LocalRunner().run, "name")
+    later = tmp_path / "later"
+    later.mkdir()
+    for number in range(12, 30):
+        (folder / f"events-{number}.json").rename(later / f"events-{number}.json")
+
+    def run(pipeline: Pipeline) -> PipelineResult:
+        running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+        running.process_available()
+        later.rename(folder / "later")
+        return running.drain()
+
+    assert backfill(folder, run, "name", size=size) == wanted
+
+
+class Batches:
+    """Takes the lines of each batch, and fails at one of them."""
+
+    def __init__(self, fails_at: int = -1) -> None:
+        self.found: dict[int, list[str]] = {}
+        self.fails_at = fails_at
+
+    def pipeline(self, folder: Path, files_in_order: FilesInOrder, size: int | None = 2) -> Pipeline:
+        source = TextFileSource(folder, files_in_order=files_in_order, files_per_batch=size)
+        return Pipeline("names", from_source(source, name="names").sink_to(FunctionSink(self.take)))
+
+    def take(self, batch: int, names: Sequence[str]) -> None:
+        if batch == self.fails_at:
+            raise OSError("the service is away")
+        self.found.setdefault(batch, []).extend(names)
+
+
+def test_a_run_that_failed_goes_on_with_the_same_files(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    fill(folder, "day=3/a", "day=1/x", "day=10/a", "day=2/a", "day=1/b")
+    taken, runner = Batches(fails_at=1), SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(UserFunctionError):
+        runner.run(taken.pipeline(folder, day_of), drain=False)
+    fill(folder, "day=2/0", "day=0/late")
+    taken.fails_at = -1
+    runner.run(taken.pipeline(folder, day_of), drain=False)
+    assert taken.found == {
+        0: ["day=1/b", "day=1/x"],
+        1: ["day=2/a", "day=3/a"],
+        2: ["day=0/late", "day=2/0"],
+        3: ["day=10/a"],
+    }
+
+
+def test_relative_paths_and_patterns(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # Spark's processes are elsewhere
+    fill(tmp_path / "in", "b/day=1/10", "a/day=1/9", "c/other", "a/day=2/1")
+    wanted, taken = [["a/day=2/1", "b/day=1/10"], ["a/day=1/9"]], Batches()
+    runner = SparkRunner(spark, checkpoint="checkpoint")
+    for _ in range(2):
+        runner.run(taken.pipeline(Path("in/*/day=*"), lambda path: path.rpartition("/")[2]), drain=False)
+    assert list(taken.found.values()) == wanted
+
+
+def test_files_that_arrive_come_in_order_in_the_next_batch(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    fill(folder, "10", "9", "11")
+    taken = Batches()
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(taken.pipeline(folder, "name", size=None))
+    running.process_available()
+    later = folder.parent / "later"
+    fill(later, "12", "8")
+    later.rename(folder / "0")  # a folder, so that both files are there at once
+    running.process_available()
+    running.stop()
+    assert [names for _, names in sorted(taken.found.items())] == [["9", "10", "11"], ["8", "12"]]
+
+
+def test_the_order_may_change_between_runs_and_no_file_is_read_twice(
+    spark: SparkSession, tmp_path: Path, folder: Path
+) -> None:
+    fill(folder, "a b", "a%20b", "é", "x+y", "x&y=1;z", "a#b")  # names that Spark's log has as URLs
+    runner, taken = SparkRunner(spark, checkpoint=tmp_path / "checkpoint"), Batches()
+
+    def read(order: FilesInOrder, *new: str) -> list[str]:
+        fill(folder, *new)
+        taken.found.clear()
+        runner.run(taken.pipeline(folder, order, size=3), drain=False)
+        return [name for _, names in sorted(taken.found.items()) for name in names]
+
+    for number in range(12):  # Spark makes one file of ten of its log
+        read("time", f"first-{number}")
+    assert read("name", "2", "10", "1", "9") == ["1", "2", "9", "10"]
+    assert read(lambda path: -int(path) if path.isdigit() else 0, "30", "200") == ["200", "30"]
+    assert read("time", "c", "b", "a") == ["c", "b", "a"]
+    assert read("name") == []
+
+
+def test_a_batch_by_time_that_failed_is_run_again_by_name(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    fill(folder, "b", "a", "d", "c", "f", "e")
+    taken, runner = Batches(fails_at=1), SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(UserFunctionError):
+        runner.run(taken.pipeline(folder, "time"), drain=False)
+    taken.fails_at = -1
+    runner.run(taken.pipeline(folder, "name"), drain=False)
+    # Spark had given batch 1 these files by their times; batch 2 is the first one by name.
+    assert taken.found == {0: ["b", "a"], 1: ["d", "c"], 2: ["e", "f"]}
+
+
+def test_the_interpreter_replays_the_batches(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    write_events(folder, 1)
+    runner, lines = SparkRunner(spark, checkpoint=tmp_path / "checkpoint"), CollectSink[tuple[int, str]]()
+
+    def pipeline(order: FilesInOrder) -> Pipeline:
+        source = TextFileSource(folder, files_in_order=order, files_per_batch=7)
+        last = from_source(source).key_by(len).reduce(max, name="last")
+        return Pipeline("lines", last.map(lambda line: (len(line), line)).sink_to(lines))
+
+    orders: list[FilesInOrder] = ["time", "name"]
+    found = []
+    for number, order in enumerate(orders):
+        found.append(runner.run(pipeline(order), drain=False))
+        put(folder, f"events-{9 - number}", f"events-{10 - number}")
+    found.append(runner.run(pipeline(lambda path: path[::-1])))
+    again = replay(tmp_path / "checkpoint", pipeline("name"))
+    assert again.batches >= 7
+    assert again.differences == []
+    assert again.compare(found, [lines]) == []
+
+
+def test_two_sources_change_their_orders_alone(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fill(tmp_path / name, f"{name}-1", f"{name}-2")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def read(*orders: FilesInOrder) -> list[str]:
+        taken = Batches()
+        first, second = (
+            from_source(TextFileSource(tmp_path / name, files_in_order=order))
+            for name, order in zip(("one", "two"), orders, strict=True)
+        )
+        runner.run(Pipeline("both", first.union(second).sink_to(FunctionSink(taken.take))), drain=False)
+        return sorted(name for names in taken.found.values() for name in names)
+
+    assert read("time", "time") == ["one-1", "one-2", "two-1", "two-2"]
+    fill(tmp_path / "two", "two-3")
+    assert read("time", "name") == ["two-3"]
+    fill(tmp_path / "one", "one-3")
+    assert read("name", "name") == ["one-3"]
+
+
+def test_beside_a_streaming_dataframe_the_order_stays(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    fill(folder, "1")
+    fill(tmp_path / "frame", "x")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def pipeline(order: FilesInOrder) -> Pipeline:
+        frame = spark.readStream.schema("value string").text(str(tmp_path / "frame"))
+        lines = from_source(TextFileSource(folder, files_in_order=order))
+        return Pipeline("both", from_dataframe(frame, str).union(lines).sink_to(FunctionSink(Batches().take)))
+
+    runner.run(pipeline("time"), drain=False)
+    with pytest.raises(IncompatibleStateError, match="nobody knows which files"):
+        runner.run(pipeline("name"), drain=False)
+
+
+def test_errors_of_the_order_are_those_of_the_interpreter(spark: SparkSession, folder: Path) -> None:
+    fill(folder, "day=1", "other")
+    for run in (LocalRunner().run, SparkRunner(spark).run, SparkRunner(spark).run_batch):
+        with pytest.raises(UserFunctionError, match="files_in_order raised AssertionError") as caught:
+            run(Batches().pipeline(folder, day_of))
+        assert str(caught.value.where).startswith("names.1.names, ")
+        assert f", {folder / 'other'}" in str(caught.value.where)
+        with pytest.raises(InvalidArgumentError, match="do not compare"):
+            run(Batches().pipeline(folder, lambda path: len(path) if "=" in path else path))
+
+
+def test_a_function_that_cannot_be_sent_is_refused(spark: SparkSession, folder: Path) -> None:
+    names = (name for name in ("a", "b"))
+    with pytest.raises(UnsupportedOperationError, match=r"files_in_order cannot be sent(.|\n)*`names`, a generator"):
+        SparkRunner(spark).run(Batches().pipeline(folder, lambda path: next(names)))
+
+
+def test_other_file_systems_are_refused(spark: SparkSession) -> None:
+    source = TextFileSource("hdfs://nowhere/in", files_in_order="name")
+    with pytest.raises(UnsupportedOperationError, match="in mounted file systems only"):
+        SparkRunner(spark).run_batch(Pipeline("p", from_source(source).sink_to(CollectSink())))

@@ -1,0 +1,128 @@
+"""Kafka's topics read by confluent-kafka in Spark's workers, against a broker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from tests.kafka.topics import Record, Topics, in_json
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.errors import IncompatibleStateError, SourceError
+from windrow.kafka import KafkaRecordSource, KafkaSource
+from windrow.sinks import CollectSink
+from windrow.sources import MalformedRecord
+from windrow.time import timestamp_millis
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: options of sources of every type.
+
+MALFORMED = OutputTag("malformed", MalformedRecord)
+START = 1_700_000_000_000
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+    celsius: float
+
+
+class Mean(NamedTuple):
+    sensor: str
+    end: int
+    celsius: float
+
+
+@pytest.fixture
+def topics(kafka: str) -> Topics:
+    return Topics(kafka, f"spark-{uuid4().hex[:8]}")
+
+
+def readings(begin: int, end: int) -> list[Record]:
+    return in_json(
+        Reading(f"s{number % 3}", START + number * 1_000, number / 2)._asdict() for number in range(begin, end)
+    )
+
+
+def source(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
+    return KafkaSource(
+        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
+    )
+
+
+def means(stream: DataStream[Reading]) -> DataStream[Mean]:
+    timed = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda each: each.at
+    )
+    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return windows.aggregate(agg.into(Mean, agg.key(), agg.window_end(), agg.mean(lambda each: each.celsius)))
+
+
+def expected_means(count: int) -> list[Mean]:
+    by_window: dict[tuple[str, int], list[float]] = {}
+    for number in range(count):
+        end = START + (number // 10 + 1) * 10_000
+        by_window.setdefault((f"s{number % 3}", end), []).append(number / 2)
+    return [Mean(sensor, end, sum(values) / len(values)) for (sensor, end), values in by_window.items()]
+
+
+def test_windows_of_a_topic_go_on_behind_the_offsets_of_the_checkpoint(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, readings(0, 50))
+    topics.send(topic, [*readings(50, 100), Record(b"x")], partition=1)
+    stream = from_source(source(topics, topic, max_offsets_per_batch=40, on_malformed=MALFORMED), name="in")
+    results, malformed = CollectSink[Mean](), CollectSink[MalformedRecord]()
+    pipeline = Pipeline("p", means(stream).sink_to(results), stream.get_side_output(MALFORMED).sink_to(malformed))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert "runs as columns" in pipeline.explain(runner)
+    first = runner.run(pipeline, drain=False)
+    assert [each.origin for each in first.collected(malformed)] == [f"{topic}, partition 1, offset 50"]
+
+    topics.send(topic, readings(100, 400))
+    rest = runner.start(pipeline).drain()
+    taken = [*first.collected(results), *rest.collected(results)]
+    assert sorted(taken) == sorted(expected_means(400))
+
+
+def test_records_with_keys_and_headers(spark: SparkSession, topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, [Record(b"1", b"key", [("a", b"x")], START), Record(b"2")])
+    sink = CollectSink[Any]()
+    records = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest", engine_connector=False)
+    pipeline = Pipeline("p", from_source(records).sink_to(sink))
+    expected = LocalRunner().run(pipeline, drain=False).collected(sink)
+    assert timestamp_millis(expected[0].timestamp) == START
+    assert SparkRunner(spark).run(pipeline, drain=False).collected(sink) == expected
+
+
+def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make("in")
+    topics.send(topic, readings(0, 10))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def run(on_lost: str) -> list[Reading]:
+        sink = CollectSink[Reading]()
+        stream = from_source(source(topics, topic, on_lost_offsets=on_lost), name="in")
+        return runner.run(Pipeline("p", stream.sink_to(sink)), drain=False).collected(sink)
+
+    assert len(run("fail")) == 10
+    topics.send(topic, readings(10, 20))
+    topics.expire(topic, 15)
+    with pytest.raises(SourceError, match=rf"{topic}, partition 0, offsets 10 to 14\n(.|\n)*where: +p\.1\.in, "):
+        run("fail")
+    assert [each.celsius for each in run("earliest")] == [7.5, 8.0, 8.5, 9.0, 9.5]
+    by_spark = KafkaSource(topics.servers, topic, Reading)
+    message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
+    with pytest.raises(IncompatibleStateError, match=message):
+        runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
