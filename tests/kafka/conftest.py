@@ -32,7 +32,7 @@ def client() -> None:
 @pytest.fixture
 def topics(kafka: str, run_name: str, request: pytest.FixtureRequest) -> Topics:
     """The topics of a test."""
-    return Topics(kafka, re.sub(r"\W", "-", f"{request.node.name}-{run_name}"))
+    return Topics(kafka, re.sub(r"\W", "-", f"{request.path.stem}-{request.node.name}-{run_name}"))
 
 
 @pytest.fixture(scope="session")
