@@ -233,8 +233,9 @@ class KafkaSource(TopicSource[T_co]):
             record.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``, or with
-            ``engine_connector=False`` of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Secrets among them
-            are not shown by ``explain()`` and errors.
+            ``engine_connector=False`` of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Spark's source
+            reads the records of aborted transactions, too, unless ``{"kafka.isolation.level": "read_committed"}`` is
+            among them. Secrets among them are not shown by ``explain()`` and errors.
         engine_connector: Whether Spark's connector reads the topics. If it is False, confluent-kafka does, in Spark's
             workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
             other.

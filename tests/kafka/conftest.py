@@ -22,16 +22,21 @@ def run_name() -> str:
     return uuid4().hex[:6]
 
 
+@pytest.fixture(scope="session")
+def client() -> None:
+    """Whether tests can write and read topics beside Spark."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        pytest.skip("no client of Kafka: pip install confluent-kafka")
+
+
 @pytest.fixture
 def topics(kafka: str, run_name: str, request: pytest.FixtureRequest) -> Topics:
     """The topics of a test."""
-    if importlib.util.find_spec("confluent_kafka") is None:
-        pytest.skip("no client of Kafka: pip install confluent-kafka")
-    return Topics(kafka, re.sub(r"\W", "-", f"{request.node.name}-{run_name}"))
+    return Topics(kafka, re.sub(r"\W", "-", f"{request.path.stem}-{request.node.name}-{run_name}"))
 
 
 @pytest.fixture(scope="session")
-def spark(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkChild]:
+def spark(client: None, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkChild]:
     """Stands for the session; a test that takes it runs in the process that has one, and gets it there."""
     try:
         jars = CONNECTOR.fetch()

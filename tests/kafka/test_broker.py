@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
+from tests.services.server import LOOPBACK, free_ports
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import MalformedRecordError
+from windrow.errors import MalformedRecordError, SinkError, SourceError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import SparkRunner, kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,11 +81,11 @@ def test_from_a_topic_to_windows_to_a_topic(spark: SparkSession, topics: Topics,
     pipeline = Pipeline(
         "totals", written.sink_to(KafkaSink[Total](topics.servers, target, key=lambda total: total.sensor))
     )
-    checkpoint = tmp_path / "checkpoint"
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
 
     topics.send(source, in_json([reading("a", 1, 1), reading("b", 2, 10), reading("a", 12, 2)]))
     topics.send(source, in_json([reading("a", 3, 4)]), partition=1)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
     first = topics.read(target, 2)
     assert sorted((record.key, json.loads(record.value or b"")) for record in first) == [
         (b"a", {"sensor": "a", "celsius": 5.0}),
@@ -91,11 +93,11 @@ def test_from_a_topic_to_windows_to_a_topic(spark: SparkSession, topics: Topics,
     ]
 
     topics.send(source, in_json([reading("a", 15, 8), reading("a", 25, 16)]), partition=1)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
     assert topics.values(target, 3)[2:] == [{"sensor": "a", "celsius": 10.0}]
 
     # The end of the stream fires the window that is open.
-    SparkRunner(spark, checkpoint=checkpoint).start(pipeline).drain()
+    runner.start(pipeline).drain()
     assert topics.values(target, 4)[3:] == [{"sensor": "a", "celsius": 16.0}]
 
 
@@ -195,3 +197,82 @@ def test_each_element_goes_to_its_topic_with_its_key(spark: SparkSession, topics
     SparkRunner(spark).run(Pipeline("words", words.sink_to(texts)))
     found = [[(record.key, record.value) for record in topics.read(target, 2)] for target in targets]
     assert found == [[(b"b", b"bb"), (None, b"")], [(b"a", b"a"), (b"c", b"ccc")]]
+
+
+def numbers(topics: Topics, topic: str, **options: str) -> tuple[Pipeline, CollectSink[int]]:
+    end = CollectSink[int]()
+    read = KafkaSource(topics.servers, topic, int, starting_offsets="earliest", options=options)
+    return Pipeline("numbers", from_source(read).sink_to(end)), end
+
+
+def test_expired_records_are_named_and_lost_on_purpose(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    source = topics.make("in")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    topics.send(source, in_json(range(3)))
+    runner.run(numbers(topics, source)[0], drain=False)
+    topics.send(source, in_json(range(3, 9)))
+    topics.expire(source, before=6)
+    with pytest.raises(SourceError, match="a topic no longer has records that were not read yet") as caught:
+        runner.run(numbers(topics, source)[0], drain=False)
+    assert caught.value.given == f"Could not read records in offset [3, 9) for topic partition {source}-0"
+    assert str(caught.value.where).startswith("numbers.1.source, ")
+    assert "options={'failOnDataLoss': 'false'}" in str(caught.value)
+    pipeline, end = numbers(topics, source, failOnDataLoss="false")
+    assert runner.run(pipeline, drain=False).collected(end) == [6, 7, 8]
+
+
+def test_a_topic_that_was_deleted_and_made_again(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    source = topics.make("in")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    topics.send(source, in_json(range(3)))
+    runner.run(numbers(topics, source)[0], drain=False)
+    topics.delete(source)
+    topics.make("in")
+    topics.send(source, in_json([100, 101]))
+    with pytest.raises(SourceError, match="a topic no longer has records that were not read yet") as caught:
+        runner.run(numbers(topics, source)[0], drain=False)
+    assert caught.value.given == f"Partition {source}-0 offset was changed from 3 to 2"
+    assert "test_broker.py:" in str(caught.value.where)
+
+
+def test_topics_that_are_not_there(spark: SparkSession, topics: Topics) -> None:
+    absent = f"{topics.prefix}-absent"
+    with pytest.raises(SourceError, match="a topic of a source is not there") as caught:
+        SparkRunner(spark).run(numbers(topics, absent)[0], drain=False)
+    assert caught.value.given == f"kafka {absent} at {topics.servers}"
+    assert "test_broker.py:" in str(caught.value.where)
+
+    patient = KafkaSink[int](topics.servers, absent, options={"kafka.max.block.ms": "500"})
+    with pytest.raises(SinkError, match="the topic of a sink is not there") as refused:
+        SparkRunner(spark).run(Pipeline("out", from_collection([1]).sink_to(patient)))
+    assert refused.value.given == f"{absent} of kafka {absent} at {topics.servers}, after 0.5 s"
+    assert "test_broker.py:" in str(refused.value.where)
+
+
+def test_brokers_that_do_not_answer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "_ANSWER_SECONDS", 0.2)
+    closed = free_ports(1)[0]
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        servers = [f"{LOOPBACK}:{closed}", f"{LOOPBACK}:{silent.getsockname()[1]}"]
+        read = from_source(KafkaSource(servers, "in", int))
+        with pytest.raises(SourceError, match="no broker of Kafka answers") as caught:
+            SparkRunner(spark).run(Pipeline("in", read.sink_to(CollectSink[int]())), drain=False)
+    assert f"({servers[0]}: Connection refused; {servers[1]}: timed out)" in str(caught.value)
+    assert "test_broker.py:" in str(caught.value.where)
+
+    patient = KafkaSink[int](servers[0], "out", options={"kafka.max.block.ms": "500"})
+    with pytest.raises(SinkError, match="no broker of Kafka answers to a sink") as refused:
+        SparkRunner(spark).run(Pipeline("out", from_collection([1]).sink_to(patient)))
+    assert "out at 127.0.0.1" in str(refused.value.given)
+
+
+@pytest.mark.parametrize(("limit", "size"), [("20000", 50_000), ("5000000", 2_000_000)])
+def test_a_record_that_is_too_large_is_named(spark: SparkSession, topics: Topics, limit: str, size: int) -> None:
+    target = topics.make("out", settings={"max.message.bytes": limit})
+    large = KafkaSink[str](topics.servers, target, key=lambda text: text[0], value_format="text")
+    pipeline = Pipeline("large", from_collection(["a", "b" * size]).sink_to(large))
+    with pytest.raises(SinkError, match="Kafka refuses a record of a sink, as it is too large") as caught:
+        SparkRunner(spark).run(pipeline)
+    assert f"the largest of the batch: {size + 1} bytes for {target}, key b'b', value b'bbbb" in str(caught.value)
+    assert str(caught.value.where).startswith("large.2.sink, ")
+    assert len(str(caught.value)) < 2000

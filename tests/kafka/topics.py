@@ -41,14 +41,14 @@ class Topics:
     servers: str
     prefix: str
 
-    def make(self, name: str, partitions: int = 1, **settings: str) -> str:
-        """Make a topic; returns its full name."""
+    def make(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
+        """Make a topic with settings of its own; returns its full name."""
         from confluent_kafka import admin as module
 
         untyped: Any = module  # it does not say that it exports this class
         full = f"{self.prefix}-{name}"
         admin = self._admin()
-        _wait_for(admin.create_topics([untyped.NewTopic(full, partitions, 1, config=settings)]))
+        _wait_for(admin.create_topics([untyped.NewTopic(full, partitions, 1, config=dict(settings or {}))]))
         return full
 
     def delete(self, topic: str) -> None:

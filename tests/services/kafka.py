@@ -70,8 +70,8 @@ transaction.state.log.replication.factor=1
 _ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-def start_kafka() -> Server:
-    """Start a broker in a new folder of its own, and wait until it answers.
+def start_kafka(*, outlives: bool = False) -> Server:
+    """Start a broker in a new folder of its own, and wait until it answers; see :func:`start_server`.
 
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
@@ -82,13 +82,13 @@ def start_kafka() -> Server:
     BROKER.fetch()
     folder = Path(tempfile.mkdtemp(prefix="windrow-kafka-"))
     try:
-        return _start([java, *_JAVA, "-cp", f"{BROKER.folder}/*"], folder)
+        return _start([java, *_JAVA, "-cp", f"{BROKER.folder}/*"], folder, outlives=outlives)
     except BaseException:
         shutil.rmtree(folder)
         raise
 
 
-def _start(program: Sequence[str], folder: Path) -> Server:
+def _start(program: Sequence[str], folder: Path, *, outlives: bool) -> Server:
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(
@@ -101,7 +101,14 @@ def _start(program: Sequence[str], folder: Path) -> Server:
     if done.returncode != 0:
         raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")
     command = [*program, "kafka.Kafka", str(properties)]
-    return start_server(_NAME, command, folder, address=f"{LOOPBACK}:{port}", answers=lambda: answers((LOOPBACK, port)))
+    return start_server(
+        _NAME,
+        command,
+        folder,
+        address=f"{LOOPBACK}:{port}",
+        answers=lambda: answers((LOOPBACK, port)),
+        outlives=outlives,
+    )
 
 
 def stop_kafka(server: Server) -> None:
@@ -144,7 +151,7 @@ def start() -> Server:
     there = recorded(_NAME)
     if there is not None and there.is_running:
         return there
-    server = start_kafka()
+    server = start_kafka(outlives=True)
     cache_folder().mkdir(parents=True, exist_ok=True)
     server.record()
     return server

@@ -21,6 +21,8 @@ __all__ = ["LOOPBACK", "Server", "free_ports", "recorded", "start_server"]
 LOOPBACK: Final = "127.0.0.1"
 _SECONDS: Final = 90
 _LOG_SHOWN: Final = 3000
+# Runs a command until that ends, or until the program at the other end of standard input does, however it ends.
+_GUARD: Final = ("sh", "-c", '{ "$0" "$@"; kill -9 $$; } & cat > /dev/null; kill -9 0')
 _children: Final[dict[int, subprocess.Popen[bytes]]] = {}
 
 
@@ -56,7 +58,10 @@ class Server:
         if self.is_running:
             os.killpg(self.pid, signal.SIGKILL)
         if self.pid in _children:
-            _children.pop(self.pid).wait()
+            child = _children.pop(self.pid)
+            if child.stdin is not None:
+                child.stdin.close()
+            child.wait()
         while self.is_running:
             time.sleep(0.01)
         record = recorded(self.name)
@@ -80,9 +85,15 @@ def free_ports(count: int) -> list[int]:
 
 
 def start_server(
-    name: str, command: Sequence[str], folder: Path, *, address: str, answers: Callable[[], bool]
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    address: str,
+    answers: Callable[[], bool],
+    outlives: bool = False,
 ) -> Server:
-    """Start a server, and wait until it answers.
+    """Start a server, and wait until it answers. It ends with this program at the latest, unless it ``outlives`` it.
 
     Raises:
         RuntimeError: If it ends, or does not answer in a minute and a half; with the end of its log.
@@ -90,7 +101,12 @@ def start_server(
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            command if outlives else [*_GUARD, *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL if outlives else subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     _children[process.pid] = process
     server = Server(name, process.pid, address, str(folder))

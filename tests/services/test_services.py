@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 from tests.services import kafka
 from tests.services.__main__ import main
 from tests.services.cache import CACHE_VARIABLE, cache_folder
+from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import Server, free_ports, recorded, start_server
 
+ROOT = Path(__file__).parents[2]
 SLEEPS = "import sys, time; print('here', flush=True); time.sleep(600)"
 
 
@@ -98,6 +102,22 @@ def test_a_server_runs_until_it_is_killed(tmp_path: Path) -> None:
     assert recorded("sleeper") is None
 
 
+@pytest.mark.usefixtures("cache")
+def test_a_server_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    text = (
+        "import os, sys; from pathlib import Path; from tests.services.test_services import sleeper\n"
+        "folder = Path(sys.argv[1]); print(sleeper(folder, lambda: 'here' in (folder / 'log').read_text()).pid)\n"
+        "sys.stdout.flush(); os._exit(1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    server = Server("sleeper", int(done.stdout), "nowhere", str(tmp_path))
+    end = time.monotonic() + 10
+    while server.is_running:
+        assert time.monotonic() < end
+
+
 def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such setting')", str(tmp_path)]
     with pytest.raises(RuntimeError, match="its log ends in\nno such setting"):
@@ -107,3 +127,27 @@ def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
 def test_ports_are_free_and_differ() -> None:
     assert len(set(free_ports(5))) == 5
     assert not kafka.answers(("127.0.0.1", free_ports(1)[0]))
+
+
+def test_a_broker_that_was_started_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        kafka.BROKER.fetch()
+    except NoServiceError as error:
+        pytest.skip(str(error))
+    (tmp_path / kafka.BROKER.folder.name).symlink_to(kafka.BROKER.folder)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    command = [sys.executable, "-m", "tests.services", "kafka"]
+    subprocess.run([*command, "start"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        assert main(["kafka", "status"]) == 0
+        said = capsys.readouterr().out
+        with kafka.running_kafka() as server:
+            assert f"kafka answers at {server.address}; process {server.pid}" in said
+            host, _, port = server.address.partition(":")
+            assert kafka.answers((host, int(port)))
+    finally:
+        assert main(["kafka", "stop"]) == 0
+    assert not Path(server.folder).exists()
+    assert main(["kafka", "status"]) == 1

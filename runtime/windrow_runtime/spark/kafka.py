@@ -1,18 +1,20 @@
-"""Checks whether a session has Spark's connector for Kafka, and translates its errors."""
+"""Checks whether a session has Spark's connector for Kafka and whether brokers answer, and translates its errors."""
 
 from __future__ import annotations
 
 import re
+import socket
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pyspark
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from windrow.addresses.redaction import redact
-from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.errors import EngineError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.kafka import KafkaSink, TopicSource
 from windrow.plan import SourceNode, Step
 from windrow_runtime.spark.session import lacks_jar
@@ -26,6 +28,13 @@ _NOT_THERE = re.compile(
     r"KAFKA_DATA_SOURCE_NOT_ENABLED|Failed to find (?:the )?data source: `?kafka|ClassNotFoundException: kafka"
     r"|(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./](?:spark[./]sql[./])?kafka"
 )
+_GONE = re.compile(r"Some data may have been lost.*?^Reason: ([^\n]*)", re.DOTALL | re.MULTILINE)
+_PARTITION = re.compile(r"([\w.-]+)-\d+")
+_NO_TOPIC = "UnknownTopicOrPartitionException"
+_ANSWER_SECONDS: Final = 10.0
+_SERVER = re.compile(r"(?:\w+://)?\[?([^\]/]+?)\]?:(\d+)")
+# The length, the number of the request ApiVersions, its version 0, the number of the answer, and no name of a client.
+_ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def check_jar(steps: Iterable[Step]) -> None:
@@ -69,3 +78,83 @@ def connector_errors(spark: SparkSession, where: str, end: TopicSource[Any] | Ka
             where=where,
             hint=f"Spark says: {redact(str(error), end.secrets).splitlines()[0]}",
         ) from None
+
+
+def check_brokers(sources: Iterable[Step]) -> None:
+    """Refuse Kafka sources none of whose brokers answers in ten seconds: Spark would ask for three minutes."""
+    for step, source in _topics_of(sources):
+        reasons: list[str] = []
+        for server in source.options["kafka.bootstrap.servers"].split(","):
+            reason = _no_answer(server.strip(), source.options.get("kafka.security.protocol", "PLAINTEXT"))
+            if reason is None:
+                break
+            reasons.append(f"{server.strip()}: {reason}")
+        else:
+            raise SourceError(
+                "no broker of Kafka answers",
+                given=f"{source.describe()} ({'; '.join(reasons)})",
+                expected="at least one of the servers, reachable from this machine",
+                where=step.where,
+                hint="look whether the brokers run, at the port, and whether its listener is encrypted "
+                "(options={'kafka.security.protocol': ...})",
+            )
+
+
+def _topics_of(sources: Iterable[Step]) -> Iterator[tuple[Step, TopicSource[Any]]]:
+    """Returns the sources that Spark's connector reads."""
+    for step in sources:
+        source = step.node.source if isinstance(step.node, SourceNode) else None
+        if isinstance(source, TopicSource) and source.engine_connector:
+            yield step, source
+
+
+def _no_answer(server: str, protocol: str) -> str | None:
+    """Returns why a server does not answer; None: it does, or only Spark can tell."""
+    address = _SERVER.fullmatch(server)
+    if address is None:
+        return None
+    try:
+        with socket.create_connection((address[1], int(address[2])), _ANSWER_SECONDS) as connection:
+            # Over an encrypted connection Spark asks.
+            if protocol.upper().endswith("PLAINTEXT"):
+                connection.sendall(_ASKS_VERSIONS)
+                if not connection.recv(1):
+                    return "it hangs up"
+    except OSError as error:
+        return error.strerror or f"{error}"
+    return None
+
+
+def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowError:
+    """Returns the error for the topics of Kafka sources, if Spark stopped the pipeline because of them.
+
+    Any other failure is returned as it is.
+    """
+    topics = list(_topics_of(sources))
+    if not topics or type(failure) is not EngineError or failure.details is None:
+        return failure
+    gone = _GONE.search(failure.details)
+    partitions = set() if gone is None else set(_PARTITION.findall(gone[1]))
+    named = [each for each in topics if isinstance(each[1].topics, tuple) and partitions & {*each[1].topics}] or topics
+    where = named[0][0].where if len(named) == 1 else failure.where
+    if gone is not None:
+        found: WindrowError = SourceError(
+            "a topic no longer has records that were not read yet",
+            given=gone[1].rstrip(". "),
+            expected="topics that keep their records until they are read, and are not deleted and made again",
+            where=where,
+            hint="to lose these records and go on with those that are there, run once with "
+            "options={'failOnDataLoss': 'false'} of the source",
+        )
+    elif _NO_TOPIC in failure.details:
+        found = SourceError(
+            "a topic of a source is not there",
+            given="; ".join(source.describe() for _, source in named),
+            expected="topics that were made before the run",
+            where=where,
+            hint="make it, or correct its name; a compiled pattern as topics takes those that come later, too",
+        )
+    else:
+        return failure
+    found.__cause__, found.details = failure.__cause__, failure.details
+    return found

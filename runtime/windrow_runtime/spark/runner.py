@@ -35,7 +35,7 @@ from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.kafka import check_jar
+from windrow_runtime.spark.kafka import check_brokers, check_jar
 from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
@@ -351,6 +351,8 @@ class SparkRunner:
             for step in topology.sources:
                 check_resumable(step, checkpoint)
             lowered = self._lowered(pipeline, topology, checkpoint)
+            if not is_connect(self.spark):  # else the server reads
+                check_brokers(topology.sources)
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:

@@ -26,6 +26,7 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
+from windrow_runtime.spark.kafka import kafka_failure
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
@@ -385,6 +386,7 @@ class Query:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
+            failure = kafka_failure(failure, self.lowered.topology.sources)
             raise failure from failure.__cause__
         return ended is not False
 

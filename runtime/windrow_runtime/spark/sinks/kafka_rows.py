@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.kafka import KafkaFormat, KafkaSink
 from windrow.plan import SinkNode, Step
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import shortened
+from windrow_runtime.spark.faults import causes_of
 from windrow_runtime.spark.kafka import connector_errors
 from windrow_runtime.spark.sinks.by_spark import Unpack
 
@@ -22,6 +24,7 @@ from windrow_runtime.spark.sinks.by_spark import Unpack
 
 
 _WRITTEN: Final = "topic string, key binary, value binary"
+_SHOWN: Final = 200
 
 
 def check_connector(spark: SparkSession, step: Step) -> None:
@@ -36,7 +39,45 @@ def write_kafka(rows: DataFrame, step: Step) -> None:
     """Write rows from :func:`kafka_rows` to Kafka."""
     sink = _sink(step)
     with connector_errors(rows.sparkSession, step.where, sink):
-        rows.write.format("kafka").options(**sink.options).save()
+        try:
+            rows.write.format("kafka").options(**sink.options).save()
+        except Exception as error:
+            failure = _unwritten(f"{error}", rows, sink)
+            if failure is None:
+                raise
+            raise failure.at(step.where) from causes_of(error, sink.secrets)
+
+
+def _unwritten(said: str, rows: DataFrame, sink: KafkaSink[Any]) -> SinkError | None:
+    """Returns the error for a record that is too large, and for a topic that is not there; None: it is another one."""
+    too_large = re.search(r"RecordTooLargeException: ([^\n]*)", said)
+    if too_large is not None:
+        size = "coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0)"
+        parts = ["topic", "key", f"substring(value, 1, {_SHOWN}) AS value", f"{size} AS size"]
+        # The rows are made again, since Kafka does not say which it was.
+        row = rows.selectExpr(*parts).orderBy("size", ascending=False).head()
+        assert row is not None, "Kafka refused one of them"
+        key = None if row.key is None else bytes(row.key)
+        return SinkError(
+            "Kafka refuses a record of a sink, as it is too large",
+            given=f"the largest of the batch: {row.size} bytes for {row.topic}, key {key!r}, "
+            f"value {shortened(bytes(row.value))}",
+            expected="records within max.message.bytes of the topic and kafka.max.request.size of the sink",
+            hint=f"raise these limits, or write smaller elements; Kafka says: {too_large[1]}",
+        )
+    absent = re.search(r"Topic (\S+) not present in metadata after (\d+) ms", said)
+    if absent is None:
+        return None
+    answered = "UnknownTopicOrPartitionException" in said
+    return SinkError(
+        "the topic of a sink is not there" if answered else "no broker of Kafka answers to a sink",
+        given=f"{absent[1]} of {sink.describe()}, after {int(absent[2]) / 1000:g} s",
+        expected="a topic that was made before" if answered else "a server that workers reach",
+        hint="make it, or correct its name"
+        if answered
+        else "look whether the brokers run, at the port, and at "
+        "options={'kafka.security.protocol': ...}; 'kafka.max.block.ms' says how long to wait",
+    )
 
 
 def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
