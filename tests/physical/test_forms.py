@@ -537,3 +537,31 @@ def test_explain_shows_the_form_of_an_engine() -> None:
     assert "runs as Python, loop of tumbling windows\n" in plan.explain(LocalRunner())
     assert "general operator: faster forms are turned off" in plan.explain(LocalRunner(fast=False))
     assert "runs as" not in plan.explain()
+
+
+class CommutativeCount(MergingCount):
+    commutative = True
+
+
+@pytest.mark.parametrize(
+    ("build", "takes_any_order"),
+    [
+        (mean, True),
+        (
+            lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(agg.first(lambda r: r.copies)),
+            False,
+        ),
+        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(MergingCount()), False),
+        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(CommutativeCount()), True),
+        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).reduce(lambda a, b: b), False),
+        (lambda stream: stream.count_window(3).aggregate(agg.mean(lambda r: r.celsius)), False),
+        (lambda stream: stream.reduce(lambda a, b: b), False),
+    ],
+    ids=["mean", "first", "merging", "commutative", "reduce", "count window", "rolling"],
+)
+def test_steps_say_whether_the_order_of_a_batch_counts(
+    build: Callable[[Keyed], DataStream[Any]], takes_any_order: bool
+) -> None:
+    topology = Topology(Pipeline("plan", build(keyed()).sink_to(CollectSink())).steps)
+    (step,) = physical_plan(topology).keyed.values()
+    assert step.takes_any_order == takes_any_order

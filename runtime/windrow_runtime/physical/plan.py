@@ -91,6 +91,16 @@ class PhysicalStep:
         """The form in which it runs on objects and gets columns; None: it runs on columns, or gets objects."""
         return None if self.on_columns or isinstance(self.arrival, Objects) else self.arrival
 
+    @property
+    def takes_any_order(self) -> bool:
+        """Whether windows have the same contents in whatever order the elements of a batch come.
+
+        The function is commutative then; among equal elements, of which ``max_by`` takes the first, the order counts.
+        """
+        by_tasks, kernel = self.aggregation, getattr(self.on_columns, "kernel", None)
+        is_ordered = kernel is not None and kernel.ordered
+        return not isinstance(by_tasks, Objects) and by_tasks.function.can_share and not is_ordered
+
     def operator(self) -> KeyedOperator:
         """Makes a new operator, which runs the step on objects."""
         return operator_for(self.step, fast=self.fast)

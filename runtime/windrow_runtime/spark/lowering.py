@@ -234,13 +234,13 @@ class Lowered:
         checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
         needed = shipped.columns_needed(step.id)
-        has_keys = bool(self.topology.keyed)
+        ordered = not all(keyed.takes_any_order for keyed in shipped.keyed.values())
         # A streaming DataFrame may have several sources.
         own = all(
             each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)
         )
         number = place if own else None
-        context = ScanContext(self.spark, step, checkpoint, self.codec, self.limits, has_keys, number, needed)
+        context = ScanContext(self.spark, step, checkpoint, self.codec, self.limits, ordered, number, needed)
         scan = scan_source(source, context)
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed

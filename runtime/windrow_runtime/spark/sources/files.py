@@ -85,7 +85,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         planned = _planned(source, context, context.checkpoint)
         if planned is not None:
             return Scan(planned, elements_of, replace(files, chunks=()), kind)
-        keeps_order = context.has_keys and source.files_per_batch != 1
+        keeps_order = context.ordered and source.files_per_batch != 1
         names = _names(context, stream, absolute, path, keeps_order=keeps_order)
         return Scan(names, elements_of, files, kind)
     if source.files_in_order != "time":

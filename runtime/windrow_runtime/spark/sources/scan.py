@@ -49,7 +49,7 @@ class ScanContext:
     checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
     codec: StateCodec  # writes and reads collections
     limits: RunLimits = USUAL_LIMITS
-    has_keys: bool = True  # whether keyed steps take elements, for which the order of files counts
+    ordered: bool = True  # whether the results of keyed steps depend on the order of files in a batch
     place: int | None = None  # the number of the source for Spark; None: it is not known
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
