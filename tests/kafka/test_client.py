@@ -196,3 +196,23 @@ def test_a_topic_that_was_made_anew(topics: Topics, on_lost: str) -> None:
 def test_the_interpreter_says_how_it_reads_a_topic() -> None:
     with pytest.raises(UnsupportedOperationError, match=r"no connector of Spark's(.|\n)*engine_connector=False"):
         collected(KafkaSource("a:1", "in", int))
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
+def test_a_source_begins_at_the_latest_offsets_that_it_has_asked_for(on_lost: str) -> None:
+    """Records that come while the first batch is planned are the next batch's."""
+    read = planned(KafkaSource("a:1", "t", int, engine_connector=False, on_lost_offsets=on_lost))  # type: ignore[arg-type]  # parametrised
+    object.__setattr__(read, "_offsets_of", lambda names, which: dict.fromkeys(names, 105))
+    assert read.advance({}, {"t/0": 100}) == {"t/0": [100, 100]}
+
+
+def test_records_that_expired_after_they_were_planned_are_told(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(10)))
+    read = planned(numbers(topics, topic))
+    (range_,) = read.ranges({}, read.advance({}, read.latest()))
+    topics.expire(topic, 5)
+    with pytest.raises(
+        SourceError, match=rf"not in the topic any more\n +given: +{topic}, partition 0, offsets 0 to 4\n"
+    ):
+        list(read.read(range_))

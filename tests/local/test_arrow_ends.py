@@ -19,6 +19,8 @@ from windrow.connectors import CustomSink, CustomSource
 from windrow.errors import InvalidArgumentError, MalformedRecordError, PlanError, SourceError, UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import ArrowSource, MalformedRecord
+from windrow_runtime.codecs.arrow.exchanged import read_stored, stored_rows
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: pyarrow has no types, and data of wrong types are handed over.
@@ -212,3 +214,12 @@ def test_large_data_is_taken_in_portions_whose_rows_are_numbered() -> None:
     table = pa.table({"sensor": ["a"] * 70_001, "value": [0.0] * 70_001, "time": pa.array(times, pa.int64())})
     with pytest.raises(MalformedRecordError, match=r", row 70000$|, row 70000\n"):
         collected(Given(table))
+
+
+def test_wide_rows_are_stored_in_portions_that_spark_can_hold() -> None:
+    table = pa.table({"value": ["x" * 1_000_000] * 150})
+    portions = stored_rows(table, 0, 150)
+    assert len(portions) == 3
+    assert max(map(len, portions)) < 80_000_000
+    batch = pa.record_batch({"payload": pa.array(portions, pa.binary())})
+    assert sum(rows.rows.num_rows for rows in read_stored(record_type(str), "table", iter([batch]))) == 150

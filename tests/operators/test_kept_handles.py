@@ -304,6 +304,18 @@ def test_a_handle_is_refused_where_there_is_no_key() -> None:
         results(LocalRunner(), UsesInClose(*STATES[0].values))
 
 
+class UsesInOpen(AsksInOpen):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self.use(self.kept, 1)
+
+
+@pytest.mark.parametrize(("descriptor", "use"), STATES)
+def test_a_handle_that_has_served_no_key_yet_is_refused(descriptor: StateDescriptor, use: Use) -> None:
+    with pytest.raises(UnsupportedOperationError, match="where there is no key"):
+        results(LocalRunner(), UsesInOpen(descriptor, use))
+
+
 class Stateless(MapFunction[Visit, int]):
     def open(self, runtime_context: RuntimeContext) -> None:
         runtime_context.get_state(ValueStateDescriptor("total", int))

@@ -7,12 +7,14 @@ over, unless the option ``isolation.level`` says otherwise, and so are the place
 
 from __future__ import annotations
 
+import os
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from re import Pattern
 from typing import Any, Final
 
@@ -39,6 +41,12 @@ _QUIET: Final[dict[str, Any]] = {"log_level": 0}
 """librdkafka tells stderr of each attempt to connect; what matters raises an error."""
 
 _RECORDS_AT_ONCE: Final = 10_000
+
+_CLIENTS: Final = 8
+"""The clients that a process keeps: a process that was forked, and another thread, make their own."""
+
+_READERS: Final[dict[int, object]] = {}
+"""The reader for which each consumer is assigned: one that is closed late does not end the read of the next."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,10 @@ class TopicReads(Reads):
         if new:
             # A partition that is added later has no record that anybody has left out.
             begin: Any = "earliest" if start else self.topics.starting_offsets
-            end.update({name: [offset, offset] for name, offset in self._offsets_of(new, begin).items()})
+            # Records that come meanwhile lie behind the latest offsets, which are asked for once.
+            asked = {} if begin == "latest" else self._offsets_of(new, begin)
+            firsts = {name: min(asked.get(name, latest[name]), latest[name]) for name in new}
+            end.update({name: [first, first] for name, first in firsts.items()})
         waiting = {name: last for name, last in sorted(latest.items()) if end[name][1] != last}
         if waiting:
             self._check_lost(end, waiting)
@@ -92,24 +103,26 @@ class TopicReads(Reads):
 
     def _check_lost(self, end: Offsets, waiting: Mapping[str, Any]) -> None:
         """Refuses offsets whose records are gone, unless the source says how to go on."""
-        if self.topics.on_lost_offsets != "fail":
+        if self.topics.on_lost_offsets == "fail":
+            for name, first in self._offsets_of(waiting, "earliest").items():
+                self._check_there(name, first, end[name][1], waiting[name])
+
+    def _check_there(self, name: str, first: int, reached: int, last: int) -> None:
+        """Refuses an offset that lies before the first record of a partition, or behind the last one."""
+        if first <= reached <= last:
             return
-        for name, first in self._offsets_of(waiting, "earliest").items():
-            reached, last = end[name][1], waiting[name]
-            if first <= reached <= last:
-                continue
-            topic, partition = _place(name)
-            expired = reached < first
-            gone = f"offsets {reached} to {first - 1}" if expired else f"offset {reached}, and it ends at {last}"
-            raise SourceError(
-                "records that were to be read are not in the topic any more"
-                if expired
-                else "a topic ends before the offset up to which it was read: it was made anew",
-                given=f"{topic}, partition {partition}, {gone}",
-                expected="topics that keep records until they are read",
-                where=self.where,
-                hint='on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them',
-            )
+        topic, partition = _place(name)
+        expired = reached < first
+        gone = f"offsets {reached} to {first - 1}" if expired else f"offset {reached}, and it ends at {last}"
+        raise SourceError(
+            "records that were to be read are not in the topic any more"
+            if expired
+            else "a topic ends before the offset up to which it was read: it was made anew",
+            given=f"{topic}, partition {partition}, {gone}",
+            expected="topics that keep records until they are read",
+            where=self.where,
+            hint='on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them',
+        )
 
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
@@ -125,52 +138,60 @@ class TopicReads(Reads):
         # Arrow only where a topic is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.topic_rows import topic_rows
 
-        client = _client()
-        topic, partition = _place(range_.partition)
-        begin, end = range_.start, range_.end
-        consumer = _consumer(self._config())
-        first, _ = consumer.get_watermark_offsets(client.TopicPartition(topic, partition), timeout=_SECONDS)
-        if first > begin or begin > end:
-            if self.topics.on_lost_offsets == "latest":
-                return
-            begin = first
-        if begin >= end:
+        place, end = _place(range_.partition), range_.end
+        consumer = _consumer(self._config(), self.topics.on_lost_offsets)
+        following = self._first_offset(range_, consumer)
+        if following >= end:
             return
-        consumer.assign([client.TopicPartition(topic, partition, begin)])
+        consumer.assign([_client().TopicPartition(*place, following)])
+        reader = _READERS[id(consumer)] = object()
         try:
-            patience, following = time.monotonic() + _SECONDS_WITHOUT_RECORDS, begin
-            while True:
+            patience, is_last = time.monotonic() + _SECONDS_WITHOUT_RECORDS, False
+            while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
-                is_last = False
-                taken = []
-                for message in messages:
-                    error = message.error()
-                    if error is None and message.offset() < end:
-                        taken.append(message)
-                        continue
-                    # Behind the last record there may be markers of transactions alone.
-                    is_last = error is None or error.name() == "_PARTITION_EOF"
-                    if not is_last:
-                        raise _refused(error, f"{topic}, partition {partition}", self.where, self.topics)
-                    break
-                if taken:
-                    yield topic_rows(taken, topic, partition, topic_columns(self.topics))
+                records = [each for each in messages if each.error() is None and each.offset() < end]
+                if records:
+                    yield topic_rows(records, *place, topic_columns(self.topics))
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
-                    following = taken[-1].offset() + 1
-                    is_last = is_last or following == end
-                if is_last:
-                    return
-                if time.monotonic() > patience:
+                    following = records[-1].offset() + 1
+                is_last = following == end or self._is_behind(messages, end, range_)
+                if not is_last and time.monotonic() > patience:
                     raise SourceError(
                         "no broker sends the records of a topic",
-                        given=f"{topic}, partition {partition}, offsets {begin} to {end}",
+                        given=f"{range_.partition}, offsets {following} to {end}",
                         expected=f"a record within {_SECONDS_WITHOUT_RECORDS:.0f} s",
                         where=self.where,
                         hint="the brokers answered when the batch was planned; run again when they are back",
                     )
         finally:
-            consumer.unassign()
+            if _READERS.get(id(consumer)) is reader:
+                consumer.unassign()
+
+    def _first_offset(self, range_: Range, consumer: Any) -> int:
+        """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
+        begin: int = range_.start
+        place = _client().TopicPartition(*_place(range_.partition))
+        first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        if self.topics.on_lost_offsets == "fail":
+            # A batch that runs again is not planned again, and records may be gone by now.
+            self._check_there(range_.partition, first, begin, last)
+            return begin
+        if first <= begin <= range_.end:
+            return begin
+        return int(first if self.topics.on_lost_offsets == "earliest" else range_.end)
+
+    def _is_behind(self, messages: Sequence[Any], end: int, range_: Range) -> bool:
+        """Returns whether a message lies behind a range, or says that the partition ends there.
+
+        Behind the last record there may be markers of transactions alone. A broker that follows the leader may end
+        before the range does.
+        """
+        for message in messages:
+            error = message.error()
+            if error is not None and error.name() != "_PARTITION_EOF":
+                raise _refused(error, range_.partition, self.where, self.topics)
+        return any(message.offset() >= end for message in messages)
 
     def _partitions(self) -> list[str]:
         with self._kafka_errors("the list of topics"):
@@ -190,6 +211,9 @@ class TopicReads(Reads):
                     where=self.where,
                     hint="a compiled pattern reads topics that are made later",
                 )
+        for name in names:
+            if topics[name].error is not None:
+                raise _refused(topics[name].error, name, self.where, self.topics)
         return [f"{name}/{partition}" for name in sorted(names) for partition in sorted(topics[name].partitions)]
 
     def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
@@ -223,8 +247,8 @@ class TopicReads(Reads):
             yield
         except _client().KafkaException as error:
             # A client that has failed would go on asking.
-            _admin.cache_clear()
-            _consumer.cache_clear()
+            _kept_admin.cache_clear()
+            _kept_consumer.cache_clear()
             raise _refused(error.args[0], what, self.where, self.topics) from None
 
 
@@ -251,14 +275,23 @@ def _client() -> Any:
     return confluent_kafka
 
 
-@cache
 def _admin(config: tuple[tuple[str, str], ...]) -> Any:
+    return _kept_admin(config, os.getpid())
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _kept_admin(config: tuple[tuple[str, str], ...], process: int) -> Any:
     options = {name: value for name, value in config if name not in ("group.id", "isolation.level")}
     return _client().admin.AdminClient({**_QUIET, **options})
 
 
-@cache
-def _consumer(config: tuple[tuple[str, str], ...]) -> Any:
-    own = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", "enable.partition.eof": "true"}
+def _consumer(config: tuple[tuple[str, str], ...], on_lost: str) -> Any:
+    return _kept_consumer(config, on_lost, os.getpid(), threading.get_ident())
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _kept_consumer(config: tuple[tuple[str, str], ...], on_lost: str, process: int, thread: int) -> Any:
+    reset = "error" if on_lost == "fail" else "earliest"
+    own = {"enable.auto.commit": "false", "auto.offset.reset": reset, "enable.partition.eof": "true"}
     # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
     return _client().Consumer({**_QUIET, "fetch.wait.max.ms": 10, **dict(config), **own})

@@ -160,13 +160,13 @@ class Execution:
             self._renewals = renewals_of(self.topology.steps)
 
     def close(self) -> None:
-        """Close the user's functions, on which the last batch leaves nothing."""
-        for renewal in self._renewals.values():
-            renewal.renew()
+        """Close the user's functions, on which the run leaves nothing."""
         for operator in self.operators.values():
             operator.close()
         for fragment in self._fragments.values():
             fragment.close()
+        for renewal in self._renewals.values():
+            renewal.renew()
         if self._opened is not None:
             self._opened.forget()
 

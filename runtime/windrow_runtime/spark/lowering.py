@@ -230,11 +230,17 @@ class Lowered:
             f.lit(0).cast("long").alias("records"),
         )
 
+    def _sees_order(self, source: Step) -> bool:
+        """Returns whether a sink takes the elements of a source one after the other, without a keyed step between."""
+        before = self.topology.boundaries_before
+        sinks = [sink for sink in self.topology.sinks if source.id in before[sink.id]]
+        return any(writer_of(sink) in {SinkWriter.RESULTS, SinkWriter.OUTPUT} for sink in sinks)
+
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
         needed = shipped.columns_needed(step.id)
-        ordered = not all(keyed.takes_any_order for keyed in shipped.keyed.values())
+        ordered = not all(keyed.takes_any_order for keyed in shipped.keyed.values()) or self._sees_order(step)
         # A streaming DataFrame may have several sources.
         own = all(
             each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)

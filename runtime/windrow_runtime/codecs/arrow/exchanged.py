@@ -20,6 +20,7 @@ from windrow_runtime.codecs.value_type import RecordType
 
 _ROWS_AT_ONCE: Final = 1 << 16
 _ROWS_STORED: Final = 1 << 18
+_BYTES_STORED: Final = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,10 @@ _FIRST: Final = b"windrow.first"
 def stored_rows(table: pa.Table, start: int, end: int) -> list[bytes]:
     """Returns rows as bytes, in portions, each with the number of its first row."""
     portions = []
-    for first in range(start, min(end, table.num_rows), _ROWS_STORED):
-        portion = table.slice(first, min(_ROWS_STORED, end - first))
+    # A portion is one value of Spark's, which has less than 2 GiB.
+    most = max(1, min(_ROWS_STORED, _BYTES_STORED * table.num_rows // max(1, table.nbytes)))
+    for first in range(start, min(end, table.num_rows), most):
+        portion = table.slice(first, min(most, end - first))
         portion = portion.replace_schema_metadata({_FIRST: str(first).encode()})
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, portion.schema) as writer:

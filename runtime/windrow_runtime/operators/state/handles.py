@@ -192,6 +192,9 @@ def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) ->
     return _kind_of(descriptor).merged(descriptor, first, second)
 
 
+_UNCHECKED: Final = object()
+
+
 class _State:
     """The base of handles on the state of one name, which serve the key that their store is pointed at."""
 
@@ -202,7 +205,7 @@ class _State:
         self._store = store
         self._name = name
         self.descriptor = descriptor
-        self._checked: Any = None  # the cells of the key for which the handle was used last
+        self._checked: Any = _UNCHECKED  # the cells of the key for which the handle was used last
 
     # Any: the cells of a key, or a view of them; lists and maps that expire are of classes of their own.
     def current(self) -> Any:
