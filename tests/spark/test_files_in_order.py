@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
 from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
 from windrow import Pipeline, from_dataframe, from_source
@@ -152,10 +153,12 @@ def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: 
 
 
 KINDS = [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
+BY_RUNNER = [(*kind, runner) for runner in (SparkRunner, PartsRunner) for kind in KINDS]
 
 
-@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
-@pytest.mark.parametrize(("source", "write"), KINDS)
+@pytest.mark.parametrize(
+    ("source", "write", "runner"), for_a_night(BY_RUNNER, [BY_RUNNER[0], BY_RUNNER[2], BY_RUNNER[4]])
+)
 def test_both_engines_read_files_in_the_same_order(
     spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
 ) -> None:
