@@ -174,6 +174,12 @@ def test_nothing_else_is_found() -> None:
     assert names(local, len, None, "Reading", sys) == set()
 
 
+def test_classes_of_modules_that_nobody_can_import_are_left_out() -> None:
+    """Compiled packages say of their classes that they are of a module such as `cimpl`; no worker could load them."""
+    compiled = type("NewTopic", (), {"__module__": "cimpl"})
+    assert names(lambda value: compiled(value)) == set()
+
+
 def test_nothing_is_run() -> None:
     class Proxy:
         def __getattr__(self, name: str) -> Any:

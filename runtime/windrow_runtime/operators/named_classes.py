@@ -134,7 +134,9 @@ class _Search:
         if issubclass(kind, (BaseException, type)) or getattr(kind, "_is_protocol", False):
             return False
         of_windrow = any(is_of_windrow(base.__module__) for base in kind.__mro__)
-        return not of_windrow and self._installed_package(kind.__module__) is None
+        # Compiled packages name modules that nobody can import, as `cimpl`, and no worker can be sent such classes.
+        is_there = kind.__module__ in sys.modules
+        return is_there and not of_windrow and self._installed_package(kind.__module__) is None
 
 
 def _module_of(value: object) -> str:
