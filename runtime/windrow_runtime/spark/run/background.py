@@ -142,6 +142,7 @@ def ctrl_c_kept() -> Iterator[None]:
         raise
 
 
+@interrupted_alone()
 def in_background(work: Callable[[], T]) -> T:
     """Returns the result of a call in the background, which continues if this thread is interrupted."""
     call = BackgroundCall(work)
@@ -150,6 +151,7 @@ def in_background(work: Callable[[], T]) -> T:
     return call.result()
 
 
+@interrupted_alone()
 def uninterrupted(work: Callable[[], T], spark: SparkSession | None = None) -> T:
     """Returns the result of a short call in the background; interruptions of this thread are raised after its end."""
     call = BackgroundCall(work, spark)
@@ -268,6 +270,7 @@ class JobCalls:
         self._running: BackgroundCall[Any] | None = None
         self.interruption: BaseException | None = None
 
+    @interrupted_alone()
     def run(self, action: Callable[[], T]) -> T:
         """Runs an action of Spark's in the background, and waits for it."""
         call: BackgroundCall[T] = BackgroundCall(lambda: self._tagged(action), self._spark)
