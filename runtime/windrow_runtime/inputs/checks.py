@@ -18,7 +18,7 @@ from windrow.sources import ArrowSource, CollectionSource, DataFrameSource, File
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import open_bytes
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.topology import source_of
+from windrow_runtime.operators.topology import read_by, source_of
 
 # Any in this module: sources of elements of every type.
 
@@ -73,7 +73,7 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
 
 def check_source_files(sources: Iterable[Step], *, waits: bool = False) -> None:
     """Check the folders and files of mounted file sources; warn of empty patterns, unless the run waits for files."""
-    for step in sources:
+    for step in chain.from_iterable(map(read_by, sources)):
         source = source_of(step)
         path = local_path(source.path) if isinstance(source, FileSource) else None
         if path is None:

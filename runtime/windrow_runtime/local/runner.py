@@ -10,6 +10,7 @@ from typing import Any
 
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError, warn
 from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
@@ -92,7 +93,8 @@ class LocalRunner:
         """
         topology = topology_of(pipeline)
         if drain:
-            own = [step for step in topology.sources if isinstance(source_of(step), (CustomSource, TopicSource))]
+            kinds = (CustomSource, HybridSource, TopicSource)
+            own = [step for step in topology.sources if isinstance(source_of(step), kinds)]
             check_bounded(own, "a stream without an end cannot be drained")
         check_source_files(topology.sources)
         for sink in topology.sinks:

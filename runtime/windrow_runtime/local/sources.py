@@ -8,6 +8,7 @@ from functools import singledispatch
 from typing import Any
 
 from windrow.connectors import CustomSource
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
@@ -18,6 +19,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.custom import CustomReads, Reads
 from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
+from windrow_runtime.inputs.hybrid import Chunk, FileReads, HybridReads
 from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.class_facts import is_constant_type
@@ -86,6 +88,24 @@ def _read_topic(source: TopicSource[Any], step: Step) -> Iterator[SourceBatch]:
     return _read_to_the_end(TopicReads.of(source, step), source, step)
 
 
+@read_batches.register(HybridSource)
+def _read_hybrid(source: HybridSource[Any], step: Step) -> Iterator[SourceBatch]:
+    def files(part: FileSource[Any], _: int) -> FileReads:
+        order = FileOrder.of(part, step)
+        listed = order.found()
+        with errors_at(step.where):
+            reader = file_reader(part)
+        path, size = order.literal + order.pattern, part.files_per_batch
+        return FileReads(step.where, None, size, path, order.pattern, reader, lambda: listed, _whole_files)
+
+    reads = HybridReads.of(source, step, files, lambda part: lambda: part.elements)
+    return _warned(_read_to_the_end(reads, source, step), step)
+
+
+def _whole_files(names: Iterable[str]) -> list[Chunk]:
+    return [[(name, 0, 1) for name in names]]
+
+
 def _read_to_the_end(reads: Reads, source: Source[Any], step: Step) -> Iterator[SourceBatch]:
     for ranges, reached in reads.to_the_end():
         batch = SourceBatch()
@@ -109,9 +129,14 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
         reader = file_reader(source)  # refuses unsuitable options even if there are no files
     files = FileOrder.of(source, step).found()
     size = source.files_per_batch or max(len(files), 1)
+    starts = range(0, len(files), size)
+    yield from _warned((read_files(source, step, reader, files[start : start + size]) for start in starts), step)
+
+
+def _warned(batches: Iterable[SourceBatch], step: Step) -> Iterator[SourceBatch]:
+    """Yields batches of files; warns of each header once."""
     warned: set[str] = set()
-    for start in range(0, len(files), size):
-        batch = read_files(source, step, reader, files[start : start + size])
+    for batch in batches:
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)

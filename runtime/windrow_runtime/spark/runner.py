@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
@@ -482,7 +483,7 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 
 def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
-    for step in sources:
+    for step in chain.from_iterable(map(read_by, sources)):
         source = source_of(step)
         if isinstance(source, FileSource) and reads_from(source.path, path):
             raise InvalidArgumentError(

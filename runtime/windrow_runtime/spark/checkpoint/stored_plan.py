@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import windrow
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import IncompatibleStateError
 from windrow.kafka import TopicSource
 from windrow.sources import Source
@@ -193,8 +194,11 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
 
 # Any: sources of elements of every type.
 def _kind_of(source: Source[Any]) -> str:
-    """Returns the name of a source's class, and for topics who reads them: each has offsets of its own."""
+    """Returns the name of a source's class, for topics who reads them, and the parts: each has offsets of its own."""
     name = type(source).__name__
+    if isinstance(source, HybridSource):
+        kinds = (_kind_of(part) if isinstance(part, Source) else "a function" for part in source.parts)
+        return f"{name} of {' and '.join(kinds)}"
     return f"{name} by confluent-kafka" if isinstance(source, TopicSource) and not source.engine_connector else name
 
 

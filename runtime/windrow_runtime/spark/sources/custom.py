@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
+from windrow.plan import Step
 from windrow_runtime.inputs.custom import CustomReads, Range, Reads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
 
 def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     """Scans the partitions of a user's own source, which has to be picklable."""
-    make_picklable(type(source))
-    check_picklable(
-        context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
-    )
+    check_own(source, context.step)
     return scan_reads(CustomReads.of(source, context.step), context)
+
+
+def check_own(part: object, step: Step, what: str = "the source") -> None:
+    """Refuse a user's own source, or what makes it, that cannot be sent to workers."""
+    make_picklable(type(part))
+    check_picklable(step, [part], what, "open files, connections and locks in read(), where a worker needs them")
 
 
 def scan_reads(reads: Reads, context: ScanContext) -> Scan:

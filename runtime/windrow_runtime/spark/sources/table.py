@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from windrow.connectors import CustomSource
 from windrow.connectors.custom_source import reads_arrow
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
@@ -45,6 +46,7 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
+from windrow_runtime.spark.sources.hybrid import scan_hybrid
 from windrow_runtime.spark.sources.kafka_scan import scan_topic
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
@@ -193,6 +195,7 @@ scan_source.register(CollectionSource, _scan_collection)
 scan_source.register(CustomSource, scan_custom)
 scan_source.register(DataFrameSource, _scan_dataframe)
 scan_source.register(FileSource, scan_files)
+scan_source.register(HybridSource, scan_hybrid)
 scan_source.register(RateSource, _scan_rate)
 scan_source.register(SocketSource, _scan_socket)
 scan_source.register(TopicSource, scan_topic)
@@ -231,6 +234,13 @@ def check_columns(source: Source[Any]) -> None:
         values = topic_values(source)
         if isinstance(values, str):
             raise DeclinedError(f"{source.describe()} is read record by record: {values}")
+    elif isinstance(source, HybridSource):
+        for part in source.sources:
+            check_columns(part)
+        if len(source.sources) < len(source.parts):
+            raise DeclinedError(f"{source.describe()}: a function makes a part of it")
+        if len(source.timezones) > 1:
+            raise DeclinedError(f"{source.describe()}: its parts have different timezone=")
     elif isinstance(source, CustomSource):
         if not reads_arrow(source):
             raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")
