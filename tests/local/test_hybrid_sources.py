@@ -224,6 +224,7 @@ TOPIC = KafkaSource("a:1", "t", Reading, engine_connector=False, starting_offset
         (lambda: parts(RateSource()), UnsupportedOperationError, r"given: +rate 1/s\n(.|\n)*ParquetFileSource"),
         (lambda: parts(HybridSource(TOPIC)), UnsupportedOperationError, r"then\(second\)\.then\(third\)"),
         (lambda: parts(JsonFileSource("hdfs://a/b", Reading)), UnsupportedOperationError, "mounted file systems only"),
+        (lambda: parts(Numbered), InvalidArgumentError, r"or a function that makes one\n +given: +<class"),
         (lambda: parts(3), InvalidArgumentError, r"or a function that makes one\n +given: +3"),
     ],
 )  # fmt: skip

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
+from tests.budget import for_a_night
+from tests.kafka.topics import Topics, in_json
 from tests.local.test_hybrid_sources import Columns, Counted, Numbered, Reading, batches, history, reading, write_files
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource, SourceSwitch
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError, UserFunctionError
-from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.kafka import KafkaSource
+from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import (
     ArrowSource,
     CollectionSource,
@@ -132,6 +136,74 @@ class Live(Numbered):
         if (self.folder / "stop").exists():  # type: ignore[attr-defined]  # set above
             raise ConnectionError("away")
         return self.end
+
+
+def live(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
+    return KafkaSource(
+        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
+    )
+
+
+def test_records_of_a_topic_that_come_while_history_and_topic_are_read(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    topics = Topics(kafka, f"hybrid-{uuid4().hex[:8]}")
+    topic = topics.make("in")
+    write_files(tmp_path / "in", 4, 11, 17)
+
+    def send(begin: int, end: int) -> None:
+        topics.send(topic, in_json(reading(number)._asdict() for number in range(begin, end)))
+
+    send(17, 25)
+    source = HybridSource(history(tmp_path / "in", files_per_batch=1)).then(live(topics, topic))
+    pipeline, counts = counting(source)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert "runs as columns" in pipeline.explain(runner)
+    running = runner.start(pipeline)
+    send(25, 38)
+    running.process_available()
+    send(38, 61)
+    result = running.drain()
+    assert result.counter("late_records_dropped") == 0
+    ends = [Counted(end, 5) for end in range(10_000, 61_000, 10_000) for _ in range(2)]
+    assert sorted(result.collected(counts)) == [*ends, Counted(70_000, 1)]
+    # The interpreter fires what the watermark has reached.
+    assert sorted(LocalRunner().run(pipeline, drain=False).collected(counts)) == ends
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_run_that_fails_in_each_batch_reads_each_record_once(
+    spark: SparkSession, kafka: str, tmp_path: Path, made: bool
+) -> None:
+    """Two batches of history, and three of a topic: it fails before and behind each, and the switch lies between."""
+    topics = Topics(kafka, f"hybrid-{uuid4().hex[:8]}")
+    topic = topics.make("in")
+    write_files(tmp_path / "in", 4, 11)
+    topics.send(topic, in_json(reading(number)._asdict() for number in range(11, 20)))
+    part = live(topics, topic, max_offsets_per_batch=3)
+    source = HybridSource(history(tmp_path / "in", files_per_batch=1))
+    source = source.then((lambda switch: part) if made else part)
+    written: dict[int, list[int]] = {}
+    failures = for_a_night([(batch, behind) for batch in range(5) for behind in (False, True)], [(1, True), (2, False)])
+
+    def take(batch: int, readings: Iterable[Reading]) -> None:
+        if failures and failures[0] == (batch, False):
+            failures.pop(0)
+            raise ConnectionError("before")
+        written[batch] = [each.at // 1_000 for each in readings]
+        if failures and failures[0] == (batch, True):
+            failures.pop(0)
+            raise ConnectionError("behind")
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    pipeline = Pipeline("p", from_source(source, name="in").sink_to(FunctionSink(take)))
+    while failures:
+        with pytest.raises(UserFunctionError):
+            runner.run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
+    assert [batch for _, batch in sorted(written.items()) if batch] == [
+        list(range(4)), list(range(4, 11)), [11, 12, 13], [14, 15, 16], [17, 18, 19],
+    ]  # fmt: skip
 
 
 def test_other_parts_need_another_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

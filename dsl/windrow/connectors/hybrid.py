@@ -63,6 +63,9 @@ class HybridSource(Source[T], Generic[T]):
 
     Malformed records of all parts have one destiny: their ``on_malformed`` is the same.
 
+    Attributes:
+        parts: The sources, and the functions that make some, in order.
+
     Args:
         first: The source that is read first.
 
@@ -103,10 +106,10 @@ class HybridSource(Source[T], Generic[T]):
         if isinstance(last, Source):
             _check_ends(last, where)
         if isinstance(following, Source):
-            known = [part for part in self.parts if isinstance(part, Source) and not isinstance(part, CollectionSource)]
-            rule = known[0].on_malformed if known else None
+            others = [part for part in self.sources if not isinstance(part, CollectionSource)]
+            rule = self.on_malformed if others else None
             _check_part(following, self.element_type, rule, where=where)
-        elif not callable(following):
+        elif not callable(following) or isinstance(following, type):
             raise InvalidArgumentError(
                 "a part of a hybrid source is a source, or a function that makes one",
                 given=following,
@@ -135,8 +138,10 @@ class HybridSource(Source[T], Generic[T]):
     @property
     def on_malformed(self) -> OnMalformed:
         """What becomes of malformed records of all parts."""
-        rules = [source.on_malformed for source in self.sources if not isinstance(source, CollectionSource)]
-        return rules[0] if rules else "fail"
+        for source in self.sources:
+            if not isinstance(source, CollectionSource):
+                return source.on_malformed
+        return "fail"
 
     @property
     def is_bounded(self) -> bool:
