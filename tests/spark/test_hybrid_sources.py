@@ -78,7 +78,7 @@ def with_objects(folder: Path) -> HybridSource[Reading]:
 
 
 @pytest.mark.parametrize("make", [columnar, with_objects])
-@pytest.mark.filterwarnings("ignore:no file matches")
+@pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
 def test_all_parts_give_what_they_give_in_the_interpreter(
     spark: SparkSession, tmp_path: Path, make: Callable[[Path], HybridSource[Reading]]
 ) -> None:

@@ -13,8 +13,10 @@ from functools import partial
 from typing import Any, Final
 
 from windrow.addresses.paths import PathGuard
+from windrow.addresses.redaction import redact_address
 from windrow.connectors import CustomSource
 from windrow.connectors.hybrid import HybridSource, SourceSwitch, check_made
+from windrow.errors import warn
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.plan.nodes import Node
@@ -24,7 +26,8 @@ from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Offsets, Range, Reads
-from windrow_runtime.inputs.files import FileReader
+from windrow_runtime.inputs.files import FileReader, TextReader
+from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.text_blocks import TextBlockReader
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.errors import connector_errors, errors_at, shortened
@@ -36,6 +39,10 @@ _ALL: Final = "all"
 
 Chunk = list[tuple[str, int, int]]
 """What one task reads: files, each with the number of a part and how many parts it has."""
+
+
+def _one_chunk(names: Sequence[str]) -> list[Chunk]:
+    return [[(name, 0, 1) for name in names]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,19 @@ class FileReads(CountedReads):
     reader: FileReader | TextBlockReader
     listed: Callable[[], Sequence[str]]
     divide: Callable[[Sequence[str]], list[Chunk]]  # for the tasks of a batch
+
+    @classmethod
+    def of(
+        cls,
+        source: FileSource[Any],
+        order: FileOrder,
+        reader: FileReader | TextBlockReader,
+        listed: Callable[[], Sequence[str]],
+        divide: Callable[[Sequence[str]], list[Chunk]] = _one_chunk,
+    ) -> FileReads:
+        """Returns the reads of a part; by default a batch is one chunk."""
+        kind, path = None if isinstance(reader, TextReader) else reader.kind, order.literal + order.pattern
+        return cls(order.where, kind, source.files_per_batch, path, order.pattern, reader, listed, divide)
 
     def count(self) -> int:
         return len(self.listed())
@@ -190,6 +210,20 @@ class HybridReads(Reads):
                 source = check_made(part(switch), kind, self.rule, is_last=is_last)
             self.made[place] = _own_reads(source, self.step)
         return self.made[place]
+
+
+def list_files(order: FileOrder, step: Step) -> list[str]:
+    """Returns the files of a part, as they are when the stream begins; warns if there are none."""
+    files = order.found()
+    if not files:
+        warn(
+            "a part of a hybrid source has no files, so it gives nothing",
+            given=redact_address(order.path),
+            where=step.where,
+            hint="the files are there before the first run; those that come later are not read",
+            location=step.node.location,
+        )
+    return files
 
 
 def _own_reads(source: Source[Any], step: Step) -> Reads:

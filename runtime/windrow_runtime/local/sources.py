@@ -19,7 +19,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.custom import CustomReads, Reads
 from windrow_runtime.inputs.files import FileReader, elements_of, file_reader
-from windrow_runtime.inputs.hybrid import Chunk, FileReads, HybridReads
+from windrow_runtime.inputs.hybrid import FileReads, HybridReads, list_files
 from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.class_facts import is_constant_type
@@ -91,19 +91,14 @@ def _read_topic(source: TopicSource[Any], step: Step) -> Iterator[SourceBatch]:
 @read_batches.register(HybridSource)
 def _read_hybrid(source: HybridSource[Any], step: Step) -> Iterator[SourceBatch]:
     def files(part: FileSource[Any], _: int) -> FileReads:
-        order = FileOrder.of(part, step)
-        listed = order.found()
         with errors_at(step.where):
             reader = file_reader(part)
-        path, size = order.literal + order.pattern, part.files_per_batch
-        return FileReads(step.where, None, size, path, order.pattern, reader, lambda: listed, _whole_files)
+        order = FileOrder.of(part, step)
+        listed = list_files(order, step)
+        return FileReads.of(part, order, reader, lambda: listed)
 
     reads = HybridReads.of(source, step, files, lambda part: lambda: part.elements)
     return _warned(_read_to_the_end(reads, source, step), step)
-
-
-def _whole_files(names: Iterable[str]) -> list[Chunk]:
-    return [[(name, 0, 1) for name in names]]
 
 
 def _read_to_the_end(reads: Reads, source: Source[Any], step: Step) -> Iterator[SourceBatch]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from windrow_runtime.inputs.hybrid import Chunk
 from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.spark_files import LogOffset
@@ -26,9 +27,6 @@ from windrow_runtime.spark.sources.scan import ScanContext
 MOST_PARTS: Final = 64
 _CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
 _OPENING_BYTES: Final = 4 << 20
-
-Chunk = list[tuple[str, int, int]]
-"""What one task reads: files, each with the number of a part and how many parts it has."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from windrow.connectors import CustomSource
 from windrow.connectors.hybrid import HybridSource
 from windrow.sources import CollectionSource, FileSource, Source
-from windrow_runtime.inputs.files import ParquetReader, TextReader, file_reader
-from windrow_runtime.inputs.hybrid import FileReads, HybridReads
+from windrow_runtime.inputs.files import ParquetReader, file_reader
+from windrow_runtime.inputs.hybrid import FileReads, HybridReads, list_files
 from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
@@ -37,37 +37,26 @@ def scan_hybrid(source: HybridSource[Any], context: ScanContext) -> Scan:
 
 
 def _files(context: ScanContext, source: FileSource[Any], place: int) -> FileReads:
-    step = context.step
-    with errors_at(step.where):
+    with errors_at(context.step.where):
         by_blocks = text_block_reader(source)
         reader = file_reader(source) if isinstance(by_blocks, str) else by_blocks
     if isinstance(reader, ParquetReader):
         reader = replace(reader, only=context.columns)
-    order = FileOrder.of(source, step)
-    kind = None if isinstance(reader, TextReader) else reader.kind
-    return FileReads(
-        step.where,
-        kind,
-        source.files_per_batch,
-        order.literal + order.pattern,
-        order.pattern,
-        reader,
-        _listed(context, order, place),
-        TaskShares.of(context).divide,
-    )
+    order = FileOrder.of(source, context.step)
+    return FileReads.of(source, order, reader, _listed(context, order, place), TaskShares.of(context).divide)
 
 
 def _listed(context: ScanContext, order: FileOrder, place: int) -> Callable[[], Sequence[str]]:
     """Returns what lists the files of a part: the first run writes their names into the checkpoint."""
     checkpoint = context.checkpoint
     if checkpoint is None:
-        files = order.found()
+        files = list_files(order, context.step)
         return lambda: files
     log = checkpoint.log_of_files(f"{checkpoint.folder_of(context.step).name}.{place}")
     if not log.exists():
         if checkpoint.has_run():
             raise damaged_file(log.path, "it is gone, and batches have run")
-        log.begin([order.found()])
+        log.begin([list_files(order, context.step)])
     return partial(_logged, log)
 
 
