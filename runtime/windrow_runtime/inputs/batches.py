@@ -26,6 +26,9 @@ class SourceBatch:
     values: list[Any] = field(default_factory=list)
     malformed: list[sources.MalformedRecord] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
+    # How many elements came from each partition, one after the other, and which ones may have more; None: not known.
+    partitions: list[tuple[str, int]] = field(default_factory=list)
+    open_partitions: list[str] | None = None
 
     def refuse_malformed(self, where: str) -> None:
         """Raises a ``MalformedRecordError`` for the first malformed record, with the source and its origin."""

@@ -44,6 +44,10 @@ class Reads(ABC):
     kind: RecordType | None  # the type of the elements, if they are read as columns
 
     @abstractmethod
+    def partitions(self) -> list[str]:
+        """Returns the names of the partitions that there are now."""
+
+    @abstractmethod
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition."""
 
@@ -59,15 +63,31 @@ class Reads(ABC):
     def commit(self, offsets: Offsets) -> None:
         """Tells the source up to which offsets it need not keep elements."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a partition ends at its latest offset."""
+        return False
+
+    def open_partitions(self, reached: Offsets, latest: Mapping[str, Any]) -> list[str]:
+        """Returns the partitions that may have more elements behind the offsets that a batch reaches."""
+        return [
+            name
+            for name, (_, offset) in reached.items()
+            if name in latest and not (self.is_bounded and offset == latest[name])
+        ]
+
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:  # noqa: B027  nothing to check by default
         """Refuses a source that returned an empty batch before it reached its latest offsets."""
 
-    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
-        """Yields the ranges of batches up to the current latest offsets, each with the offsets that it reaches."""
+    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]], list[str]]]:
+        """Yields the ranges of batches up to the current latest offsets.
+
+        Each comes with the offsets that it reaches, and the partitions that may have more.
+        """
         latest = self.latest()
         done: dict[str, list[Any]] = {}
         while ranges := self.ranges(done, following := self.advance(done, latest)):
-            yield ranges, following
+            yield ranges, following, self.open_partitions(following, latest)
             done = following
         self.check_end(following, latest)
 
@@ -94,7 +114,11 @@ class CustomReads(Reads):
             check_pyarrow("sources that give Arrow data are read")
             return cls(step.where, record_type(step.node.element_type), source)
 
-    def latest(self) -> dict[str, Any]:
+    @property
+    def is_bounded(self) -> bool:
+        return self.source.is_bounded
+
+    def partitions(self) -> list[str]:
         with self._errors("partitions"):
             partitions = self.source.partitions()
             names = [partitions] if isinstance(partitions, str) else list(partitions)
@@ -106,7 +130,10 @@ class CustomReads(Reads):
                     expected="several str, as in a list or a tuple",
                     where=self.where,
                 )
-        return {name: self._offset("latest_offset", name) for name in names}
+        return names
+
+    def latest(self) -> dict[str, Any]:
+        return {name: self._offset("latest_offset", name) for name in self.partitions()}
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         end = {name: list(offsets) for name, offsets in start.items()}

@@ -87,11 +87,13 @@ def _read_topic(source: TopicSource[Any], step: Step) -> Iterator[SourceBatch]:
 
 
 def _read_to_the_end(reads: Reads, source: Source[Any], step: Step) -> Iterator[SourceBatch]:
-    for ranges, reached in reads.to_the_end():
-        batch = SourceBatch()
+    for ranges, reached, waiting in reads.to_the_end():
+        batch = SourceBatch(open_partitions=waiting)
         for range_ in ranges:
+            before = len(batch.values)
             for portion in map(elements_of, reads.read(range_)):
                 _take(batch, portion, source, step)
+            batch.partitions.append((range_.partition, len(batch.values) - before))
         batch.values = _owned(step, batch.values)
         yield batch
         reads.commit(reached)
@@ -123,9 +125,12 @@ def read_files(source: FileSource[Any], step: Step, reader: FileReader, files: I
     """Reads files of a source, in order, as one batch; handles malformed records as :func:`read_batches` does."""
     batch = SourceBatch()
     for file in files:
+        before = len(batch.values)
         with errors_at(f"{step.where}, {file}"):
             for portion in map(elements_of, reader.read(file)):
                 _take(batch, portion, source, step)
+        batch.partitions.append((file, len(batch.values) - before))
+    batch.open_partitions = [file for file, _ in batch.partitions]
     return batch
 
 

@@ -171,8 +171,13 @@ class PortFragment:
 
     def take_timestamps(self) -> list[SeenTimestamps]:
         """Returns what timestamp-assigning steps have seen since the last call, for the driver."""
-        seen = (collector.take() for collector in self._collectors.values())
-        return [timestamps for timestamps in seen if timestamps is not None]
+        return [seen for collector in self._collectors.values() for seen in collector.take()]
+
+    def begin_partition(self, name: str) -> None:
+        """Notes that the next elements are of another partition of the source."""
+        self._started()
+        for collector in self._collectors.values():
+            collector.partition = name
 
     def close(self) -> None:
         """Closes the user's functions."""

@@ -157,7 +157,8 @@ class BatchWriter:
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended)
+            partitions = values[RowKind.PARTITIONS]
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, open_partitions=partitions)
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:

@@ -111,5 +111,9 @@ class FilePlans:
     def check_end(self, done: dict[str, Any], latest: set[str]) -> None:
         """Does nothing: a batch has a file, unless all have been read."""
 
+    def open_partitions(self, reached: dict[str, Any], latest: set[str]) -> list[str]:
+        """Returns none: workers tell the files that they read."""
+        return []
+
     def commit(self, offsets: dict[str, Any]) -> None:
         """Does nothing: the log keeps the names of all files."""

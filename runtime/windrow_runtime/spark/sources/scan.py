@@ -51,6 +51,7 @@ class ScanContext:
     limits: RunLimits = USUAL_LIMITS
     ordered: bool = True  # whether the results of keyed steps depend on the order of files in a batch
     place: int | None = None  # the number of the source for Spark; None: it is not known
+    marks_partitions: bool = False  # whether workers tell of which partition elements are, for watermarks
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
     @property
