@@ -92,12 +92,13 @@ class WatermarkStrategy(Generic[T_contra]):
     """Says how a stream gets its timestamps and watermarks.
 
     Attributes:
-        create_generator: Makes a generator; called once for each parallel instance of the step.
+        create_generator: Makes a generator; called for each partition of the source that the step reads without keyed steps
+            between, and else for the step.
         description: One line for ``explain()``.
         ingestion_time: Whether elements get the clock at their arrival as timestamp.
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
-        idleness: After this many milliseconds of processing time without elements the stream no longer holds back the
-            watermark of others; None: it always does.
+        idleness: After this many milliseconds of processing time without elements the stream, or a partition of its
+            source, no longer holds back the watermark of others; None: it always does.
     """
 
     create_generator: Callable[[], WatermarkGenerator[T_contra]]
@@ -130,7 +131,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Watermarks from a generator of your own.
 
         Args:
-            create: Makes a generator, for each parallel instance of the step; a class will do.
+            create: Makes a generator, for each partition of the source if it has some; a class will do.
         """
         require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
         return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
@@ -150,10 +151,11 @@ class WatermarkStrategy(Generic[T_contra]):
         return WatermarkStrategy(_Bounded(0), "ingestion time", 0, ingestion_time=True)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy[T_contra]:
-        """The same strategy for a stream that may fall silent.
+        """The same strategy for a stream that may fall silent, or partitions of it.
 
         Args:
-            timeout: After this time without an element, the stream does not hold back the watermark of others.
+            timeout: After this time without an element, the stream does not hold back the watermark of others. If its
+                source has partitions, the time is that of each: one does not hold back the others.
 
         Raises:
             InvalidArgumentError: If ``timeout`` is not positive.
