@@ -50,7 +50,7 @@ OWN: WatermarkStrategy[object] = WatermarkStrategy.for_generator(OwnGenerator)
 class Count(NamedTuple):
     key: str
     end: int
-    count: int
+    number: int
 
 
 @dataclass(frozen=True)

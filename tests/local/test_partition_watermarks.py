@@ -12,8 +12,9 @@ import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs
 from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, write_hours
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import TimestampsNode
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
@@ -39,7 +40,7 @@ def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
     plan, outputs = counted(logs(tmp_path / "logs"), strategy)
     counts, late = outputs.of(LocalRunner().run(plan))
     assert late == []
-    assert [each.count for each in counts] == [2, 2, 1, 3, 2]
+    assert [each.number for each in counts] == [2, 2, 1, 3, 2]
 
 
 def test_the_end_of_a_bounded_partition_releases_the_others(tmp_path: Path) -> None:
@@ -163,3 +164,64 @@ def test_the_files_of_a_batch_hold_the_watermark_until_none_is_left(
     counts = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
     LocalRunner().run(Pipeline("files", counts.sink_to(FunctionSink(take))), drain=False)
     assert found == fired
+
+
+# Alignment
+
+
+def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
+    # Lines     0    1    2    3    4
+    # a         0   60  120  180  240
+    # b         0   10   20   30   40
+    folder = put(tmp_path / "logs", a=[0, 60, 120, 180, 240], b=[0, 10, 20, 30, 40])
+
+    def batches(strategy: WatermarkStrategy[object]) -> list[list[str]]:
+        found: list[list[str]] = []
+
+        def take(batch: int, entries: Sequence[Entry]) -> None:
+            found.append([f"{entry.log}{entry.second}" for entry in entries])
+
+        timed = logs(folder, lines=1).assign_timestamps_and_watermarks(
+            strategy, timestamp=lambda entry: entry.second * 1000
+        )
+        LocalRunner().run(Pipeline("aligned", timed.sink_to(FunctionSink(take))))
+        return found
+
+    assert batches(MONOTONOUS)[:2] == [["a0", "b0"], ["a60", "b10"]]
+    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=35))
+    # "a" goes on when "b" is at 30, and when it has ended.
+    assert batches(aligned) == [["a0", "b0"], ["a60", "b10"], ["b20"], ["b30"], ["a120", "b40"], ["a180"], ["a240"]]
+
+
+def test_groups_reach_over_sources_and_do_not_wait_for_those_that_have_nothing(tmp_path: Path) -> None:
+    one, other = put(tmp_path / "one", a=[0, 100, 200]), put(tmp_path / "other", b=[0, 10, 20, 30, 60], c=[])
+    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+    found: list[list[str]] = []
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        found.append([f"{entry.log}{entry.second}" for entry in entries])
+
+    timed = [
+        logs(folder, bounded=False, lines=1).assign_timestamps_and_watermarks(
+            aligned, timestamp=lambda entry: entry.second * 1000
+        )
+        for folder in (one, other)
+    ]
+    LocalRunner().run(Pipeline("aligned", timed[0].union(timed[1]).sink_to(FunctionSink(take))), drain=False)
+    assert found == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b30"], ["b60"], ["a200"]]
+
+
+def test_what_cannot_be_aligned_is_refused(tmp_path: Path) -> None:
+    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=1))
+    folder = put(tmp_path / "logs", a=[1])
+    united = logs(folder).union(logs(folder))
+    files = from_source(JsonFileSource(folder, Entry, files_per_batch=2))
+    for stream in (united, files, from_collection([Entry("a", 1)])):
+        with pytest.raises(
+            UnsupportedOperationError, match=r"with_watermark_alignment\('logs'(.|\n)*where: +counted\."
+        ):
+            LocalRunner().run(counted(stream, aligned)[0])
+    with pytest.raises(InvalidArgumentError, match="group"):
+        MONOTONOUS.with_watermark_alignment("", timedelta(seconds=1))
+    with pytest.raises(InvalidArgumentError, match="drift"):
+        MONOTONOUS.with_watermark_alignment("logs", timedelta(0))

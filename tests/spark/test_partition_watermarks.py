@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -13,8 +14,11 @@ import pytest
 from tests.custom_sources import Entry
 from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, write_hours
 from windrow import Pipeline, WatermarkStrategy
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink, FunctionSink
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.inputs.partitions import Told, partitioned_sources
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import SparkRunner
@@ -52,8 +56,8 @@ def test_partitions_are_stored_with_the_batch(tmp_path: Path, strategy: Watermar
     def end(keeper: ClockKeeper, batch: int, open_: list[str], **times: int) -> int:
         seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in times.items()]
         # Two tasks tell of partitions, as workers do that read files.
-        told = [(source, open_[:1]), (source, open_[1:])]
-        keeper.end_batch(batch, seen, ended=False, read={source}, open_partitions=told)
+        told = [(source, Told(open_[:1])), (source, Told(open_[1:]))]
+        keeper.end_batch(batch, seen, ended=False, read={source}, told=told)
         return files.read(batch + 1).watermarks[window]
 
     assert end(first, 0, ["a", "b"], a=10, b=5) == 4
@@ -90,7 +94,7 @@ def test_a_time_without_partitions_goes_on(tmp_path: Path) -> None:
     old = files.read(1)
     assert (old.watermarks[window], old.partitions) == (99, {})
     seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in (("a", 500), ("b", 50))]
-    made.end_batch(1, seen, ended=False, open_partitions=[(source, ["a", "b"])])
+    made.end_batch(1, seen, ended=False, told=[(source, Told(["a", "b"]))])
     assert files.read(2).watermarks[window] == 99
     made.end_batch(2, [SeenTimestamps(stamper, [None], [300], "b")], ended=False)
     assert files.read(3).watermarks[window] == 299
@@ -149,6 +153,7 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
 
 
+@pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")
 def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,3 +179,34 @@ def test_files_side_by_side_lose_nothing_whatever_their_times_are(
     files = write_hours(tmp_path / "files", writers=3 if order is None else 1, hours=5, random=random)
     files.shuffle(random)
     both(spark, hourly(files, size) if order is None else hourly(files, size, "name"))
+
+
+@pytest.mark.classic(reason="the function takes what the sink gets into a list of this process")
+def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: SparkSession, tmp_path: Path) -> None:
+    one = put(tmp_path / "one", a=[0, 100, 200, 300], c=[0, 40])
+    other = put(tmp_path / "other", b=[0, 10, 20, 30, 60, 90, 150, 250])
+    found: dict[int, list[str]] = {}
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        found[batch] = sorted(f"{entry.log}{entry.second}" for entry in entries)
+
+    def run(runner: LocalRunner | SparkRunner) -> tuple[list[list[str]], list[Count]]:
+        found.clear()
+        aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+        timed = [
+            logs(folder, lines=1).assign_timestamps_and_watermarks(aligned, timestamp=lambda entry: entry.second * 1000)
+            for folder in (one, other)
+        ]
+        united = timed[0].union(timed[1])
+        windows = united.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+        counts = CollectSink[Count]()
+        sums = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
+        pipeline = Pipeline("aligned", sums.sink_to(counts), united.sink_to(FunctionSink(take)))
+        result = runner.run(pipeline)
+        return [found[batch] for batch in sorted(found)], sorted(result.collected(counts))
+
+    expected = run(LocalRunner())
+    assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
+    assert run(SparkRunner(spark)) == expected
+    # A run goes on with what the batch before has told.
+    assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected

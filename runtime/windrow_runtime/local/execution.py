@@ -14,7 +14,7 @@ from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow_runtime.inputs.partitions import Told, alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
@@ -116,7 +116,9 @@ class Execution:
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
         self._partitioned = partitioned_sources(topology)
-        self._open_partitions: dict[str, list[str] | None] = {}  # of the sources that the round reads, by step id
+        self._aligned = alignments(topology)
+        self._told: dict[str, Told | None] = {}  # of the sources that the round reads, by step id
+        self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
@@ -182,7 +184,7 @@ class Execution:
         """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""
         inputs: dict[Port, Elements] = {}
         partitioned = {source.step for source in self._partitioned.values()}
-        self._open_partitions = {step: batch.open_partitions for step, batch in batches.items()}
+        self._told = {step: batch.told for step, batch in batches.items()}
         for step in self.topology.sources:
             batch = batches.get(step.id)
             if batch is None:
@@ -353,12 +355,21 @@ class Execution:
         """
         for identifier, tracker in self.trackers.items():
             source = self._partitioned.get(identifier)
-            tracker.end_batch(now, source and source.read(self._open_partitions.get(source.step)))
-        self._open_partitions = {}
+            tracker.end_batch(now, source and source.read(self._told.get(source.step)))
+        self._waiting = {step: told.waiting for step, told in self._told.items() if told is not None}
+        self._told = {}
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
         before = {**self._watermarks, **of_operators}
         self._watermarks = watermarks_of(self.topology, self.trackers, before, ended, exhausted)
         return self._watermarks
+
+    def held(self, source: str) -> Collection[str]:
+        """Returns the partitions of a source of which the next round reads nothing, by the alignment of watermarks."""
+        trackers = self.trackers
+        held = held_partitions(
+            self._aligned, self._partitioned, lambda step: trackers[step].partitions(), self._waiting
+        )
+        return held.get(source, ())
 
     def snapshot(self) -> Snapshot:
         """Returns the state, watermark and clock of every keyed step, and the states of watermark trackers."""

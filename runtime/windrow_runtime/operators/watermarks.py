@@ -105,6 +105,10 @@ class WatermarkTracker:
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
 
+    def partitions(self) -> dict[str, int]:
+        """Returns the watermarks of the partitions of the source that may have more elements."""
+        return {name: each.current for name, each in self._partitions.items()}
+
     def _partition(self, name: str) -> WatermarkTracker:
         if name not in self._partitions:
             assert self._new_partition is not None, "the step is partitioned"

@@ -26,9 +26,9 @@ from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
-from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.inputs.partitions import PartitionedSource
+from windrow_runtime.inputs.partitions import PartitionedSource, Told, held_partitions
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
@@ -40,6 +40,7 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     StoredTime,
     checkpoint_errors,
     damaged_file,
+    file_numbers,
 )
 from windrow_runtime.storage.values import StateCodec
 
@@ -140,6 +141,8 @@ class BatchClock:
     # step id and partition, and the highest watermark of the others.
     partitions: Mapping[str, Mapping[str, TrackerNote]] = field(default_factory=dict)
     released: Mapping[str, StoredTime] = field(default_factory=dict)
+    # The partitions that have elements which the previous batch has left, by the step id of the source.
+    waiting: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -159,6 +162,7 @@ class BatchClock:
             trackers=named(self.trackers),
             partitions=named(self.partitions),
             released=named(self.released),
+            waiting=named(self.waiting),
         )
 
 
@@ -198,6 +202,29 @@ class ClockFiles:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.file(batch).write(clock.renamed(self.stored_ids))
             self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Tells the planner of a source, in its process, which partitions wait, by the time of the newest batch."""
+
+    files: ClockFiles
+    source: str  # the id of the source's step
+    steps: Mapping[str, WatermarkAlignment]  # by the ids of timestamp-assigning steps
+    sources: Mapping[str, PartitionedSource]
+
+    def held(self) -> Collection[str]:
+        """Returns the partitions of which the next batch reads nothing."""
+        newest = max(file_numbers(self.files.folder), default=-1)
+        clock = self.files.find(newest) if newest >= 0 else None
+        if clock is None:
+            return ()
+        partitions = clock.partitions
+
+        def watermarks(step: str) -> dict[str, int]:
+            return {name: note[0] for name, note in partitions.get(step, {}).items()}
+
+        return held_partitions(self.steps, self.sources, watermarks, clock.waiting).get(self.source, ())
 
 
 class SeenTimestamps(NamedTuple):
@@ -311,12 +338,12 @@ class ClockKeeper:
         *,
         ended: bool,
         read: Collection[str] = (),
-        open_partitions: Iterable[tuple[str, Collection[str]]] = (),
+        told: Iterable[tuple[str, Told]] = (),
     ) -> None:
         """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
 
-        ``read`` are the ids of the sources from which the batch has read elements. ``open_partitions`` has the step ids
-        of sources of which the tasks have told the partitions that may have more elements, with these.
+        ``read`` are the ids of the sources from which the batch has read elements. ``told`` is what tasks have told of
+        the partitions of sources, with the step ids of these.
         """
         if self._files.exists(batch + 1):
             # The batch ran before, and perhaps the next one did as well: the stored time stays.
@@ -330,12 +357,13 @@ class ClockKeeper:
             tracker.partition = timestamps.partition
             tracker.observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
-        told: dict[str, list[str]] = {}
-        for source, names in open_partitions:
-            told.setdefault(source, []).extend(names)
+        by_source: dict[str, Told] = {}
+        for source, (open_, waiting) in told:
+            before = by_source.get(source, Told((), ()))
+            by_source[source] = Told([*before.open, *open_], [*before.waiting, *waiting])
         for step, tracker in trackers.items():
             partitioned = self._partitioned.get(step)
-            tracker.end_batch(now, partitioned and partitioned.read(told.get(partitioned.step)))
+            tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
         ended = ended or stored.ended
         ended_indices = [
             index
@@ -366,6 +394,7 @@ class ClockKeeper:
                     for step in self._partitioned
                 },
                 released={step: memories[step].released for step in self._partitioned},
+                waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting},
             ),
         )
         self._known = (batch + 1, trackers)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
-from windrow_runtime.inputs.partitions import PartitionedSource, partitioned_sources
+from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.physical.choose import operator_for
@@ -27,7 +27,7 @@ from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, Phy
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
+from windrow_runtime.spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.spark.exchange.fragment import PortFragment
 from windrow_runtime.spark.exchange.picklable import check_picklable
@@ -248,8 +248,18 @@ class Lowered:
             each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)
         )
         number = place if own else None
-        marks = step.id in {each.step for each in self.partitioned.values()}
-        context = ScanContext(self.spark, step, checkpoint, self.codec, self.limits, ordered, number, marks, needed)
+        context = ScanContext(
+            self.spark,
+            step,
+            checkpoint,
+            self.codec,
+            self.limits,
+            ordered,
+            number,
+            marks_partitions=step.id in {each.step for each in self.partitioned.values()},
+            alignment=self._alignment(step),
+            columns=needed,
+        )
         scan = scan_source(source, context)
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
@@ -280,6 +290,12 @@ class Lowered:
             return frame
         # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
+
+    def _alignment(self, source: Step) -> Alignment | None:
+        aligned = alignments(self.topology)
+        if self.clock is None or source.id not in {self.partitioned[step].step for step in aligned}:
+            return None
+        return Alignment(self.clock, source.id, aligned, {step: self.partitioned[step] for step in aligned})
 
     def _level(self, number: int) -> Level:
         last = number == self.topology.depth

@@ -23,7 +23,7 @@ from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
-from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow_runtime.inputs.partitions import alignments, partitioned_sources
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
@@ -421,6 +421,8 @@ class SparkRunner:
 
     def _per_partition(self, topology: Topology, checkpoint: Checkpoint) -> bool:
         """Returns whether watermarks are made per partition of a source; a checkpoint goes on as it began."""
+        if alignments(topology):
+            return True
         if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
             return False  # Spark writes such a sink, and no code sees where a batch ends
         stored = checkpoint.description() if checkpoint.has_run() else None

@@ -32,7 +32,7 @@ from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
 from windrow_runtime.inputs.listing import FileOrder
-from windrow_runtime.inputs.partitions import PartitionMark
+from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -212,7 +212,7 @@ class NamedFiles:
         guard = PathGuard(self.path, self.pattern)
         for file, part, parts in self._named(batches):
             if self.marks:
-                yield PartitionMark(file, [file])
+                yield PartitionMark(file, Told([file]))
             with errors_at(self.where):
                 # Spark follows links when it lists files, and these may lead anywhere.
                 guard.check(file)

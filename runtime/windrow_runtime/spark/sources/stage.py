@@ -11,7 +11,7 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
-from windrow_runtime.inputs.partitions import PartitionMark
+from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
@@ -109,7 +109,7 @@ class _Task:
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._rows_read = 0
-        self._open_partitions: list[str] | None = None
+        self._told: list[tuple[str, Told]] = []  # of the partitions of the source, by its step id
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -147,8 +147,8 @@ class _Task:
 
     def _mark(self, mark: PartitionMark) -> None:
         self._fragment.begin_partition(mark.name)
-        if mark.open is not None:
-            self._open_partitions = [*(self._open_partitions or ()), *mark.open]
+        if mark.told is not None:
+            self._told.append((self._stage.malformed.step_id, mark.told))
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
@@ -206,7 +206,7 @@ class _Task:
         for_driver: list[tuple[int, list[Any]]] = [
             (RowKind.WARNINGS, warnings),
             (RowKind.TIMESTAMPS, list(map(tuple, self._fragment.take_timestamps()))),
-            (RowKind.PARTITIONS, [] if self._open_partitions is None else [(rule.step_id, self._open_partitions)]),
+            (RowKind.PARTITIONS, [(step, tuple(told)) for step, told in self._told]),
             (RowKind.COUNTERS, self._counts(records)),
         ]
         first = notes_number(self._origin, len(for_driver))
