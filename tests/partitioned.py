@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tests.custom_sources import Entry, Logs
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
+from windrow.connectors import CustomSource
 from windrow.sinks import CollectSink
 from windrow.sources import FilesInOrder, JsonFileSource
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
@@ -24,6 +25,7 @@ __all__ = [
     "MONOTONOUS",
     "OWN",
     "Count",
+    "Dealt",
     "Hourly",
     "Outputs",
     "counted",
@@ -31,6 +33,7 @@ __all__ = [
     "hourly",
     "logs",
     "put",
+    "random_case",
     "write_hours",
 ]
 
@@ -131,3 +134,49 @@ def hourly(
     source = JsonFileSource(files.folder, Entry, files_per_batch=size, files_in_order=order)
     hour = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(0))
     return counted(from_source(source, name="files"), strategy or hour, seconds=600)
+
+
+@dataclass(frozen=True)
+class Dealt(CustomSource[Entry, int]):
+    """Reads lists of seconds, a partition each, so many at once; an offset counts them."""
+
+    seconds: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    bounded: bool
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.bounded
+
+    def partitions(self) -> list[str]:
+        return [f"p{number}" for number in range(len(self.seconds))]
+
+    def initial_offset(self, partition: str) -> int:
+        return 0
+
+    def latest_offset(self, partition: str) -> int:
+        return len(self.seconds[int(partition[1:])])
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        return min(start + self.sizes[int(partition[1:])], latest)
+
+    def read(self, partition: str, start: int, end: int) -> list[Entry]:
+        return [Entry(partition, second) for second in self.seconds[int(partition[1:])][start:end]]
+
+
+def random_case(random: Random) -> tuple[Dealt, WatermarkStrategy[object]]:
+    """Draws partitions, which are behind each other and out of order, and a strategy with idleness or alignment."""
+    count = random.randrange(1, 5)
+    seconds: list[tuple[int, ...]] = []
+    for _ in range(count):
+        first, pace = random.randrange(100), random.randrange(1, 8)
+        numbers = range(random.choice([0, 3, 12, 20]))
+        seconds.append(tuple(max(first + number * pace - random.randrange(15), 0) for number in numbers))
+    sizes = tuple(random.randrange(1, 6) for _ in range(count))
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=random.randrange(10)))
+    strategy = random.choice([MONOTONOUS, OWN, bounded])
+    if random.random() < 0.4:
+        strategy = strategy.with_idleness(timedelta(milliseconds=random.randrange(1, 500)))
+    if random.random() < 0.5:
+        strategy = strategy.with_watermark_alignment("all", timedelta(seconds=random.randrange(1, 60)))
+    return Dealt(tuple(seconds), sizes, random.random() < 0.7), strategy

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.custom_sources import Entry
-from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, write_hours
-from windrow import Pipeline, WatermarkStrategy
+from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, random_case, write_hours
+from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.time import MIN_TIMESTAMP
@@ -210,3 +210,20 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
     assert run(SparkRunner(spark)) == expected
     # A run goes on with what the batch before has told.
     assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    cases = [random_case(random) for _ in range(5)]
+    plans = [counted(from_source(source), strategy) for source, strategy in cases]
+    sinks = [sink for pipeline, _ in plans for sink in pipeline.sinks]
+    pipeline = Pipeline("random", *sinks)
+
+    def run(runner: LocalRunner | SparkRunner) -> list[tuple[list[Count], list[Entry]]]:
+        result = runner.run(pipeline, drain=False)
+        return [outputs.of(result) for _, outputs in plans]
+
+    expected = run(LocalRunner(clock=count(0, 100).__next__))
+    assert sum(len(counts) for counts, _ in expected) > 10
+    assert run(SparkRunner(spark, clock=count(0, 100).__next__, columnar=seed % 2 == 0)) == expected
