@@ -20,11 +20,12 @@ from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.partitions import Told, partitioned_sources
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark import runner as runner_module
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_runtime.spark.exchange.fragment import PortFragment
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -98,6 +99,18 @@ def test_a_time_without_partitions_goes_on(tmp_path: Path) -> None:
     assert files.read(2).watermarks[window] == 99
     made.end_batch(2, [SeenTimestamps(stamper, [None], [300], "b")], ended=False)
     assert files.read(3).watermarks[window] == 299
+
+
+def test_elements_in_columns_are_of_the_partition_that_was_begun(tmp_path: Path) -> None:
+    """A step that columns alone pass has nothing to collect with before its first element."""
+    topology = Topology(counted(logs(tmp_path))[0].steps)
+    ((source,), (stamper,), (window,)) = (topology.sources, topology.timestamps, topology.keyed)
+    fragment = PortFragment(topology, Port(source.id), ClockFiles(tmp_path), frozenset({window.id}))
+    for name, time in (("a", 5), ("a", 9), ("b", 7)):
+        fragment.begin_partition(name)
+        fragment.observe(stamper.id, time)
+    assert fragment.take_timestamps() == [(stamper.id, [None], [9], "a"), (stamper.id, [None], [7], "b")]
+    assert fragment.take_timestamps() == []
 
 
 # On Spark

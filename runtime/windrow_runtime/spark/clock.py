@@ -245,9 +245,9 @@ class TimestampCollector:
     ``partition`` is the partition of the source that has the next elements.
     """
 
-    def __init__(self, step: str, node: TimestampsNode) -> None:
+    def __init__(self, step: str, node: TimestampsNode, partition: str = "") -> None:
         self.now = MIN_TIMESTAMP  # the clock in milliseconds, which is the timestamp in ingestion time
-        self.partition = ""
+        self.partition = partition
         self._step = step
         self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
         self._seen: dict[str, tuple[list[Any], list[int]]] = {}  # elements and timestamps, by partition
