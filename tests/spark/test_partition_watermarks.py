@@ -140,6 +140,7 @@ def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
     both(spark, counted(logs(tmp_path / "logs"), strategy))
 
 
+@pytest.mark.classic(reason="a clock of the test's is called in this process")
 def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
     both(spark, counted(logs(tmp_path / "logs", lines=1)), drain=False)
@@ -225,6 +226,7 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
     assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected
 
 
+@pytest.mark.classic(reason="a clock of the test's is called in this process")
 @pytest.mark.parametrize("seed", range(4))
 def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
