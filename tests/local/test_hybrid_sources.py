@@ -178,6 +178,55 @@ def test_there_is_one_watermark_through_all_parts(tmp_path: Path) -> None:
         LocalRunner().run(pipeline)
 
 
+@dataclass(frozen=True)
+class Sensors(CustomSource[Reading, int]):
+    """A partition for each sensor, with readings from a number to another."""
+
+    ends: tuple[tuple[int, int], ...]
+    bounded: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.bounded
+
+    def partitions(self) -> Sequence[str]:
+        return [f"s{place}" for place in range(len(self.ends))]
+
+    def initial_offset(self, partition: str) -> int:
+        return self.ends[int(partition[1:])][0]
+
+    def latest_offset(self, partition: str) -> int:
+        return self.ends[int(partition[1:])][1]
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        return min(start + 7, latest)
+
+    def read(self, partition: str, start: int, end: int) -> Iterator[Reading]:
+        return (Reading(partition, number * 1_000) for number in range(start, end))
+
+
+def sensors() -> tuple[Pipeline, CollectSink[Counted]]:
+    """A history whose sensors end at different times, and then others, of which one is behind."""
+    counts = CollectSink[Counted]()
+    source = HybridSource(Sensors(((0, 25), (0, 3)), bounded=True)).then(Sensors(((25, 61), (25, 42))))
+    timed = from_source(source, name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
+    )
+    windows = timed.window_all(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts)), counts
+
+
+SENSORS_COUNTED = [Counted(10_000, 13), Counted(20_000, 10), Counted(30_000, 15), Counted(40_000, 20)]
+"""What fires before the partition of the live part that is behind: those of the history hold nothing back."""
+
+
+def test_partitions_of_the_history_do_not_hold_the_watermark_afterwards() -> None:
+    pipeline, counts = sensors()
+    result = LocalRunner().run(pipeline, drain=False)
+    assert result.collected(counts) == SENSORS_COUNTED
+    assert result.counter("late_records_dropped") == 0
+
+
 def test_malformed_records_of_all_parts_go_one_way(tmp_path: Path) -> None:
     write_files(tmp_path / "in", 1)
     (tmp_path / "in" / "x.json").write_text("x\n")

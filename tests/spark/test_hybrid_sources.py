@@ -13,7 +13,18 @@ import pytest
 
 from tests.budget import for_a_night
 from tests.kafka.topics import Topics, in_json
-from tests.local.test_hybrid_sources import Columns, Counted, Numbered, Reading, batches, history, reading, write_files
+from tests.local.test_hybrid_sources import (
+    SENSORS_COUNTED,
+    Columns,
+    Counted,
+    Numbered,
+    Reading,
+    batches,
+    history,
+    reading,
+    sensors,
+    write_files,
+)
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource, SourceSwitch
@@ -93,6 +104,13 @@ def test_all_parts_give_what_they_give_in_the_interpreter(
     assert result.counter("late_records_dropped") == expected.counter("late_records_dropped") == 0
     in_a_job = runner.run_batch(pipeline)
     assert sorted(in_a_job.collected(counts)) == sorted(expected.collected(counts))
+
+
+def test_partitions_of_the_history_do_not_hold_the_watermark_afterwards(spark: SparkSession) -> None:
+    pipeline, counts = sensors()
+    result = SparkRunner(spark).run(pipeline, drain=False)
+    assert result.collected(counts) == SENSORS_COUNTED
+    assert result.counter("late_records_dropped") == 0
 
 
 def test_batches_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ by the next one, so the switch is in the offsets that the engine keeps.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -28,6 +28,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Offsets, Range, Reads
 from windrow_runtime.inputs.files import FileReader, TextReader
 from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.inputs.text_blocks import TextBlockReader
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.errors import connector_errors, errors_at, shortened
@@ -54,6 +55,13 @@ class CountedReads(Reads):
     @abstractmethod
     def count(self) -> int:
         """Returns how many there are."""
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def partitions(self) -> list[str]:
+        return [_ALL]
 
     def latest(self) -> dict[str, Any]:
         return {_ALL: self.count()}
@@ -160,32 +168,52 @@ class HybridReads(Reads):
         """Returns a place for the latest offsets of parts, each of which is asked for them once when its turn comes."""
         return {"parts": {}}
 
+    def partitions(self) -> list[str]:
+        """Returns the partitions of the first part: those of others are not there yet."""
+        return [f"0/{name}" for name in self._part(0, ()).partitions()]
+
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        return self.advance_but((), start, latest)
+
+    def advance_but(self, held: Collection[str], start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         parts: list[Any] = list(start.get("parts", ())) or [{}]
         while True:
             place, before = len(parts) - 1, parts[-1]
-            reads, known = self._part(place, parts), latest["parts"]
-            if place not in known:
-                known[place] = reads.latest()
-            parts[-1] = reads.advance(before, known[place])
-            if place == len(self.parts) - 1 or Reads.ranges(reads, before, parts[-1]):
+            reads, known = self._part(place, parts), self._latest_of(parts, latest)
+            waits = {name.removeprefix(f"{place}/") for name in held} & before.keys()
+            parts[-1] = reads.advance_but(waits, before, known)
+            # A part that waits for others has not ended.
+            if place == len(self.parts) - 1 or waits or Reads.ranges(reads, before, parts[-1]):
                 return {"parts": parts}
-            reads.check_end(parts[-1], known[place])
+            reads.check_end(parts[-1], known)
             parts.append({})
 
+    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
+        parts = reached["parts"]
+        told = self._part(len(parts) - 1, parts).told(parts[-1], self._latest_of(parts, latest))
+        return Told(*([f"{len(parts) - 1}/{name}" for name in names] for names in told))
+
+    def _latest_of(self, parts: Sequence[Offsets], latest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the latest offsets of the part whose turn it is."""
+        place, known = len(parts) - 1, latest["parts"]
+        if place not in known:
+            known[place] = self._part(place, parts).latest()
+        found: Mapping[str, Any] = known[place]
+        return found
+
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
-        """Returns ranges of parts: the number of a part, its range, and with what the part before it ended."""
+        """Returns ranges named by part and partition: the part's own, and with what the part before it ended."""
         before, after = (list(offsets.get("parts", ())) for offsets in (start, end))
         before += [{}] * (len(after) - len(before))
         return [
-            Range(str(place), list(each), after[:place][-1:])
+            Range(f"{place}/{each.partition}", list(each), after[:place][-1:])
             for place, offsets in enumerate(after)
             if offsets != before[place]
             for each in self._part(place, after).ranges(before[place], offsets)
         ]
 
     def read(self, range_: Range) -> Iterator[Any]:
-        place = int(range_.partition)
+        place = int(range_.partition.partition("/")[0])
         return self._part(place, [{}] * (place - 1) + range_.end).read(Range(*range_.start))
 
     def commit(self, offsets: Offsets) -> None:
@@ -194,8 +222,8 @@ class HybridReads(Reads):
             self._part(len(parts) - 1, parts).commit(parts[-1])
 
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:
-        place = len(done["parts"]) - 1
-        self._part(place, done["parts"]).check_end(done["parts"][-1], latest["parts"][place])
+        parts = done["parts"]
+        self._part(len(parts) - 1, parts).check_end(parts[-1], self._latest_of(parts, latest))
 
     def _part(self, place: int, offsets: Sequence[Offsets]) -> Reads:
         """Returns the reads of a part; a function makes its source of the offsets with which the one before ended."""

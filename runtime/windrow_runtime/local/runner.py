@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -175,7 +176,7 @@ class _Run:
     def batches(self, *, drain: bool) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         sources = self._topology.sources
-        readers = [read_batches(source_of(step), step) for step in sources]
+        readers = [read_batches(source_of(step), step, partial(self.execution.held, step.id)) for step in sources]
         ending = [ends_when_silent(source_of(step), drain=drain) for step in sources]
         ended: set[str] = set()
         scale = TimestampScale(self._topology)

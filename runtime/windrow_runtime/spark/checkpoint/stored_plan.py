@@ -60,6 +60,7 @@ class StoredPlan:
     groups: KeyGroups
     fingerprint: bytes  # the plan's number in all stored state
     folders: Mapping[str, str]  # the folder of each source, by the id of its step
+    time: str = EVENT_TIME  # who keeps the time
     columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
 
 
@@ -127,6 +128,7 @@ def resume(
         KeyGroups.balanced(stored.partitions, stored.groups),
         bytes.fromhex(stored.fingerprint),
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
+        time,
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
 
@@ -158,7 +160,7 @@ def stored_on_columns(checkpoint: Checkpoint, topology: Topology) -> frozenset[s
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
     """Returns the plan of a run without a checkpoint, which is not stored."""
-    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, plan.on_columns)
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, columnar=plan.on_columns)
 
 
 def _new_description(

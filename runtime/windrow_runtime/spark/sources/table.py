@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial, singledispatch
+from re import Pattern
 from typing import Any, Final
 
 from windrow.connectors import CustomSource
@@ -32,9 +33,11 @@ from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.inputs.topic_values import topic_values
+from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
@@ -220,6 +223,14 @@ def batches_of(source: Source[Any]) -> float:
 
 def _count_batches(count: int, size: int | None) -> int:
     return max(1, -(-count // (size or count or 1)))
+
+
+def has_several_partitions(step: Step) -> bool:
+    """Returns whether a source has several partitions at the begin of a query, or may find some later."""
+    source = source_of(step)
+    if isinstance(source, TopicSource):
+        return isinstance(source.topics, Pattern) or len(TopicReads.of(source, step).partitions()) > 1
+    return not isinstance(source, CustomSource) or len(CustomReads.of(source, step).partitions()) > 1
 
 
 def check_columns(source: Source[Any]) -> None:
