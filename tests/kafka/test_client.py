@@ -54,7 +54,7 @@ def test_batches_have_at_most_as_many_records_as_the_source_says(topics: Topics,
     topics.send(topic, in_json(range(20)))
     topics.send(topic, in_json(range(20, 25)), partition=1)
     read = planned(numbers(topics, topic, max_offsets_per_batch=most))
-    counts = [sum(each.end - each.start for each in ranges) for ranges, _ in read.to_the_end()]
+    counts = [sum(each.end - each.start for each in ranges) for ranges, _, _ in read.to_the_end()]
     assert sum(counts) == 25
     # Each partition that has records is read on, so that none starves.
     assert max(counts) <= max(most, 2)

@@ -51,6 +51,17 @@ class Topics:
         _wait_for(admin.create_topics([untyped.NewTopic(full, partitions, 1, config=dict(settings or {}))]))
         return full
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions: as many as it shall have."""
+        from confluent_kafka import admin as module
+
+        untyped: Any = module  # it does not say that it exports this class
+        admin = self._admin()
+        _wait_for(admin.create_partitions([untyped.NewPartitions(topic, partitions)]))
+        end = time.monotonic() + _SECONDS
+        while len(admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions) < partitions:
+            assert time.monotonic() < end, f"{topic} has no more partitions yet"
+
     def delete(self, topic: str) -> None:
         """Delete a topic with its records."""
         admin = self._admin()

@@ -16,6 +16,7 @@ from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
@@ -157,7 +158,8 @@ class BatchWriter:
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended)
+            told = [(step, Told(*each)) for step, each in values[RowKind.PARTITIONS]]
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=told)
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
