@@ -39,6 +39,9 @@ _SECONDS_TO_SEND: Final = 30.0
 
 _TRANSACTION_SECONDS: Final = 900.0
 
+_PATIENCE: Final = 0.1
+"""How long a producer that is kept waits for its own mark, in seconds, before another one takes its place."""
+
 _PRODUCERS: Final = 32
 """The producers that a process keeps for the next batches."""
 
@@ -170,11 +173,14 @@ class TopicTask:
     def _begin(self, topic: str) -> None:
         """Takes a producer, and begins a transaction unless an earlier one has written the batch."""
         producer = _kept.pop(_Key.of(self._sink, self._name), None)
-        mark = None if producer is None else newest_mark(self._sink, self._name)
-        if producer is None or mark is None or mark.producer != producer.token:
+        mark = None
+        if producer is not None:
+            with suppress(_client().KafkaException):
+                mark = newest_mark(self._sink, self._name, _PATIENCE)
+        if producer is None or mark is None or mark != producer.mark:
             # Another task has taken over the transactional id since then, or there is none.
             producer = _Producer(self._sink, self._name)
-            mark = newest_mark(self._sink, self._name, stable=True)
+            mark = newest_mark(self._sink, self._name, _SECONDS)
         self._producer = producer
         if mark is None or mark.batch < self._batch:
             producer.client.begin_transaction()
@@ -233,7 +239,8 @@ class _Producer:
     def __init__(self, sink: KafkaSink[Any], name: str) -> None:
         client, options = _client(), dict(sink.options)
         self._key = _Key.of(sink, name)
-        self.token = uuid4().hex
+        self.mark: _Mark | None = None  # that of its last transaction
+        self._token = uuid4().hex
         self.failed: list[tuple[Any, Any]] = []  # the error and the message of a record that was refused
         self.topics: set[str] = set()
         errors: deque[Any] = deque(maxlen=_ERRORS)
@@ -281,9 +288,11 @@ class _Producer:
 
     def commit(self, topic: str, batch: int, partitions: int) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
-        place = _client().TopicPartition(topic, 0, batch, metadata=f"{partitions} {self.token}")
+        mark = _Mark(batch, partitions, self._token)
+        place = _client().TopicPartition(topic, 0, batch, metadata=f"{partitions} {self._token}")
         self.client.send_offsets_to_transaction([place], self._group, _SECONDS)
         self.client.commit_transaction(_SECONDS)
+        self.mark = mark
 
     def abort(self) -> None:
         """Tries to end the transaction; one that lasts is ended by the next producer with the transactional id."""
@@ -334,28 +343,31 @@ def check_divided_alike(step: Step, sink: KafkaSink[Any], query: str, batch: int
                 )
 
 
-def newest_mark(sink: KafkaSink[Any], name: str, *, stable: bool = False) -> _Mark | None:
-    """Returns the mark of the newest transaction with a transactional id; ``stable``: also of one that just ends."""
+def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) -> _Mark | None:
+    """Returns the mark of the newest transaction with a transactional id that has been committed.
+
+    With ``patience``, in seconds, it waits for one that is about to end, and raises an error where that takes longer.
+    """
     client = _client()
-    asked = [client.ConsumerGroupTopicPartitions(name)]
-    patience = time.monotonic() + _SECONDS
+    # The place of the mark, where it is known: about the others brokers do not say that one is about to come.
+    places = [client.TopicPartition(sink.topic, 0)] if isinstance(sink.topic, str) else None
+    asked, end = client.ConsumerGroupTopicPartitions(name, places), time.monotonic() + (patience or 0)
     while True:
         admin = _admin(_Key.of(sink))[0]
+        answers = admin.list_consumer_group_offsets(
+            [asked], require_stable=patience is not None, request_timeout=_SECONDS
+        )
         try:
-            (answer,) = admin.list_consumer_group_offsets(
-                asked, require_stable=stable, request_timeout=_SECONDS
-            ).values()
-            places = answer.result().topic_partitions
-            errors = [place.error for place in places if place.error is not None]
+            found = answers[name].result().topic_partitions
+            errors = [place.error for place in found if place.error is not None]
             if errors:
                 raise client.KafkaException(errors[0])
         except client.KafkaException as error:
-            if error.args[0].name() != "UNSTABLE_OFFSET_COMMIT" or time.monotonic() > patience:
+            if error.args[0].name() != "UNSTABLE_OFFSET_COMMIT" or time.monotonic() > end:
                 raise
-            time.sleep(0.01)  # the coordinator of the group has not heard of the end yet
+            time.sleep(0.01)
             continue
-        marks = [_Mark(each.offset, *_noted(each.metadata)) for each in places if each.offset >= 0]
-        return max(marks, default=None)
+        return max((_Mark(each.offset, *_noted(each.metadata)) for each in found if each.offset >= 0), default=None)
 
 
 def _noted(metadata: str | None) -> tuple[int, str]:
@@ -437,8 +449,8 @@ def _refused(error: Any, what: str, step: Step, sink: KafkaSink[Any]) -> SinkErr
             given=given,
             expected="a server that workers reach",
             where=step.where,
-            hint="look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a checkpoint the "
-            "next run goes on with this batch",
+            hint="look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a "
+            "checkpoint the next run goes on with this batch",
         )
     if any(word in name for word in _LOGINS):
         return SinkError(
