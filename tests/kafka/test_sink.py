@@ -15,8 +15,8 @@ from windrow.errors import SinkError, UnsupportedOperationError, UserFunctionErr
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs import topics as writes
-from windrow_runtime.outputs.topics import TopicTask, check_divided_alike, newest_mark
+from windrow_runtime.outputs import topic_writes as writes
+from windrow_runtime.outputs.topic_writes import TopicTask, check_divided_alike, newest_mark
 
 # Any in this module: sinks of every type of elements.
 

@@ -221,6 +221,9 @@ class TopicOutput(Output):
     def __init__(self, step: Step, sink: KafkaSink[Any], identity: Identity) -> None:
         self._step, self._sink, self._query = step, sink, identity.query
 
+    def close(self) -> None:
+        _kept.pop(_Key.of(self._sink, f"{_prefix(self._query, self._step)}0"), None)
+
     def open(self) -> None:
         check_topic(self._step, self._sink)
 
