@@ -162,7 +162,7 @@ class _Run:
                 print(f"too many starts failed\n{self._log_end()}")
                 return 1
         self._send(_AT_END)
-        codes = []
+        codes: list[int] = []
         while not codes or (codes[-1] != 0 and len(codes) < 3):  # what was killed last may fail one more start
             with self._started("end") as program:
                 codes.append(program.wait(2 * _LIMIT))
