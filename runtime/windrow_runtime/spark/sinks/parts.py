@@ -221,7 +221,7 @@ class PartWriter:
         return [
             (sink, name.encode())
             for sink, task in self._tasks.items()
-            if not isinstance(task, CustomOutput)
+            if isinstance(task, PartFile | PartitionedFiles)
             for name in task.take_names()
         ]
 
