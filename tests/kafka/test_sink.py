@@ -16,6 +16,7 @@ from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import topic_writes as writes
+from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.topic_writes import TopicTask, check_divided_alike, newest_mark
 
 # Any in this module: sinks of every type of elements.
@@ -46,7 +47,7 @@ def step_of(sink: KafkaSink[Any]) -> Step:
 
 def task(topics: Topics, sink: KafkaSink[Any], batch: int, partition: int = 0, partitions: int = 2) -> TopicTask:
     """The writer of a task of the query whose identity is the test's."""
-    return TopicTask(step_of(sink), sink, topics.prefix, batch, partition, partitions)
+    return TopicTask(step_of(sink), sink, Identity(topics.prefix, "out"), batch, partition, partitions)
 
 
 def write(topics: Topics, sink: KafkaSink[Any], batch: int, values: Sequence[Any], **place: int) -> None:
@@ -188,16 +189,14 @@ def test_marks_tell_into_how_many_partitions_a_batch_was_divided(topics: Topics)
     write(topics, sink, 1, [3], partition=3, partitions=4)  # the mark is in the other topic
     writes._kept.clear()
     write(topics, sink, 1, [3], partition=3, partitions=4)  # which waits until the transaction before has ended
-    mark = newest_mark(sink, f"windrow-{topics.prefix}-p.2.sink-3")
+    mark = newest_mark(sink, f"windrow-{topics.prefix}-out-3")
     assert mark is not None
     assert mark[:2] == (1, 4)
-    check_divided_alike(step_of(sink), sink, topics.prefix, 1, 4)
-    check_divided_alike(step_of(sink), sink, topics.prefix, 2, 2)
-    message = (
-        r"divided differently now\n +given: +batch 1 of kafka (.|\n)*2 partitions, and 4 before(.|\n)*sink-3 wrote"
-    )
+    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 1, 4)
+    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 2, 2)
+    message = r"divided differently now\n +given: +batch 1 of kafka (.|\n)*2 partitions, and 4 before(.|\n)*out-3 wrote"
     with pytest.raises(SinkError, match=message):
-        check_divided_alike(step_of(sink), sink, topics.prefix, 1, 2)
+        check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 1, 2)
 
 
 def test_a_task_without_elements_asks_no_broker(topics: Topics) -> None:

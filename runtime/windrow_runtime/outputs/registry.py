@@ -167,6 +167,10 @@ def _delta(step: Step, sink: DeltaSink[Any], identity: Identity) -> Output:
     return DeltaOutput(step, sink, identity)
 
 
+def _topics(sink: KafkaSink[Any]) -> str:
+    return sink.topic if isinstance(sink.topic, str) else "topics-by-element"
+
+
 def _path(sink: DeltaSink[Any]) -> str:
     # Different spellings of a path are one table.
     return sink.path.rstrip("/") if "://" in sink.path else os.path.realpath(sink.path)
@@ -188,7 +192,7 @@ _ENTRIES: dict[type[Any], _Entry] = {
     FunctionSink: _Entry(FunctionOutput),
     DatabaseSink: _Entry(_database, attrgetter("qualified_table"), "database"),
     DeltaSink: _Entry(_delta, _path, "delta"),
-    KafkaSink: _Entry(_topic, extra="kafka"),
+    KafkaSink: _Entry(_topic, _topics, "kafka"),
 }
 
 
@@ -203,23 +207,37 @@ def has_output(sink: Sink[Any]) -> bool:
     return _entry(sink) is not None
 
 
+def identities(sinks: Iterable[Step], query: str) -> dict[str, Identity]:
+    """Returns the identities of the sinks of a query that outputs write, by the ids of their steps.
+
+    Sinks that share a target are numbered. The address of a database or of brokers is not part of the target: one that
+    is spelled differently after a restart would have the same batches written again.
+    """
+    named: dict[str, Identity] = {}
+    targets: Counter[str] = Counter()
+    for step in sinks:
+        sink = sink_of(step)
+        entry = _entry(sink)
+        if entry is not None:
+            target = entry.target(sink)
+            targets[target] += 1
+            name = target if targets[target] == 1 else f"{target}#{targets[target]}"
+            named[step.id] = Identity(query, name)
+    return named
+
+
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
     """Make and open the outputs of a query, by the ids of their steps; sinks that have none are passed over."""
     outputs: dict[str, Output] = {}
-    targets: Counter[str] = Counter()
+    named = identities(sinks, query)
     try:
         for step in sinks:
             sink = sink_of(step)
             entry = _entry(sink)
             if entry is None:
                 continue
-            target = entry.target(sink)
-            targets[target] += 1
-            # Sinks that share a target are numbered. The address of a database is not part of the target: an address
-            # that is spelled differently after a restart would have the same batches written again.
-            name = target if targets[target] == 1 else f"{target}#{targets[target]}"
             try:
-                output = entry.create(step, sink, Identity(query, name))
+                output = entry.create(step, sink, named[step.id])
                 output.open()
             except ModuleNotFoundError as error:
                 raise UnsupportedOperationError(

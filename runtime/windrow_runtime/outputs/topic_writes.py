@@ -129,11 +129,11 @@ class TopicTask:
     """Writes the records of one task of a batch. Its methods raise a ``SinkError`` if Kafka does not take them."""
 
     def __init__(
-        self, step: Step, sink: KafkaSink[Any], query: str, batch: int, partition: int, partitions: int
+        self, step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partition: int, partitions: int
     ) -> None:
         self._step, self._sink = step, sink
         self._batch, self._partitions = batch, partitions
-        self._name = f"{_prefix(query, step)}{partition}"
+        self._name = f"{_prefix(identity)}{partition}"
         self._records = TopicRecords.of(step, sink)
         self._encode = self._records.encoder()
         self._producer: _Producer | None = None
@@ -251,16 +251,16 @@ class TopicOutput(Output):
     """Writes each batch of a sink in one transaction, in the interpreter."""
 
     def __init__(self, step: Step, sink: KafkaSink[Any], identity: Identity) -> None:
-        self._step, self._sink, self._query = step, sink, identity.query
+        self._step, self._sink, self._identity = step, sink, identity
 
     def close(self) -> None:
-        _kept.pop(_Key.of(self._sink, f"{_prefix(self._query, self._step)}0"), None)
+        _kept.pop(_Key.of(self._sink, f"{_prefix(self._identity)}0"), None)
 
     def open(self) -> None:
         check_topic(self._step, self._sink)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        task = TopicTask(self._step, self._sink, self._query, batch, partition=0, partitions=1)
+        task = TopicTask(self._step, self._sink, self._identity, batch, partition=0, partitions=1)
         try:
             task.write(values)
             task.finish()
@@ -355,12 +355,13 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             raise _absent(sink.topic)
 
 
-def check_divided_alike(step: Step, sink: KafkaSink[Any], query: str, batch: int, partitions: int) -> None:
+def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partitions: int) -> None:
     """Refuse a batch that was written in part, if it was divided into another number of partitions then."""
-    prefix = _prefix(query, step)
+    prefix = _prefix(identity)
     with _kafka_errors(step, sink, "the list of consumer groups"):
         groups = _admin(_Key.of(sink))[0].list_consumer_groups(request_timeout=_SECONDS).result().valid
-        for name in sorted(group.group_id for group in groups if group.group_id.startswith(prefix)):
+        names = [f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit()]
+        for name in sorted(names):
             mark = newest_mark(sink, name)
             if mark is not None and mark.batch == batch and mark.partitions not in (0, partitions):
                 raise SinkError(
@@ -404,8 +405,8 @@ def _noted(metadata: str | None) -> tuple[int, str]:
     return (int(partitions) if partitions.isdigit() else 0), producer
 
 
-def _prefix(query: str, step: Step) -> str:
-    return f"windrow-{query}-{step.id}-"
+def _prefix(identity: Identity) -> str:
+    return f"windrow-{identity.query}-{identity.sink}-"
 
 
 def _noting(failed: list[tuple[Any, Any]]) -> Callable[[Any, Any], None]:

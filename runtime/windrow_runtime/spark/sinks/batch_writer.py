@@ -109,7 +109,7 @@ class BatchWriter:
         if self._topics and self.note is not None:
             partitions = _tell_partitions(frame)
             for sink in self._topics if self._is_first and partitions else ():
-                check_divided_alike(sink.step, sink.sink, sink.query, batch, partitions)
+                check_divided_alike(sink.step, sink.sink, sink.identity, batch, partitions)
             self._is_first = False
 
     def _run(self, action: Callable[[], T]) -> T:

@@ -30,7 +30,7 @@ from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.outputs.registry import CustomOutput
+from windrow_runtime.outputs.registry import CustomOutput, has_output, identities
 from windrow_runtime.outputs.topic_writes import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -94,7 +94,7 @@ class CustomWorkerSink:
 
     step: Step
     sink: CustomSink[Any]
-    query: str
+    identity: Identity
 
     def task(self, batch: int) -> CustomOutput:
         """Opens the sink for a task, in a worker."""
@@ -102,7 +102,7 @@ class CustomWorkerSink:
 
         context = TaskContext.get()
         assert context is not None, "Spark has one in every task"
-        output = CustomOutput(self.step, self.sink, Identity(self.query, ""), context.partitionId())
+        output = CustomOutput(self.step, self.sink, self.identity, context.partitionId())
         output.open()
         return output
 
@@ -113,7 +113,7 @@ class TopicWorkerSink:
 
     step: Step
     sink: KafkaSink[Any]
-    query: str
+    identity: Identity
 
     def task(self, batch: int) -> TopicTask:
         """Returns the writer of a task, in a worker."""
@@ -121,7 +121,7 @@ class TopicWorkerSink:
 
         context = TaskContext.get()
         assert context is not None, "Spark has one in every task"
-        return TopicTask(self.step, self.sink, self.query, batch, context.partitionId(), partitions_told())
+        return TopicTask(self.step, self.sink, self.identity, batch, context.partitionId(), partitions_told())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +157,24 @@ def worker_sinks(
 
     ``query`` returns the identity of the query, if a user's own sink needs it.
     """
-    written = {
-        number: _worker_sink(step, query) for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS
-    }
+    steps = {number: step for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS}
+    own = [step for step in steps.values() if has_output(sink_of(step))]
+    named = identities(own, query()) if own else {}
+    written = {number: _worker_sink(step, named.get(step.id)) for number, step in steps.items()}
     return WorkerSinks(written, batch, is_keyed) if written else None
 
 
-def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink | TopicWorkerSink:
+def _worker_sink(step: Step, identity: Identity | None) -> PartSink | CustomWorkerSink | TopicWorkerSink:
     sink = sink_of(step)
     if isinstance(sink, CustomSink):
+        assert identity is not None, "an output writes it"
         make_picklable(type(sink))
         check_picklable(step, [sink], "the sink", "make connections and files in open(), which each worker calls")
-        return CustomWorkerSink(sink_alone(step), sink, query())
+        return CustomWorkerSink(sink_alone(step), sink, identity)
     if isinstance(sink, KafkaSink):
+        assert identity is not None, "an output writes it"
         check_picklable(step, [sink.topic, sink.key], "a function of the sink")
-        return TopicWorkerSink(sink_alone(step), sink, query())
+        return TopicWorkerSink(sink_alone(step), sink, identity)
     path = local_path(file_sink_of(step).path)
     assert path is not None, "Spark writes to other file systems"
     # A worker may run in another folder than the driver.
