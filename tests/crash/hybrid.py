@@ -55,9 +55,7 @@ class Count(NamedTuple):
 
 def build(folder: Path, servers: str, topic: str, *, made: bool) -> Pipeline:
     """Writes each record, and counts those of ten seconds; ``made``: a function makes the live part."""
-    live = KafkaSource(
-        servers, topic, Reading, starting_offsets="earliest", max_offsets_per_batch=_AT_ONCE, engine_connector=False
-    )
+    live = KafkaSource(servers, topic, Reading, starting_offsets="earliest", max_offsets_per_batch=_AT_ONCE)
 
     def following(switch: SourceSwitch) -> KafkaSource[Reading]:
         assert len(switch.files) == switch.offsets["all"] == _FILES

@@ -257,7 +257,7 @@ def test_headers_are_warned_of_once(tmp_path: Path) -> None:
     assert len(warned) == 1
 
 
-TOPIC = KafkaSource("a:1", "t", Reading, engine_connector=False, starting_offsets="earliest")
+TOPIC = KafkaSource("a:1", "t", Reading, starting_offsets="earliest")
 
 
 @pytest.mark.parametrize(
@@ -268,9 +268,10 @@ TOPIC = KafkaSource("a:1", "t", Reading, engine_connector=False, starting_offset
         (lambda: HybridSource(Numbered(0, 1)).then(TOPIC), InvalidArgumentError, r"end\n(.|\n)*is_bounded is True"),
         (lambda: HybridSource(CollectionSource([1])).then(TOPIC), InvalidArgumentError,  # type: ignore[arg-type]  # wrong
          r"different types\n +given: +Reading, from kafka t at a:1\n +expected: int\n"),
-        (lambda: parts(KafkaSource("a:1", "t", Reading, starting_offsets="earliest")), UnsupportedOperationError,
-         r"keeps the offsets(.|\n)*engine_connector=False"),
-        (lambda: parts(KafkaSource("a:1", "t", Reading, engine_connector=False)), InvalidArgumentError,
+        (lambda: parts(KafkaSource("a:1", "t", Reading, starting_offsets="earliest", engine_connector=True)),
+         UnsupportedOperationError,
+         r"keeps the offsets(.|\n)*without engine_connector=True"),
+        (lambda: parts(KafkaSource("a:1", "t", Reading)), InvalidArgumentError,
          r"leave a gap\n +given: +starting_offsets=\"latest\", which is the default\n"),
         (lambda: parts(RateSource()), UnsupportedOperationError, r"given: +rate 1/s\n(.|\n)*ParquetFileSource"),
         (lambda: parts(HybridSource(TOPIC)), UnsupportedOperationError, r"then\(second\)\.then\(third\)"),
@@ -296,7 +297,7 @@ def parts(following: Any) -> object:
         (lambda switch: None, InvalidArgumentError, r"read from its offsets\n +given: +None"),
         (lambda switch: CollectionSource([reading(0)]), InvalidArgumentError, r"given: +collection of 1"),
         (lambda switch: Texts(), InvalidArgumentError, r"different types\n +given: +str, from Texts\n"),
-        (lambda switch: KafkaSource("a:1", "t", Reading, engine_connector=False), InvalidArgumentError, "leave a gap"),
+        (lambda switch: KafkaSource("a:1", "t", Reading), InvalidArgumentError, "leave a gap"),
     ],
 )
 def test_sources_that_a_function_may_not_make(following: Any, kind: type[Exception], message: str) -> None:
@@ -345,9 +346,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
 
 def test_secrets_of_all_parts() -> None:
     options = {"sasl.password": "hunter22"}
-    topic = KafkaSource(
-        "a:1", "t", Reading, engine_connector=False, options=options, starting_offsets=datetime.now(UTC)
-    )
+    topic = KafkaSource("a:1", "t", Reading, options=options, starting_offsets=datetime.now(UTC))
     source = HybridSource(CollectionSource([reading(0)])).then(topic)
     assert source.secrets == ("hunter22",)
     assert "hunter22" not in source.describe()

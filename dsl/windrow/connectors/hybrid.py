@@ -52,7 +52,7 @@ class HybridSource(Source[T], Generic[T]):
 
     ``HybridSource(files).then(topic)`` is a backfill that goes on live. The sources, its parts, have elements of one
     type. All but the last come to an end: files, collections, Arrow data, and a ``CustomSource`` that is bounded. The
-    last may go on, as topics that confluent-kafka reads (``engine_connector=False``) do.
+    last may go on, as topics do, unless Spark's connector reads them (``engine_connector=True``).
 
     The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` in front of others
     ends where it has reached its latest offset. A batch reads one part, in portions as ``files_per_batch``,
@@ -180,7 +180,7 @@ def check_made(
         raise InvalidArgumentError(
             "the function of a part makes a source that is read from its offsets",
             given=source.describe() if isinstance(source, Source) else repr(source),
-            expected="topics with engine_connector=False, or a CustomSource",
+            expected="topics that confluent-kafka reads, or a CustomSource",
             hint="give files, collections and Arrow data without a function",
         )
     _check_part(source, element_type, on_malformed)
@@ -215,7 +215,7 @@ def _check_part(
         raise UnsupportedOperationError(
             "Spark's connector keeps the offsets of topics by itself, so they cannot be a part of a hybrid source",
             given=source.describe(),
-            expected="engine_connector=False, by which confluent-kafka reads the topics",
+            expected="topics that confluent-kafka reads, without engine_connector=True",
             where=where,
         )
     if isinstance(source, FileSource) and local_path(source.path) is None:
@@ -230,7 +230,7 @@ def _check_part(
         raise UnsupportedOperationError(
             "this source cannot be a part of a hybrid one",
             given=source.describe(),
-            expected="files, a collection, Arrow data, topics with engine_connector=False, or a CustomSource",
+            expected="files, a collection, Arrow data, topics that confluent-kafka reads, or a CustomSource",
             where=where,
             hint="HybridSource(first).then(second).then(third) has three parts"
             if isinstance(source, HybridSource)
