@@ -1,12 +1,12 @@
-"""Decodes the records of Kafka topics, which come as Arrow batches of what Kafka knows, into columns or elements."""
+"""Decodes the records of Kafka topics, which come in batches of what Kafka knows, into columns or elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource
 from windrow_runtime.codecs.json.decoder import JsonDecoder
@@ -26,84 +26,95 @@ def topic_columns(source: TopicSource[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class TopicValues:
-    """Reads the values of records as columns, in a worker; batches with values that have none, row by row."""
+    """Reads records as columns, in a worker; those with values that have none, one by one."""
 
-    kind: RecordType
+    kind: RecordType  # of the elements
+    value: RecordType  # of the values that are columns
     value_format: KafkaFormat
-    decode: Callable[[Any], SourceBatch]  # row by row
+    decode: Callable[[Any], SourceBatch]  # one by one
+    whole_records: bool
+    needed: frozenset[str] | None  # the columns that the plan uses; None: all
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[TextRows]:
-        """Reads Arrow batches of records, whose first column has the values."""
+        """Reads batches of records: Arrow's, or those of confluent-kafka."""
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
         read = self._json_reader() if self.value_format == "json" else self._read_raw
         for batch in batches:
-            # A record without a value, a tombstone, has no place in a column of values.
-            rows = None if batch.column(0).null_count else read(batch)
-            yield rows or TextRows(no_rows(self.kind), self.kind, [(0, self.decode(batch))])
+            values, others = read(batch)
+            runs = _runs(others)
+            if values is None or len(runs) * _ALONE > batch.num_rows + _ALONE:
+                yield TextRows(no_rows(self.kind), self.kind, [(0, self.decode(batch))])
+                continue
+            plain = [(row, self.decode(batch.slice(first, count))) for row, first, count in runs]
+            yield TextRows(self._elements(batch, values, others), self.kind, plain)
 
-    def _read_raw(self, batch: Any) -> TextRows | None:
+    def _elements(self, batch: Any, values: Any, others: Sequence[int]) -> Any:
+        if not self.whole_records:
+            return values
+        from windrow_runtime.codecs.arrow.topic_rows import whole_records
+
+        return whole_records(batch, values, others, self.kind, self.needed)
+
+    def _read_raw(self, batch: Any) -> tuple[Any, Sequence[int]]:
         from windrow_runtime.codecs.arrow.decoding import batch_of
         from windrow_runtime.codecs.arrow.encoding import arrow_schema
 
-        schema = arrow_schema(self.kind)
+        schema, column = arrow_schema(self.value), batch.column("value")
+        others = [row for row, is_there in enumerate(column.is_valid().to_pylist()) if not is_there]
         try:
-            column = batch.column(0).cast(schema.field(0).type)
+            texts = column.drop_null().cast(schema.field(0).type)
         except ValueError:
-            return None  # a text is not UTF-8
-        return TextRows(batch_of([column], schema, len(column)), self.kind, [])
+            return None, ()  # a text is not UTF-8
+        return batch_of([texts], schema, len(texts)), others
 
-    def _json_reader(self) -> Callable[[Any], TextRows | None]:
+    def _json_reader(self) -> Callable[[Any], tuple[Any, Sequence[int]]]:
         from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
+        from windrow_runtime.codecs.arrow.topic_rows import values_of
 
-        blocks = JsonBlocks(LineRecords(self.kind, UTF_8, json=True))
-        decode = JsonDecoder(self.kind).decode
+        blocks = JsonBlocks(LineRecords(self.value, UTF_8, json=True))
 
-        def read(batch: Any) -> TextRows | None:
-            values = batch.column(0).to_pylist()
-            text = b"\n".join(values)
-            if text.count(b"\n") != len(values) - 1 or b"\r" in text:
-                return None  # a value has several lines
-            (block,) = blocks.read(text)
-            origin = partial(_origin_in, batch)
-            plain = [
-                (rows.row, source_batch(enumerate(map(decode, _lines_of(rows.text)), start=rows.line), origin))
-                for rows in block.plain
-            ]
-            count = sum(len(rows.values) + len(rows.malformed) for _, rows in plain)
-            # Lines without a text are passed over, but values are not.
-            is_whole = block.columns.num_rows + count == len(values)
-            return TextRows(block.columns, self.kind, plain) if is_whole else None
+        def read(batch: Any) -> tuple[Any, Sequence[int]]:
+            texts = values_of(batch)
+            return blocks.read_texts(texts, b"\n".join(texts))
 
         return read
 
 
-def _lines_of(text: bytes) -> list[bytes]:
-    return text.removesuffix(b"\n").split(b"\n")
+_ALONE: Final = 4
+"""How many records are read as columns in the time in which one is read by itself, among others that are."""
 
 
-def _origin_in(batch: Any, row: int) -> str:
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    return _origin(topic, partition, offset)
+def _runs(rows: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Returns the runs of ascending numbers: how many other numbers come before each, its first number, its length."""
+    runs: list[tuple[int, int, int]] = []
+    for before, row in enumerate(rows):
+        if runs and sum(runs[-1][1:]) == row:
+            runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
+        else:
+            runs.append((row - before, row, 1))
+    return runs
 
 
 def _origin(topic: str, partition: int, offset: int) -> str:
     return f"{topic}, partition {partition}, offset {offset}"
 
 
-def topic_values(source: TopicSource[Any]) -> TopicValues | str:
-    """Returns what reads the values of a topic as columns, or the reason why they are read one by one."""
-    if source.whole_records:
-        return "its elements have the keys and headers of the records"
-    kind = record_type(source.value_type).in_timezone(source.timezone)
+def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None) -> TopicValues | str:
+    """Returns what reads the records of a topic as columns, or the reason why they are read one by one.
+
+    ``needed`` has the columns that the plan uses of the elements; None: all.
+    """
+    value = record_type(source.value_type).in_timezone(source.timezone)
+    kind = record_type(source.element_type).in_timezone(source.timezone)
     if source.value_format == "json":
         # Arrow only where columns are read.
         from windrow_runtime.codecs.arrow.json_columns import line_by_line
 
-        reason = line_by_line(kind)
+        reason = line_by_line(value)
         if reason is not None:
             return reason
-    return TopicValues(kind, source.value_format, kafka_decoder(source))
+    return TopicValues(kind, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
 
 
 def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:

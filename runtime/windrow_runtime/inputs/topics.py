@@ -26,7 +26,7 @@ from windrow.plan import Step
 from windrow.time import timestamp_millis
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
-from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_columns, topic_values
+from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_values
 from windrow_runtime.operators.errors import errors_at
 
 # Any in this module: confluent-kafka and pyarrow have no types, and records have values of every type.
@@ -57,8 +57,8 @@ class TopicReads(Reads):
     values: TopicValues | None  # None: records are decoded one by one
 
     @classmethod
-    def of(cls, source: TopicSource[Any], step: Step) -> TopicReads:
-        """Returns the reads of a step's source."""
+    def of(cls, source: TopicSource[Any], step: Step, needed: frozenset[str] | None = None) -> TopicReads:
+        """Returns the reads of a step's source; ``needed`` has the columns that the plan uses, None: all."""
         with errors_at(step.where):
             check_pyarrow("Kafka topics are read")
             try:
@@ -69,7 +69,7 @@ class TopicReads(Reads):
                     given=f"{source.describe()}, without confluent_kafka",
                     hint=install_hint("kafka"),
                 ) from error
-            values = topic_values(source)
+            values = topic_values(source, needed)
             as_columns = None if isinstance(values, str) else values
             kind = None if as_columns is None else as_columns.kind
             return cls(step.where, kind, source, as_columns)
@@ -136,7 +136,7 @@ class TopicReads(Reads):
     def _batches(self, range_: Range) -> Iterator[Any]:
         """Reads records as Arrow batches."""
         # Arrow only where a topic is read: the interpreter runs without it.
-        from windrow_runtime.codecs.arrow.topic_rows import topic_rows
+        from windrow_runtime.codecs.arrow.topic_rows import TopicRows
 
         place, end = _place(range_.partition), range_.end
         consumer = _consumer(self._config(), self.topics.on_lost_offsets)
@@ -152,7 +152,7 @@ class TopicReads(Reads):
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
                 records = [each for each in messages if each.error() is None and each.offset() < end]
                 if records:
-                    yield topic_rows(records, *place, topic_columns(self.topics))
+                    yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     following = records[-1].offset() + 1
                 is_last = following == end or self._is_behind(messages, end, range_)
