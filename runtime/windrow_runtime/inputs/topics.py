@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
 
@@ -41,6 +42,17 @@ _QUIET: Final[dict[str, Any]] = {"log_level": 0}
 """librdkafka tells stderr of each attempt to connect; what matters raises an error."""
 
 _RECORDS_AT_ONCE: Final = 10_000
+
+_ERROR_OF: Final = methodcaller("error")
+
+_FETCHING: Final[dict[str, Any]] = {
+    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
+    "fetch.wait.max.ms": 10,
+    # What is read beyond a range is read again by the next batch, so it is little, and a full queue is looked at often.
+    "queued.max.messages.kbytes": 16_384,
+    "max.partition.fetch.bytes": 4_194_304,
+    "fetch.queue.backoff.ms": 2,
+}
 
 _CLIENTS: Final = 8
 """The clients that a process keeps: a process that was forked, and another thread, make their own."""
@@ -150,12 +162,14 @@ class TopicReads(Reads):
             while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
-                records = [each for each in messages if each.error() is None and each.offset() < end]
+                errors = list(map(_ERROR_OF, messages))
+                is_plain = bool(messages) and errors.count(None) == len(errors) and messages[-1].offset() < end
+                records = messages if is_plain else [each for each in messages if not each.error() and each.offset() < end]
                 if records:
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     following = records[-1].offset() + 1
-                is_last = following == end or self._is_behind(messages, end, range_)
+                is_last = following == end or (not is_plain and self._is_behind(messages, end, range_))
                 if not is_last and time.monotonic() > patience:
                     raise SourceError(
                         "no broker sends the records of a topic",
@@ -293,5 +307,4 @@ def _consumer(config: tuple[tuple[str, str], ...], on_lost: str) -> Any:
 def _kept_consumer(config: tuple[tuple[str, str], ...], on_lost: str, process: int, thread: int) -> Any:
     reset = "error" if on_lost == "fail" else "earliest"
     own = {"enable.auto.commit": "false", "auto.offset.reset": reset, "enable.partition.eof": "true"}
-    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
-    return _client().Consumer({**_QUIET, "fetch.wait.max.ms": 10, **dict(config), **own})
+    return _client().Consumer({**_QUIET, **_FETCHING, **dict(config), **own})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
+from operator import methodcaller
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +41,7 @@ class TopicRows:
         return TopicRows(self.messages[first : first + count], self.topic, self.partition)
 
     def values(self) -> list[bytes | None]:
-        return [each.value() for each in self.messages]
+        return list(map(methodcaller("value"), self.messages))
 
     def column(self, name: str) -> pa.Array:
         """Returns the column of this name that Spark's connector would give."""
