@@ -95,7 +95,9 @@ class Topics:
         """Wait until a partition has so many committed records, and return all that it has, in order."""
         from confluent_kafka import Consumer, TopicPartition
 
+        # It asks where the topic ends in between, which waits behind what it reads.
         settings = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False}
+        settings["fetch.wait.max.ms"] = 10
         consumer = Consumer({**settings, "isolation.level": "read_committed"})
         try:
             place = TopicPartition(topic, partition, 0)
@@ -116,6 +118,17 @@ class Topics:
     def values(self, topic: str, count: int) -> list[Any]:
         """The committed values of a topic of one partition, which are JSON, in order."""
         return [None if record.value is None else json.loads(record.value) for record in self.read(topic, count)]
+
+    def offsets_of(self, topic: str) -> list[int]:
+        """Where each partition ends, behind the last record or the last end of a transaction."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "tests"})
+        try:
+            partitions = sorted(consumer.list_topics(timeout=_SECONDS).topics[topic].partitions)
+            return [self._end(consumer, TopicPartition(topic, partition)) for partition in partitions]
+        finally:
+            consumer.close()
 
     @staticmethod
     def _end(consumer: Any, place: Any) -> int:

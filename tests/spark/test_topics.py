@@ -54,9 +54,7 @@ def readings(begin: int, end: int) -> list[Record]:
 
 
 def source(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
-    return KafkaSource(
-        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
-    )
+    return KafkaSource(topics.servers, topic, Reading, **{"starting_offsets": "earliest", **options})
 
 
 def means(stream: DataStream[Reading]) -> DataStream[Mean]:
@@ -99,7 +97,7 @@ def test_records_with_keys_and_headers(spark: SparkSession, topics: Topics) -> N
     topic = topics.make("in")
     topics.send(topic, [Record(b"1", b"key", [("a", b"x")], START), Record(b"2")])
     sink = CollectSink[Any]()
-    records = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest", engine_connector=False)
+    records = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest")
     pipeline = Pipeline("p", from_source(records).sink_to(sink))
     expected = LocalRunner().run(pipeline, drain=False).collected(sink)
     assert timestamp_millis(expected[0].timestamp) == START
@@ -161,7 +159,7 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     with pytest.raises(SourceError, match=rf"{topic}, partition 0, offsets 10 to 14\n(.|\n)*where: +p\.1\.in, "):
         run("fail")
     assert [each.celsius for each in run("earliest")] == [7.5, 8.0, 8.5, 9.0, 9.5]
-    by_spark = KafkaSource(topics.servers, topic, Reading)
+    by_spark = KafkaSource(topics.servers, topic, Reading, engine_connector=True)
     message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
     with pytest.raises(IncompatibleStateError, match=message):
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)

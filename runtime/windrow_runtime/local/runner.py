@@ -128,7 +128,8 @@ def _check_sink(step: Step) -> None:
         raise UnsupportedOperationError(
             "the interpreter cannot write to this sink",
             given=sink.describe(),
-            expected="memory, the console, files, a database, a Delta table, a function or a CustomSink",
+            expected="memory, the console, files, topics by confluent-kafka, a database, a Delta table, a function "
+            "or a CustomSink",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )

@@ -14,6 +14,7 @@ from windrow.connectors import CustomSink, SinkContext
 from windrow.connectors.custom_sink import takes_arrow
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
 from windrow_runtime.codecs.record_type import RecordType, record_type
@@ -148,6 +149,12 @@ def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
 
 
 # Libraries are imported only if a plan has such a sink.
+def _topic(step: Step, sink: KafkaSink[Any], identity: Identity) -> Output:
+    from windrow_runtime.outputs.topics import TopicOutput
+
+    return TopicOutput(step, sink, identity)
+
+
 def _database(step: Step, sink: DatabaseSink[Any], identity: Identity) -> Output:
     from windrow_runtime.outputs.database import DatabaseOutput
 
@@ -181,10 +188,13 @@ _ENTRIES: dict[type[Any], _Entry] = {
     FunctionSink: _Entry(FunctionOutput),
     DatabaseSink: _Entry(_database, attrgetter("qualified_table"), "database"),
     DeltaSink: _Entry(_delta, _path, "delta"),
+    KafkaSink: _Entry(_topic, extra="kafka"),
 }
 
 
 def _entry(sink: Sink[Any]) -> _Entry | None:
+    if isinstance(sink, KafkaSink) and sink.engine_connector:
+        return None
     return next((_ENTRIES[kind] for kind in type(sink).__mro__ if kind in _ENTRIES), None)
 
 

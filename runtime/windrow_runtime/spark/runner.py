@@ -19,6 +19,7 @@ from windrow.addresses.paths import reads_from
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
@@ -30,6 +31,7 @@ from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.outputs.topics import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
@@ -392,6 +394,8 @@ class SparkRunner:
             if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self.spark, step)
+            elif isinstance(sink := sink_of(step), KafkaSink):
+                check_topic(step, sink)
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))

@@ -7,7 +7,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 JOB_BATCH: Final = 0
 """The number of a batch job's only batch."""
@@ -15,6 +18,7 @@ JOB_BATCH: Final = 0
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
 _TAG: Final = "windrow-batch-"
+_PARTITIONS_PROPERTY: Final = "windrow.partitions"
 _SELDOM: Final = (500_000, 20, 100)
 _entered = 0
 
@@ -37,6 +41,25 @@ def current_batch() -> int | None:
     # Spark makes the tag part of a longer one.
     tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
     return None if tagged is None else int(tagged[1])
+
+
+def tell_partitions(frame: DataFrame) -> int:
+    """Tells the tasks of a batch how many partitions it has, and returns their number; 0: a server runs the tasks."""
+    from pyspark.sql.classic.dataframe import DataFrame as Embedded
+
+    if not isinstance(frame, Embedded):
+        return 0
+    partitions = frame.rdd.getNumPartitions()
+    frame.sparkSession.sparkContext.setLocalProperty(_PARTITIONS_PROPERTY, str(partitions))
+    return partitions
+
+
+def partitions_told() -> int:
+    """Returns how many partitions the batch of this task has; 0 if nobody has told."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.getLocalProperty(_PARTITIONS_PROPERTY) or 0)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
+from windrow_runtime.outputs.topics import check_divided_alike
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
@@ -32,7 +33,7 @@ from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import batch_tag
+from windrow_runtime.spark.worker import batch_tag, tell_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,6 +74,8 @@ class BatchWriter:
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._files = {} if self.parts is None else self.parts.of_files
+        self._topics = [] if self.parts is None else self.parts.of_topics
+        self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
             number: step
@@ -89,6 +92,7 @@ class BatchWriter:
         check_owner(self.sinks.values(), self.query)
         for part in self._files.values():
             part.begin(batch)
+        self._check_divided_alike(frame, batch)
         # Workers write their sinks while they compute the batch, in this pass.
         names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
         # Another run may have taken a folder without locks while the batch was computed.
@@ -97,6 +101,14 @@ class BatchWriter:
             part.publish(batch, names.get(number, []))
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
+
+    def _check_divided_alike(self, frame: DataFrame, batch: int) -> None:
+        """Refuses a batch of which workers wrote a topic before, in other partitions; tells workers how many it has."""
+        if self._topics and self.note is not None:
+            partitions = tell_partitions(frame)
+            for sink in self._topics if self._is_first and partitions else ():
+                check_divided_alike(sink.step, sink.sink, sink.query, batch, partitions)
+            self._is_first = False
 
     def _run(self, action: Callable[[], T]) -> T:
         return action() if self.calls is None else self.calls.run(action)

@@ -19,6 +19,7 @@ from typing import Any
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.errors import SinkError
+from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
@@ -30,11 +31,12 @@ from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.outputs.registry import CustomOutput
+from windrow_runtime.outputs.topics import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import current_batch
+from windrow_runtime.spark.worker import current_batch, partitions_told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -106,19 +108,41 @@ class CustomWorkerSink:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicWorkerSink:
+    """A topic of Kafka that workers write, each task by a transaction."""
+
+    step: Step
+    sink: KafkaSink[Any]
+    query: str
+
+    def task(self, batch: int) -> TopicTask:
+        """Returns the writer of a task, in a worker."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "Spark has one in every task"
+        return TopicTask(self.step, self.sink, self.query, batch, context.partitionId(), partitions_told())
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSinks:
     """The sinks that the last stage of a query writes, by their numbers; they are sent to workers.
 
     ``batch`` is the number of a job's only batch; tasks of a stream get that of theirs from Spark.
     """
 
-    sinks: Mapping[int, PartSink | CustomWorkerSink]
+    sinks: Mapping[int, PartSink | CustomWorkerSink | TopicWorkerSink]
     batch: int | None = None
 
     @property
     def of_files(self) -> dict[int, PartSink]:
         """The file sinks, whose files the driver publishes."""
         return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
+
+    @property
+    def of_topics(self) -> list[TopicWorkerSink]:
+        """The sinks of Kafka's."""
+        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink)]
 
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""
@@ -136,12 +160,15 @@ def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int
     return WorkerSinks(written, batch) if written else None
 
 
-def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink:
+def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink | TopicWorkerSink:
     sink = sink_of(step)
     if isinstance(sink, CustomSink):
         make_picklable(type(sink))
         check_picklable(step, [sink], "the sink", "make connections and files in open(), which each worker calls")
         return CustomWorkerSink(sink_alone(step), sink, query())
+    if isinstance(sink, KafkaSink):
+        check_picklable(step, [sink.topic, sink.key], "a function of the sink")
+        return TopicWorkerSink(sink_alone(step), sink, query())
     path = local_path(file_sink_of(step).path)
     assert path is not None, "Spark writes to other file systems"
     # A worker may run in another folder than the driver.
@@ -153,7 +180,7 @@ class PartWriter:
 
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
-        self._tasks: dict[int, PartFile | PartitionedFiles | CustomOutput] = {}
+        self._tasks: dict[int, PartFile | PartitionedFiles | TopicTask | CustomOutput] = {}
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks.sinks
@@ -198,7 +225,7 @@ class PartWriter:
             for name in task.take_names()
         ]
 
-    def _task(self, sink: int) -> PartFile | PartitionedFiles | CustomOutput:
+    def _task(self, sink: int) -> PartFile | PartitionedFiles | TopicTask | CustomOutput:
         task = self._tasks.get(sink)
         if task is None:
             task = self._tasks[sink] = self._sinks.sinks[sink].task(self._batch)
@@ -210,8 +237,14 @@ class PartWriter:
         assert batch is not None, "Spark gives the batch's number to every task of a query"
         return batch
 
+    def finish(self) -> None:
+        """Commit the transactions of topics: the last thing that a task does which has succeeded."""
+        for task in self._tasks.values():
+            if isinstance(task, TopicTask):
+                task.finish()
+
     def close(self) -> None:
-        """Close the part files, which are incomplete until then, and users' own sinks."""
+        """Close the part files, which are incomplete until then, and users' own sinks; end open transactions."""
         with ExitStack() as stack:
             for task in self._tasks.values():
                 stack.callback(task.close)

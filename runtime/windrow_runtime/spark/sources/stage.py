@@ -81,6 +81,7 @@ class SourceStage:
             with closing(_Task(self)) as task:
                 rows = task.counted(accepted)
                 yield from task.run(rows if self.open is None else self.open(rows))
+                task.finish()
 
 
 class _Task:
@@ -108,6 +109,11 @@ class _Task:
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._rows_read = 0
+
+    def finish(self) -> None:
+        """Commits what the task has written; not called where it fails, or where Spark gives it up."""
+        if self._writer is not None:
+            self._writer.finish()
 
     def close(self) -> None:
         with ExitStack() as stack:
