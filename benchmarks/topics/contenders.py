@@ -56,7 +56,7 @@ def _tuned(job: Job) -> None:
         _native(job)
 
 
-def _windrow(build: Build, *, engine_connector: bool) -> Callable[[Job], None]:
+def _windrow(build: Build, *, source_by_spark: bool = False, sink_by_spark: bool = False) -> Callable[[Job], None]:
     def run(job: Job) -> None:
         from windrow_runtime.spark import SparkRunner
 
@@ -66,12 +66,13 @@ def _windrow(build: Build, *, engine_connector: bool) -> Callable[[Job], None]:
             Reading,
             starting_offsets="earliest",
             max_offsets_per_batch=BATCH,
-            engine_connector=engine_connector,
+            engine_connector=source_by_spark,
         )
         readings = from_source(source).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
         )
-        sinks = Sinks(KafkaSink[WindowMean](job.servers, job.target), CollectSink[Reading]())
+        sink = KafkaSink[WindowMean](job.servers, job.target, engine_connector=sink_by_spark)
+        sinks = Sinks(sink, CollectSink[Reading]())
         SparkRunner(job.spark, checkpoint=job.folder / "checkpoint").run(
             Pipeline("topics", *build(readings, sinks)), drain=False
         )
@@ -83,8 +84,9 @@ TUNED: Final = "native Spark, tuned"
 CONTENDERS: Final[Mapping[str, Callable[[Job], None]]] = {
     "native Spark": _native,
     TUNED: _tuned,
-    "windrow, declared": _windrow(declared_tumbling, engine_connector=False),
-    "windrow, Python functions": _windrow(python_tumbling, engine_connector=False),
-    "windrow, declared, Spark's source": _windrow(declared_tumbling, engine_connector=True),
+    "windrow, declared": _windrow(declared_tumbling),
+    "windrow, Python functions": _windrow(python_tumbling),
+    "windrow, declared, Spark's sink": _windrow(declared_tumbling, sink_by_spark=True),
+    "windrow, declared, Spark's connector": _windrow(declared_tumbling, source_by_spark=True, sink_by_spark=True),
 }
 """Each runs a job to the end of its topic."""
