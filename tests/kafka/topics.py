@@ -119,6 +119,31 @@ class Topics:
         """The committed values of a topic of one partition, which are JSON, in order."""
         return [None if record.value is None else json.loads(record.value) for record in self.read(topic, count)]
 
+    def committed(self, topic: str) -> list[Record]:
+        """All committed records of all partitions, after the transactions that are open now have ended."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        ends = self.offsets_of(topic)
+        settings = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
+        found: list[Record] = []
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(len(ends))])
+            left = {partition for partition, end in enumerate(ends) if end}
+            limit = time.monotonic() + _SECONDS
+            while left:
+                assert time.monotonic() < limit, f"a transaction is open in {topic}, partitions {left}"
+                message: Any = consumer.poll(0.1)
+                if message is None:
+                    continue
+                if message.error() is None:
+                    found.append(Record(message.value(), message.key(), (), message.timestamp()[1]))
+                elif message.offset() >= ends[message.partition()]:
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return found
+
     def offsets_of(self, topic: str) -> list[int]:
         """Where each partition ends, behind the last record or the last end of a transaction."""
         from confluent_kafka import Consumer, TopicPartition

@@ -150,7 +150,7 @@ def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
 
 # Libraries are imported only if a plan has such a sink.
 def _topic(step: Step, sink: KafkaSink[Any], identity: Identity) -> Output:
-    from windrow_runtime.outputs.topics import TopicOutput
+    from windrow_runtime.outputs.topic_writes import TopicOutput
 
     return TopicOutput(step, sink, identity)
 

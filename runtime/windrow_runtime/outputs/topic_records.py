@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from windrow.errors import InvalidArgumentError, UserFunctionError
@@ -33,10 +34,15 @@ class TopicRecords:
 
     def encoder(self) -> Callable[[Sequence[Any]], list[bytes]]:
         """Returns the function that makes the values of records."""
-        if self.kind is None:
+        lines = self.lines
+        if lines is None:
             return lambda values: list(map(self._raw, values))
-        lines = JsonLines(self.kind)
         return lambda values: lines.encode(values).encode().split(b"\n")[:-1]
+
+    @cached_property
+    def lines(self) -> JsonLines | None:
+        """What writes values as lines of JSON; None for other formats."""
+        return None if self.kind is None else JsonLines(self.kind)
 
     def topics_of(self, values: Sequence[Any]) -> list[str]:
         """Returns the topic of each element."""

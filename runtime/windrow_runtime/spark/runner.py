@@ -31,7 +31,7 @@ from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_runtime.outputs.topics import check_topic
+from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
@@ -394,7 +394,7 @@ class SparkRunner:
             if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self.spark, step)
-            elif isinstance(sink := sink_of(step), KafkaSink):
+            elif isinstance(sink := sink_of(step), KafkaSink) and not is_connect(self.spark):
                 check_topic(step, sink)
 
     def _wanted(self) -> Parallelism:

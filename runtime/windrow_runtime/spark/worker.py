@@ -7,18 +7,17 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from typing import Final
 
 JOB_BATCH: Final = 0
 """The number of a batch job's only batch."""
 
+PARTITIONS: Final = "windrow.partitions"
+"""The property of tasks that says into how many partitions their batch is divided."""
+
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
 _TAG: Final = "windrow-batch-"
-_PARTITIONS_PROPERTY: Final = "windrow.partitions"
 _SELDOM: Final = (500_000, 20, 100)
 _entered = 0
 
@@ -43,23 +42,12 @@ def current_batch() -> int | None:
     return None if tagged is None else int(tagged[1])
 
 
-def tell_partitions(frame: DataFrame) -> int:
-    """Tells the tasks of a batch how many partitions it has, and returns their number; 0: a server runs the tasks."""
-    from pyspark.sql.classic.dataframe import DataFrame as Embedded
-
-    if not isinstance(frame, Embedded):
-        return 0
-    partitions = frame.rdd.getNumPartitions()
-    frame.sparkSession.sparkContext.setLocalProperty(_PARTITIONS_PROPERTY, str(partitions))
-    return partitions
-
-
 def partitions_told() -> int:
     """Returns how many partitions the batch of this task has; 0 if nobody has told."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return 0 if context is None else int(context.getLocalProperty(_PARTITIONS_PROPERTY) or 0)
+    return 0 if context is None else int(context.getLocalProperty(PARTITIONS) or 0)
 
 
 @contextmanager

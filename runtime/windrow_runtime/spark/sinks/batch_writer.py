@@ -19,7 +19,7 @@ from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
-from windrow_runtime.outputs.topics import check_divided_alike
+from windrow_runtime.outputs.topic_writes import check_divided_alike
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
@@ -28,12 +28,13 @@ from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
+from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import batch_tag, tell_partitions
+from windrow_runtime.spark.worker import PARTITIONS, batch_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,7 +106,7 @@ class BatchWriter:
     def _check_divided_alike(self, frame: DataFrame, batch: int) -> None:
         """Refuses a batch of which workers wrote a topic before, in other partitions; tells workers how many it has."""
         if self._topics and self.note is not None:
-            partitions = tell_partitions(frame)
+            partitions = _tell_partitions(frame)
             for sink in self._topics if self._is_first and partitions else ():
                 check_divided_alike(sink.step, sink.sink, sink.query, batch, partitions)
             self._is_first = False
@@ -182,6 +183,15 @@ class BatchWriter:
             if isinstance(name, int) or name == "records_malformed":
                 self._facts.append((step, name, count))
         return counted
+
+
+def _tell_partitions(frame: DataFrame) -> int:
+    """Tells the tasks of a batch how many partitions it has, and returns their number; 0: a server runs the tasks."""
+    if is_connect(frame.sparkSession):
+        return 0
+    partitions = frame.rdd.getNumPartitions()
+    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, str(partitions))
+    return partitions
 
 
 def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:

@@ -31,7 +31,7 @@ from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.outputs.registry import CustomOutput
-from windrow_runtime.outputs.topics import TopicTask
+from windrow_runtime.outputs.topic_writes import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone

@@ -12,8 +12,8 @@ import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from windrow.distribution import install_hint
 from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
-from windrow_runtime.codecs.json.encoder import JsonLines
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.topic_records import TopicRecords
@@ -37,8 +37,6 @@ _SECONDS_TO_ABORT: Final = 5.0
 _SECONDS_TO_SEND: Final = 30.0
 """How long a record may wait for a broker, unless the options say otherwise."""
 
-_TRANSACTION_SECONDS: Final = 900.0
-
 _PATIENCE: Final = 0.1
 """How long a producer that is kept waits for its own mark, in seconds, before another one takes its place."""
 
@@ -49,12 +47,57 @@ _ADMINS: Final = 8
 _ERRORS: Final = 20
 """The newest errors that a client keeps: those in which it has failed to connect, before a request gets no answer."""
 
-_LARGEST: Final = {"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"}
-_SILENT: Final = {"_ALL_BROKERS_DOWN", "_MSG_TIMED_OUT", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"}
-_FENCED: Final = {"_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE",
-                  "PRODUCER_FENCED"}  # fmt: skip
-_ABSENT: Final = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
-_LOGINS: Final = ("AUTHORIZATION_FAILED", "AUTHENTICATION", "_SSL")
+_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+_ABSENT: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
+_SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT")
+_LOGIN: Final = ("AUTHENTICATION", "AUTHORIZATION_FAILED", "_SSL")
+_FENCED: Final = ("_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
+_TOLD: Final = (
+    (
+        _LARGE,
+        "Kafka refuses a record of a sink, as it is too large",
+        "records within max.message.bytes of the topic and message.max.bytes of the sink",
+        "raise these limits, or write smaller elements; nothing of the task was written",
+    ),
+    (
+        _ABSENT,
+        "the topic of a sink is not there",
+        "a topic that was made before, which this user may see",
+        "make it, or correct its name",
+    ),
+    (
+        _SILENT,
+        "no broker of Kafka answers to a sink",
+        "a server that the driver and workers reach",
+        "look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a checkpoint the "
+        "next run goes on with this batch",
+    ),
+    (
+        _LOGIN,
+        "Kafka does not let a sink write",
+        "a login that may write to the topic, with transactional ids and consumer groups that begin with windrow-",
+        "the options of the sink have the login; rights are given by the ACLs of the brokers",
+    ),
+    (
+        _FENCED,
+        "another task has taken over a transaction of a Kafka sink",
+        "one run of the query, and one task for each of its partitions",
+        "nothing of the task was written; it is written when the batch runs again from the checkpoint",
+    ),
+    (
+        ("INVALID_TRANSACTION_TIMEOUT",),
+        "the brokers allow no transactions of a Kafka sink that last so long",
+        "a transaction.timeout.ms within transaction.max.timeout.ms of the brokers",
+        "lower the one, or raise the other",
+    ),
+    (
+        ("",),
+        "Kafka cannot be written",
+        "brokers that take transactions, and options that librdkafka knows",
+        "the servers and options of the sink say where, and how",
+    ),
+)
+"""Words in the names of errors, and what is told of them: the message, what was expected, and a hint."""
 
 # librdkafka logs some errors in any case; all of them raise.
 _log: Final = logging.getLogger(f"{__name__}.librdkafka")
@@ -93,7 +136,6 @@ class TopicTask:
         self._name = f"{_prefix(query, step)}{partition}"
         self._records = TopicRecords.of(step, sink)
         self._encode = self._records.encoder()
-        self._lines = None if self._records.kind is None else JsonLines(self._records.kind)
         self._producer: _Producer | None = None
         self._is_open = False  # whether a transaction has begun
         self._begun = 0.0
@@ -114,13 +156,12 @@ class TopicTask:
         # Arrow only where columns are written: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.decoding import lines_of_rows
 
-        records = self._records
-        assert records.kind is not None, "JSON alone is written of columns"
-        assert self._lines is not None, "JSON alone is written of columns"
-        assert isinstance(records.topic, str), "functions take elements"
+        topic, lines = self._records.topic, self._records.lines
+        assert isinstance(topic, str), "functions take elements"
+        assert lines is not None, "JSON alone is written of columns"
         with field_errors(self._step.where):
-            texts = lines_of_rows(rows, records.kind, self._lines).encode().split(b"\n")[:-1]
-        return self._send([records.topic] * len(texts), [None] * len(texts), texts)
+            texts = lines_of_rows(rows, record_type(self._step.node.element_type), lines).encode().split(b"\n")[:-1]
+        return self._send([topic] * len(texts), [None] * len(texts), texts)
 
     def finish(self) -> None:
         """Commits the transaction, at the end of a task that has succeeded."""
@@ -147,27 +188,25 @@ class TopicTask:
         if self._producer is None:
             with self._kafka_errors("the beginning of a transaction"):
                 self._begin(topics[0])
-        if not self._is_open:
-            return 0  # the batch was written before
         producer = self._producer
-        assert producer is not None, "a transaction is open"
+        if producer is None or not self._is_open:
+            return 0  # the batch was written before
         unknown = {*topics} - producer.topics
         if unknown:
-            with self._kafka_errors(f"the topic {min(unknown)}"):
+            with self._kafka_errors("the list of topics"):
                 producer.find(unknown)
-        self._check_delivered()
         produce, place = producer.client.produce, 0
         while place < len(texts):
+            self._check_delivered()
             try:
                 for topic, key, text in zip(topics[place:], keys[place:], texts[place:], strict=True):
                     produce(topic, text, key)
                     place += 1
             except BufferError:
-                producer.client.poll(0.1)
-                self._check_delivered()
+                self._check_delivered(0.1)
             except _client().KafkaException as error:
+                self._check_delivered()  # what was refused before is the reason
                 raise self._refused(error.args[0], _shown(topics[place], keys[place], texts[place])) from None
-        producer.client.poll(0)
         return sum(map(len, texts))
 
     def _begin(self, topic: str) -> None:
@@ -186,33 +225,30 @@ class TopicTask:
             producer.client.begin_transaction()
             self._is_open, self._begun, self._first_topic = True, time.monotonic(), topic
 
-    def _check_delivered(self) -> None:
-        """Raises the error for a record that a broker has refused."""
-        failed = [] if self._producer is None else self._producer.failed
-        if failed:
-            error, message = failed[0]
-            raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
+    def _check_delivered(self, seconds: float = 0) -> None:
+        """Waits for answers of brokers, and raises the error for a record that they have refused."""
+        if self._producer is not None:
+            with self._kafka_errors("its records"):
+                self._producer.client.poll(seconds)
+            if self._producer.failed:
+                error, message = self._producer.failed[0]
+                raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
 
-    @contextmanager
-    def _kafka_errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except _client().KafkaException as error:
-            # The error is not chained: its text may hold an option's value.
-            raise self._refused(error.args[0], what) from None
+    def _kafka_errors(self, what: str) -> AbstractContextManager[None]:
+        return _kafka_errors(self._step, self._sink, what, self._refused)
 
     def _refused(self, error: Any, what: str) -> SinkError:
-        seconds = float(self._sink.options.get("transaction.timeout.ms", _TRANSACTION_SECONDS * 1000)) / 1000
-        if error.name() in _FENCED and self._begun and time.monotonic() - self._begun >= seconds:
-            return SinkError(
-                "a transaction of a Kafka sink lasted longer than it may",
-                given=f"{self._sink.describe()}: {time.monotonic() - self._begun:.0f} s",
-                expected=f"at most {seconds:.0f} s",
-                where=self._step.where,
-                hint="smaller batches, or a longer transaction.timeout.ms among the options of the sink; brokers allow "
-                "transaction.max.timeout.ms. Nothing of the task was written",
-            )
-        return _refused(error, what, self._step, self._sink)
+        lasted = time.monotonic() - self._begun
+        if not (self._is_open and _is_of(error, _FENCED) and lasted >= _longest(self._sink)):
+            return _refused(self._step, self._sink, error, what)
+        return SinkError(
+            "a transaction of a Kafka sink lasted longer than it may",
+            given=f"{self._sink.describe()}: {lasted:.0f} s",
+            expected=f"at most {_longest(self._sink):.0f} s",
+            where=self._step.where,
+            hint="smaller batches, or a longer transaction.timeout.ms among the options of the sink; brokers allow "
+            "transaction.max.timeout.ms. Nothing of the task was written",
+        )
 
 
 class TopicOutput(Output):
@@ -220,6 +256,9 @@ class TopicOutput(Output):
 
     def __init__(self, step: Step, sink: KafkaSink[Any], identity: Identity) -> None:
         self._step, self._sink, self._query = step, sink, identity.query
+
+    def close(self) -> None:
+        _kept.pop(_Key.of(self._sink, f"{_prefix(self._query, self._step)}0"), None)
 
     def open(self) -> None:
         check_topic(self._step, self._sink)
@@ -244,10 +283,9 @@ class _Producer:
         self.failed: list[tuple[Any, Any]] = []  # the error and the message of a record that was refused
         self.topics: set[str] = set()
         errors: deque[Any] = deque(maxlen=_ERRORS)
-        longest = float(options.get("transaction.timeout.ms", _TRANSACTION_SECONDS * 1000))
         defaults: dict[str, Any] = {
-            "transaction.timeout.ms": int(longest),
-            "message.timeout.ms": int(min(longest, _SECONDS_TO_SEND * 1000)),
+            "transaction.timeout.ms": int(_longest(sink) * 1000),
+            "message.timeout.ms": int(min(_longest(sink), _SECONDS_TO_SEND) * 1000),
             "partitioner": "murmur2_random",  # that of Java's clients
             "queue.buffering.max.kbytes": 64 << 10,
             "linger.ms": 50,  # a task flushes at its end
@@ -388,7 +426,7 @@ def _noting(failed: list[tuple[Any, Any]]) -> Callable[[Any, Any], None]:
     def note(error: Any, message: Any) -> None:
         if not failed:
             failed.append((error, message))
-        elif {error.name(), failed[0][0].name()} <= _LARGEST and len(message) > len(failed[0][1]):
+        elif _is_of(error, _LARGE) and _is_of(failed[0][0], _LARGE) and len(message) > len(failed[0][1]):
             failed[0] = error, message
 
     return note
@@ -402,19 +440,32 @@ def _reasons(client: Any, errors: Iterable[Any]) -> Iterator[None]:
     except _client().KafkaException as error:
         client.poll(0)
         told = [each for each in errors if each.name() != "_ALL_BROKERS_DOWN"]
-        if error.args[0].name() in _SILENT and told:
-            logins = [each for each in told if any(word in each.name() for word in _LOGINS)]
+        if _is_of(error.args[0], _SILENT) and told:
+            logins = [each for each in told if _is_of(each, _LOGIN)]
             raise _client().KafkaException((logins or told)[-1]) from None
         raise
 
 
 @contextmanager
-def _kafka_errors(step: Step, sink: KafkaSink[Any], what: str) -> Iterator[None]:
+def _kafka_errors(
+    step: Step, sink: KafkaSink[Any], what: str, refused: Callable[[Any, str], SinkError] | None = None
+) -> Iterator[None]:
     try:
         yield
     except _client().KafkaException as error:
         # The error is not chained: its text may hold an option's value.
-        raise _refused(error.args[0], what, step, sink) from None
+        raise (refused or partial(_refused, step, sink))(error.args[0], what) from None
+
+
+def _refused(step: Step, sink: KafkaSink[Any], error: Any, what: str) -> SinkError:
+    """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
+    message, expected, hint = next(told for words, *told in _TOLD if _is_of(error, words))
+    given = f"{sink.describe()}, {what}: {redact(error.str(), sink.secrets)} ({error.name()})"
+    return SinkError(message, given=given, expected=expected, where=step.where, hint=hint)
+
+
+def _is_of(error: Any, words: Iterable[str]) -> bool:
+    return any(word in error.name() for word in words)
 
 
 def _absent(topic: str) -> Exception:
@@ -423,60 +474,9 @@ def _absent(topic: str) -> Exception:
     return error
 
 
-def _refused(error: Any, what: str, step: Step, sink: KafkaSink[Any]) -> SinkError:
-    """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
-    name, said = error.name(), redact(error.str(), sink.secrets)
-    given = f"{sink.describe()}, {what}: {said} ({name})"
-    if name in _LARGEST:
-        return SinkError(
-            "Kafka refuses a record of a sink, as it is too large",
-            given=given,
-            expected="records within max.message.bytes of the topic and message.max.bytes of the sink",
-            where=step.where,
-            hint="raise these limits, or write smaller elements; nothing of the task was written",
-        )
-    if name in _ABSENT:
-        return SinkError(
-            "the topic of a sink is not there",
-            given=given,
-            expected="a topic that was made before, which this user may see",
-            where=step.where,
-            hint="make it, or correct its name",
-        )
-    if name in _SILENT:
-        return SinkError(
-            "no broker of Kafka answers to a sink",
-            given=given,
-            expected="a server that workers reach",
-            where=step.where,
-            hint="look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a "
-            "checkpoint the next run goes on with this batch",
-        )
-    if any(word in name for word in _LOGINS):
-        return SinkError(
-            "Kafka does not let a sink write",
-            given=given,
-            expected="a login that may write to the topic, with transactional ids and consumer groups that begin with "
-            "windrow-",
-            where=step.where,
-            hint="the options of the sink have the login; rights are given by the ACLs of the brokers",
-        )
-    if name in _FENCED:
-        return SinkError(
-            "another task has taken over a transaction of a Kafka sink",
-            given=given,
-            expected="one run of the query, and one task for each of its partitions",
-            where=step.where,
-            hint="nothing of the task was written; it is written when the batch runs again from the checkpoint",
-        )
-    hint = "the brokers allow less than transaction.timeout.ms: lower it, or raise their transaction.max.timeout.ms"
-    return SinkError(
-        "Kafka cannot be written",
-        given=given,
-        expected="brokers that take transactions, and options that librdkafka knows",
-        where=step.where,
-        hint=hint if name == "INVALID_TRANSACTION_TIMEOUT" else "the servers and options of the sink say where",
-    )
+def _longest(sink: KafkaSink[Any]) -> float:
+    """Returns how long a transaction may last, in seconds; brokers allow 15 minutes by default."""
+    return float(sink.options.get("transaction.timeout.ms", 900_000)) / 1000
 
 
 def _shown(topic: str, key: bytes | None, value: bytes) -> str:
