@@ -83,7 +83,7 @@ def _section(
     counts = " and ".join(f"{each.records:,}" for each in fed)
     section = Section(
         "topics",
-        f"{counts} records in JSON, {partitions} partitions, 1,000 keys, batches of {BATCH:,}, load up to {max(loads):.1f}",
+        f"{counts} records in JSON, {partitions} partitions, 1,000 keys, {BATCH:,} a batch, load to {max(loads):.0f}",
         ("contender", *(f"{each.records / 1e6:g} M, s" for each in fed), "records/s", "each round", "x tuned"),
     )
     rates = {name: [_rate(fed, each) for each in rounds] for name, rounds in times.items()}

@@ -69,7 +69,12 @@ def feed(servers: str, topic: str, records: int, partitions: int) -> Fed:
     at = _START_MS + np.arange(records) * 1000 // _ROWS_PER_SECOND - random.integers(0, _DISORDER_MS, records)
     celsius = np.round(random.normal(20.0, 5.0, records), 2)
     producer = Producer(
-        {"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000, "batch.size": 1 << 20}
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 1_000_000,
+            "batch.size": 1 << 20,
+        }
     )
     rows = zip(sensors.tolist(), at.tolist(), celsius.tolist(), strict=True)
     for number, (sensor, when, degrees) in enumerate(rows):
@@ -116,7 +121,7 @@ def read_results(servers: str, topic: str) -> Means:
                 if time.monotonic() > limit:
                     raise WrongResultError(f"{topic} cannot be read")
                 for message in consumer.consume(10_000, 0.1):
-                    row = json.loads(message.value())
+                    row = json.loads(message.value() or b"")
                     where = row["sensor"], row["window_end"]
                     if where in found:
                         raise WrongResultError(f"{where} is there twice")
@@ -128,8 +133,10 @@ def read_results(servers: str, topic: str) -> Means:
 
 
 def _make(servers: str, topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka import admin
 
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+    created = admin.AdminClient({"bootstrap.servers": servers}).create_topics(
+        [admin.NewTopic(topic, partitions, 1)]  # type: ignore[attr-defined]  # the module does not export it by name
+    )
+    for future in created.values():
         future.result(_SECONDS)

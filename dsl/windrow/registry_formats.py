@@ -6,7 +6,6 @@ it. They need ``pip install 'windrow-streams[kafka-avro]'`` or ``'windrow-stream
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,7 @@ __all__ = ["AvroFormat", "ProtobufFormat", "RegistryFormat"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RegistryFormat(ABC):
+class RegistryFormat:
     """What :class:`AvroFormat` and :class:`ProtobufFormat` have in common.
 
     Attributes:
@@ -33,7 +32,7 @@ class RegistryFormat(ABC):
     registry: str = field(kw_only=False)
     subject: str | None = None
     auto_register: bool = True
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
     def __post_init__(self) -> None:
         if not self.registry.startswith(("http://", "https://", "mock://")):
@@ -72,9 +71,9 @@ class AvroFormat(RegistryFormat):
     """Values in Avro, each behind the id of the schema by which it was written.
 
     The schema is made of the type of the values: dataclasses and other records, also within each other, as records;
-    lists, sets and ``tuple[X, ...]`` as arrays; ``dict[str, X]`` as maps; ``X | None`` as a union with null; ``datetime``
-    as ``timestamp-micros``, ``date``, ``Decimal`` and ``UUID`` as their logical types; an Enum by the values of its
-    members.
+    lists, sets and ``tuple[X, ...]`` as arrays; ``dict[str, X]`` as maps; ``X | None`` as a union with null;
+    ``datetime`` as ``timestamp-micros``, ``date``, ``Decimal`` and ``UUID`` as their logical types; an Enum by the
+    values of its members.
 
     A source reads what was written by other schemas, by Avro's rules: fields are matched by name, those that the type
     lacks are passed over, and a field that the schema lacks gets its default. Names of records do not matter. A value

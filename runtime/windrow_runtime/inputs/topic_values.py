@@ -8,11 +8,15 @@ from datetime import UTC
 from functools import partial
 from typing import Any, Final
 
-from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource
+from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
+from windrow.plan.records import hook_of
+from windrow.registry_formats import RegistryFormat
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
+from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 
 # Any in this module: elements of every type, and pyarrow has no types.
@@ -30,7 +34,7 @@ class TopicValues:
 
     kind: RecordType  # of the elements
     value: RecordType  # of the values that are columns
-    value_format: KafkaFormat
+    value_format: ValueFormat
     decode: Callable[[Any], SourceBatch]  # one by one
     whole_records: bool
     needed: frozenset[str] | None  # the columns that the plan uses; None: all
@@ -39,7 +43,11 @@ class TopicValues:
         """Reads batches of records: Arrow's, or those of confluent-kafka."""
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
-        read = self._json_reader() if self.value_format == "json" else self._read_raw
+        read: Callable[[Any], tuple[Any, Sequence[int]]] = self._read_raw
+        if isinstance(self.value_format, RegistryFormat):
+            read = self._registered_reader(self.value_format)
+        elif self.value_format == "json":
+            read = self._json_reader()
         for batch in batches:
             values, others = read(batch)
             runs = _runs(others)
@@ -67,6 +75,17 @@ class TopicValues:
         except ValueError:
             return None, ()  # a text is not UTF-8
         return batch_of([texts], schema, len(texts)), others
+
+    def _registered_reader(self, given: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
+        from windrow_runtime.codecs.arrow.topic_rows import values_of
+
+        reader = RegisteredReader(given, self.value)
+
+        def read(batch: Any) -> tuple[Any, Sequence[int]]:
+            columns, malformed = reader.rows(values_of(batch))
+            return columns, sorted(malformed)
+
+        return read
 
     def _json_reader(self) -> Callable[[Any], tuple[Any, Sequence[int]]]:
         from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
@@ -105,6 +124,10 @@ def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None)
 
     ``needed`` has the columns that the plan uses of the elements; None: all.
     """
+    if isinstance(source.value_format, RegistryFormat):
+        reason = _unlike_columns(source.value_format, source.value_type)
+        if reason is not None:
+            return reason
     value = record_type(source.value_type).in_timezone(source.timezone)
     kind = record_type(source.element_type).in_timezone(source.timezone)
     if source.value_format == "json":
@@ -117,23 +140,57 @@ def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None)
     return TopicValues(kind, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
 
 
+def _unlike_columns(given: RegistryFormat, value_type: object) -> str | None:
+    """Returns the reason why values by a schema are no columns: only the elements know whether they are well-formed."""
+    kind = registered_type(given, value_type)
+    if kind is None:
+        return "its elements are messages of Protobuf"
+    if kind.single:
+        return f"{kind.name} is no record"
+    unread: list[ValueType] = [kind.root]
+    while unread:
+        value = unread.pop()
+        made_by = hook_of(value.python_type) if value.kind is Kind.RECORD else None
+        if made_by is not None:
+            return f"{value} has a {made_by}"
+        if value.kind in ANY_JSON or value.shape is RecordShape.TYPED_DICT:
+            return f"{kind.name} has a {value} within"
+        unread += value.inner
+    return None
+
+
 def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:
     """Returns the function that decodes rows of a Kafka source into elements, in a worker."""
-    kind = record_type(source.value_type).in_timezone(source.timezone) if source.value_format == "json" else None
-    return partial(_decode_rows, kind, source.value_format, source.whole_records)
+    return partial(_decode_rows, _value_reader(source), source.whole_records)
 
 
-def _decode_rows(kind: RecordType | None, value_format: KafkaFormat, whole_records: bool, batch: Any) -> SourceBatch:
+def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]], list[Any]]:
+    """Returns the function that makes an element, or a ``MalformedRecord``, of each value."""
+    given = source.value_format
+    if isinstance(given, RegistryFormat):
+        return RegisteredReader(given, registered_type(given, source.value_type)).values
+    kind = record_type(source.value_type).in_timezone(source.timezone) if given == "json" else None
+    return partial(_read_values, kind, given)
+
+
+def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Sequence[bytes | None]) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
     empty: object = MalformedRecord("null", "the record has no value", None)
     if kind is not None:
         decode = JsonDecoder(kind).decode
         # A record without a value reads as null, which fits a type that is Optional.
         empty = decode(b"null")
-    rows = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
+    return [empty if value is None else decode(value) for value in values]
+
+
+def _decode_rows(read: Callable[[Sequence[bytes | None]], list[Any]], whole_records: bool, batch: Any) -> SourceBatch:
+    rows = batch.to_pylist()
+    values = read([row["value"] for row in rows])
     if whole_records:
-        rows = ((row, _whole_record(row, value)) for row, value in rows)
-    return source_batch(rows, lambda row: _origin(row["topic"], row["partition"], row["offset"]))
+        values = list(map(_whole_record, rows, values))
+    return source_batch(
+        zip(rows, values, strict=True), lambda row: _origin(row["topic"], row["partition"], row["offset"])
+    )
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

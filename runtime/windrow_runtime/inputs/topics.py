@@ -164,7 +164,9 @@ class TopicReads(Reads):
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
                 errors = list(map(_ERROR_OF, messages))
                 is_plain = bool(messages) and errors.count(None) == len(errors) and messages[-1].offset() < end
-                records = messages if is_plain else [each for each in messages if not each.error() and each.offset() < end]
+                records = (
+                    messages if is_plain else [each for each in messages if not each.error() and each.offset() < end]
+                )
                 if records:
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS

@@ -148,7 +148,7 @@ class TopicTask:
         with field_errors(self._step.where):
             topics = self._records.topics_of(values)
             keys = self._records.keys_of(values)
-            texts = self._encode(values)
+            texts = self._encode(values, topics)
         return self._send(topics, keys, texts)
 
     def write_rows(self, rows: Any) -> int:
@@ -158,9 +158,13 @@ class TopicTask:
 
         topic, lines = self._records.topic, self._records.lines
         assert isinstance(topic, str), "functions take elements"
-        assert lines is not None, "JSON alone is written of columns"
         with field_errors(self._step.where):
-            texts = lines_of_rows(rows, record_type(self._step.node.element_type), lines).encode().split(b"\n")[:-1]
+            if self._records.registered is not None:
+                texts = self._records.registered.encode_rows(rows, topic)
+            else:
+                assert lines is not None, "the other format that is written of columns is JSON"
+                kind = record_type(self._step.node.element_type)
+                texts = lines_of_rows(rows, kind, lines).encode().split(b"\n")[:-1]
         return self._send([topic] * len(texts), [None] * len(texts), texts)
 
     def finish(self) -> None:

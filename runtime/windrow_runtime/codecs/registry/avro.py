@@ -7,12 +7,13 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from typing import Any, Final, NoReturn
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.malformed import UnfitError
-from windrow_runtime.codecs.registry.datum import Convert, mapped, plain_default, record_converter, required
+from windrow_runtime.codecs.registry.datum import Convert, each_of, mapped, plain_default, record_converter, required
 from windrow_runtime.codecs.value_type import COLLECTIONS, Constant, Field, Kind, RecordType, ValueType
 
 # Any in this module: schemas are JSON, and data are of every type.
@@ -64,7 +65,7 @@ class _Schemas:
 
 
 def avro_decoder(text: str, named: Mapping[str, Any], kind: RecordType) -> Callable[[bytes], Any]:
-    """Returns what decodes values behind their first five bytes; an ``UnfitError`` if the schema does not fit a type."""
+    """Returns what decodes values behind their first five bytes; ``UnfitError``: the schema does not fit a type."""
     import fastavro
 
     known = dict(named)
@@ -108,7 +109,7 @@ def _fit_branch(schemas: _Schemas, schema: Any, value: ValueType, path: str) -> 
         return _fit_record(schemas, schema, value, path)
     if kind in COLLECTIONS and name == "array":
         item = _fit(schemas, schema["items"], value.arguments[0], f"{path}[]")
-        return None if item is None else lambda values: [item(each) for each in values]
+        return None if item is None else each_of(item)
     if kind is Kind.DICT and name == "map":
         item = _fit(schemas, schema["values"], value.arguments[1], f"{path}{{}}")
         return lambda entries: [(key, each if item is None else item(each)) for key, each in entries.items()]
@@ -225,7 +226,9 @@ def _refuse(path: str, value: ValueType, expected: str) -> NoReturn:
     raise InvalidArgumentError("this type has no form in Avro", given=str(value), expected=expected, where=path)
 
 
-def avro_encoder(text: str, named: Mapping[str, Any], kind: RecordType) -> Callable[[bytes, Sequence[Any]], list[bytes]]:
+def avro_encoder(
+    text: str, named: Mapping[str, Any], kind: RecordType
+) -> Callable[[bytes, Sequence[Any]], list[bytes]]:
     """Returns what encodes plain values by a schema, each behind the same first bytes."""
     import fastavro
 
@@ -244,6 +247,10 @@ def avro_encoder(text: str, named: Mapping[str, Any], kind: RecordType) -> Calla
     return encode
 
 
+def _as_map(item: Convert | None, entries: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    return dict(entries) if item is None else {key: item(each) for key, each in entries}
+
+
 def _written(value: ValueType) -> Convert | None:
     """Returns what makes data for fastavro of plain values; None: these are such data."""
     found: Convert | None = None
@@ -252,11 +259,10 @@ def _written(value: ValueType) -> Convert | None:
         return mapped(_EXACT.normalize, optional=value.nullable)
     if value.kind is Kind.DICT:
         item = _written(value.arguments[1])
-        found = lambda entries: {key: each if item is None else item(each) for key, each in entries}  # noqa: E731
+        found = partial(_as_map, item)
     elif value.kind in COLLECTIONS:
         part = _written(value.arguments[0])
-        if part is not None:
-            found = lambda values: [part(each) for each in values]  # noqa: E731
+        found = None if part is None else each_of(part)
     elif value.kind in (Kind.RECORD, Kind.TUPLE):
         parts = [(field.column, _written(field.type)) for field in value.columns]
         found = record_converter([(column, each) for column, each in parts if each is not None], [])

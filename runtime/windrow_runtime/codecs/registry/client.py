@@ -31,7 +31,7 @@ def _kept_client(registry: str, options: tuple[tuple[str, str], ...], process: i
 def check_libraries(given: RegistryFormat) -> None:
     """Refuses a format whose libraries are not there."""
     try:
-        import confluent_kafka.schema_registry  # noqa: F401
+        import confluent_kafka.schema_registry
 
         if isinstance(given, AvroFormat):
             import fastavro  # noqa: F401

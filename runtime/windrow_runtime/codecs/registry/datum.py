@@ -18,6 +18,11 @@ def mapped(convert: Convert, *, optional: bool) -> Convert:
     return (lambda value: None if value is None else convert(value)) if optional else convert
 
 
+def each_of(convert: Convert) -> Convert:
+    """Returns a function that converts each value of a list."""
+    return lambda values: list(map(convert, values))
+
+
 def required(convert: Convert | None, path: str) -> Convert:
     """Returns a function that refuses None."""
 
@@ -29,9 +34,7 @@ def required(convert: Convert | None, path: str) -> Convert:
     return check
 
 
-def record_converter(
-    converters: Sequence[tuple[str, Convert]], missing: Sequence[tuple[str, Any]]
-) -> Convert | None:
+def record_converter(converters: Sequence[tuple[str, Convert]], missing: Sequence[tuple[str, Any]]) -> Convert | None:
     """Returns what converts some fields of a record in place, and adds those that it lacks; None: there is nothing."""
     if not converters and not missing:
         return None
@@ -49,7 +52,9 @@ def plain_default(field: Field) -> Any:
     """The default of a field as a plain value; None where it is optional and has none."""
     if field.default is None:
         return None
-    return plain_values([field.default()], RecordType(None, field.name, field.type, (Field("value", "value", field.type),)))[0]
+    return plain_values(
+        [field.default()], RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
+    )[0]
 
 
 def plain_values(values: Sequence[Any], kind: RecordType) -> list[Any]:

@@ -16,6 +16,7 @@ from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, Kind, Record
 # Any in this module: messages are of generated classes.
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NOTHING: Final = datetime.timedelta()
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _DURATION: Final = "google.protobuf.Duration"
 _PLAIN: Final = {
@@ -177,7 +178,7 @@ def _fit_one(found: Any, value: ValueType, path: str) -> Fitted:
         if kind is Kind.DATETIME and name == _TIMESTAMP:
             return Fitted(_moment, lambda moment: _parts_of(moment - _EPOCH))
         if kind is Kind.TIMEDELTA and name == _DURATION:
-            return Fitted(_span, _parts_of)
+            return Fitted(_span, _signed_parts_of)
         if kind is Kind.RECORD:
             # A message within another is given as its class makes it.
             from google.protobuf.message_factory import GetMessageClass
@@ -228,11 +229,16 @@ def _moment(given: Any) -> datetime.datetime:
 
 
 def _span(given: Any) -> datetime.timedelta:
-    return datetime.timedelta(seconds=given.seconds, microseconds=given.nanos // 1_000)
+    return datetime.timedelta(seconds=given.seconds, microseconds=int(given.nanos / 1_000))
+
+
+def _signed_parts_of(span: datetime.timedelta) -> dict[str, int]:
+    """The parts of a time span, which have the same sign."""
+    return _parts_of(span) if span >= _NOTHING else {name: -part for name, part in _parts_of(-span).items()}
 
 
 def _parts_of(span: datetime.timedelta) -> dict[str, int]:
-    """The seconds and nanoseconds of a time span, which have one sign in a Duration."""
+    """The seconds of a time span, and the nanoseconds above them."""
     seconds, micros = divmod(span, datetime.timedelta(seconds=1))
     return {"seconds": seconds, "nanos": micros // datetime.timedelta(microseconds=1) * 1_000}
 

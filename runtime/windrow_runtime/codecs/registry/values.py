@@ -88,7 +88,11 @@ class RegisteredReader:
             is_optional = self.kind is not None and self.kind.root.nullable
             return None if is_optional else MalformedRecord("null", "the record has no value", None)
         if len(value) < 5 or value[0]:
-            reason = "cut off in front of the id of its schema" if value[:1] in (b"", b"\0") else "without a zero byte in front"
+            reason = (
+                "cut off in front of the id of its schema"
+                if value[:1] in (b"", b"\0")
+                else "without a zero byte in front"
+            )
             return self._malformed(value, f"the value is {reason}")
         number = int.from_bytes(value[1:5])
         decode = self._decoders.get(number)
@@ -162,6 +166,19 @@ def referenced(client: Any, schema: Any) -> dict[str, Any]:
     return named
 
 
+def _encoded(encode: Callable[[Sequence[Any]], list[bytes]], value: Any, subject: str) -> bytes:
+    """Encodes a value alone, to name it if it does not fit."""
+    try:
+        return encode([value])[0]
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"a value does not fit the schema of {subject}: {type(error).__name__}: {error}",
+            given=short_repr(value),
+            expected="what the schema has",
+            hint="the schema in the registry differs from the type of the elements",
+        ) from error
+
+
 @dataclass(frozen=True)
 class RegisteredWriter:
     """Encodes elements of one sink, in a worker, by the schema of each topic's subject."""
@@ -205,26 +222,24 @@ class RegisteredWriter:
             def encode(values: Sequence[Any]) -> list[bytes]:
                 try:
                     return found(values)
-                except Exception as error:  # fastavro and Protobuf raise anything for a value that does not fit
-                    raise InvalidArgumentError(
-                        f"a value does not fit the schema of {subject}: {type(error).__name__}: {error}",
-                        given=short_repr(values[0]) if len(values) == 1 else f"{len(values)} values",
-                        expected="elements that the schema can have",
-                    ) from error
+                except Exception:  # fastavro and Protobuf raise anything for a value that does not fit
+                    return [_encoded(found, value, subject) for value in values]
 
             self._encoders[topic] = encode
         return self._encoders[topic]
 
     def _avro(self, subject: str, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
-        from confluent_kafka.schema_registry import Schema
+        import confluent_kafka.schema_registry as registry
 
         from windrow_runtime.codecs.registry.avro import AvroSchema, avro_encoder
 
         assert self.kind is not None, "messages are of Protobuf"
         client = client_of(self.format)
         if self.format.auto_register:
-            text, named = AvroSchema(self.kind).text, {}
-            number = client.register_schema(subject, Schema(text, "AVRO"))
+            text = AvroSchema(self.kind).text
+            named: dict[str, Any] = {}
+            schema_of: Any = registry.Schema  # made by attrs, whose types are not there without it
+            number = client.register_schema(subject, schema_of(text, "AVRO"))
         else:
             latest = client.get_latest_version(subject)
             number, text, named = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
