@@ -162,11 +162,10 @@ class TopicReads(Reads):
             while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
-                errors = list(map(_ERROR_OF, messages))
-                is_plain = bool(messages) and errors.count(None) == len(errors) and messages[-1].offset() < end
-                records = (
-                    messages if is_plain else [each for each in messages if not each.error() and each.offset() < end]
-                )
+                is_plain = bool(messages) and not any(map(_ERROR_OF, messages)) and messages[-1].offset() < end
+                records = messages
+                if not is_plain:
+                    records = [each for each in messages if each.error() is None and each.offset() < end]
                 if records:
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS

@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from typing import Any, Final, NoReturn
@@ -212,7 +213,7 @@ class AvroSchema:
     def _defined(self, value: ValueType, schema: dict[str, Any]) -> Any:
         """Returns a named type where it comes first, and its name where it comes again."""
         plain = re.sub(r"\W", "_", value.python_type.__name__, flags=re.ASCII)
-        number, name = 1, plain
+        number, name, value = 1, plain, replace(value, nullable=False)
         while name in self._named:
             if self._named[name] == value:
                 return name
