@@ -22,8 +22,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from typing_extensions import TypeForm
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
+from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone
@@ -404,7 +404,7 @@ class KafkaSink(Sink[T_contra]):
         self.engine_connector = engine_connector
         self.topic = topic
         self.key = key
-        self.value_format = value_format
+        self.value_format: ValueFormat = value_format
 
     @property
     def options(self) -> Mapping[str, str]:

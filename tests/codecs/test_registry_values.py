@@ -385,7 +385,8 @@ def messages() -> dict[str, Any]:
     for known in (timestamp_pb2, duration_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     pool.Add(file)
-    return message_factory.GetMessageClassesForFiles(["acme/r.proto"], pool)
+    found: dict[str, Any] = message_factory.GetMessageClassesForFiles(["acme/r.proto"], pool)
+    return found
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
 from tests.services.registry import running_registry
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
@@ -179,8 +179,8 @@ def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
         (bad,) = runner.start(pipeline).drain().collected(malformed)
         assert bad.reason == "the value is without a zero byte in front"
         assert set(registry.subjects) == {f"{topic}-value" for topic in (first, second, third)}
-        written, choices = CollectSink[Mean](), CollectSink[Choice]()
-        back = [
+        written, choices = CollectSink[Any](), CollectSink[Any]()
+        back: list[DataStreamSink] = [
             from_source(KafkaSource(topics.servers, topic, kind, value_format=form, starting_offsets="earliest",
                                     engine_connector=False)).sink_to(end)
             for topic, kind, form, end in ((second, Mean, avro, written), (third, Choice, protobuf, choices))

@@ -8,9 +8,9 @@ from datetime import UTC
 from functools import partial
 from typing import Any, Final
 
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
 from windrow.plan.records import hook_of
-from windrow.registry_formats import RegistryFormat
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type

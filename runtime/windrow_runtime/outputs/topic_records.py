@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.kafka import KafkaSink, ValueFormat
 from windrow.plan import Step
-from windrow.registry_formats import RegistryFormat
 from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.registry.values import RegisteredWriter, registered_type

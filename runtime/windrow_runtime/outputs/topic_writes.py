@@ -207,7 +207,7 @@ class TopicTask:
                     produce(topic, text, key)
                     place += 1
             except BufferError:
-                self._check_delivered(0.1)
+                self._check_delivered(0.01)
             except _client().KafkaException as error:
                 self._check_delivered()  # what was refused before is the reason
                 raise self._refused(error.args[0], _shown(topics[place], keys[place], texts[place])) from None
@@ -292,6 +292,7 @@ class _Producer:
             "message.timeout.ms": int(min(_longest(sink), _SECONDS_TO_SEND) * 1000),
             "partitioner": "murmur2_random",  # that of Java's clients
             "queue.buffering.max.kbytes": 64 << 10,
+            "queue.buffering.max.messages": 1_000_000,
             "linger.ms": 50,  # a task flushes at its end
             "retry.backoff.ms": 10,
             "log_level": 0,

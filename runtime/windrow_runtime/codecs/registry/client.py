@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.registry_formats import AvroFormat, RegistryFormat
 from windrow.distribution import install_hint
 from windrow.errors import SinkError, SourceError, UnsupportedOperationError, WindrowError
-from windrow.registry_formats import AvroFormat, RegistryFormat
 
 # Any in this module: confluent-kafka's client and fastavro are not everywhere, and have no types here.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.errors import InvalidArgumentError, SinkError, SourceError
-from windrow.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.registry.client import check_libraries, client_of, registry_errors
