@@ -12,8 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from benchmarks.environment import environment
+from benchmarks.memory import processor_seconds
 from benchmarks.section import Section
 from benchmarks.session import spark_session
 from benchmarks.topics.contenders import CONTENDERS, TUNED, Job
@@ -21,8 +23,6 @@ from benchmarks.topics.records import BATCH, Fed, feed, read_results
 from tests.services.kafka import CONNECTOR, start_kafka, stop_kafka
 
 __all__ = ["main"]
-
-_WARM_ROUNDS = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,20 +39,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sizes = {"warm": small, "small": small, "large": large}
         warm, *fed = (feed(servers, name, int(size * 1e6), options.partitions) for name, size in sizes.items())
         with spark_session(jars) as spark:
-            times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+            spent: dict[str, list[list[Spent]]] = {name: [] for name in names}
             loads: list[float] = []
-            for number in range(options.rounds + _WARM_ROUNDS):
+            for number in range(options.warm + options.rounds):
                 for name in names:
-                    if number < _WARM_ROUNDS:
+                    if number < options.warm:
                         _run(spark, servers, name, warm)
                         continue
                     once = [_run(spark, servers, name, each) for each in fed]
-                    times[name].append((once[0], once[1]))
+                    spent[name].append(once)
                     loads.append(os.getloadavg()[0])
-                    print(f"... round {number}, {name}: {_rate(fed, once):,.0f} records/s", file=sys.stderr, flush=True)
+                    rates = " and ".join(f"{rate:,.0f}" for rate in _rates(fed, once))
+                    print(f"... {name}: {rates} records a second and a CPU second", file=sys.stderr, flush=True)
     finally:
         stop_kafka(server)
-    section = _section(fed, times, loads, options.partitions)
+    section = _section(fed, spent, loads, options.partitions)
     print(f"\n{section.text()}", flush=True)
     if options.json is not None:
         content = {"environment": asdict(where), "sections": [asdict(section)]}
@@ -60,42 +61,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(spark: object, servers: str, name: str, fed: Fed) -> float:
-    """Run a contender over a topic; returns the seconds."""
+class Spent(NamedTuple):
+    """What a run has taken."""
+
+    seconds: float
+    processor: float  # of Spark, its workers and the broker
+
+
+def _run(spark: object, servers: str, name: str, fed: Fed) -> Spent:
+    """Run a contender over a topic."""
     with TemporaryDirectory(prefix="windrow-bench-") as folder:
         target = fed.new_target()
         job = Job(spark, servers, fed.topic, target, Path(folder))
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), processor_seconds()
         CONTENDERS[name](job)
-        seconds = time.perf_counter() - begin
+        spent = Spent(time.perf_counter() - begin, processor_seconds() - before)
         fed.check(read_results(servers, target), name)
-    return seconds
+    return spent
 
 
-def _rate(fed: Sequence[Fed], seconds: Sequence[float]) -> float:
-    """The records a second of what the larger topic has more."""
-    return (fed[1].records - fed[0].records) / (seconds[1] - seconds[0])
+def _rates(fed: Sequence[Fed], spent: Sequence[Spent]) -> tuple[float, float]:
+    """The records that the larger topic has more, by the seconds and the processor seconds that they take more."""
+    more = fed[1].records - fed[0].records
+    return more / (spent[1].seconds - spent[0].seconds), more / (spent[1].processor - spent[0].processor)
 
 
-def _section(
-    fed: Sequence[Fed], times: dict[str, list[tuple[float, float]]], loads: list[float], partitions: int
-) -> Section:
+def _section(fed: Sequence[Fed], spent: dict[str, list[list[Spent]]], loads: list[float], partitions: int) -> Section:
     counts = " and ".join(f"{each.records:,}" for each in fed)
     section = Section(
         "topics",
         f"{counts} records in JSON, {partitions} partitions, 1,000 keys, {BATCH:,} a batch, load to {max(loads):.0f}",
-        ("contender", *(f"{each.records / 1e6:g} M, s" for each in fed), "records/s", "each round", "x tuned"),
+        (
+            "contender",
+            *(f"{each.records / 1e6:g} M, s" for each in fed),
+            *("records/s", "each round", "x tuned", "records/CPU s", "x tuned"),
+        ),
     )
-    rates = {name: [_rate(fed, each) for each in rounds] for name, rounds in times.items()}
-    for name, rounds in times.items():
-        ratios = [mine / other for mine, other in zip(rates[name], rates.get(TUNED, rates[name]), strict=True)]
+    rates = {name: [_rates(fed, each) for each in rounds] for name, rounds in spent.items()}
+    for name, rounds in spent.items():
+        found, tuned = (list(zip(*rates.get(each, rates[name]), strict=True)) for each in (name, TUNED))
+        ratios = [
+            median(mine / other for mine, other in zip(found[place], tuned[place], strict=True)) for place in range(2)
+        ]
         section.rows.append(
             [
                 name,
-                *(f"{median(each[place] for each in rounds):.1f}" for place in range(2)),
-                f"{median(rates[name]):,.0f}",
-                " ".join(f"{rate / 1000:.0f}k" for rate in rates[name]),
-                f"{median(ratios):.2f}",
+                *(f"{median(each[place].seconds for each in rounds):.1f}" for place in range(2)),
+                f"{median(found[0]):,.0f}",
+                " ".join(f"{rate / 1000:.0f}k" for rate in found[0]),
+                f"{ratios[0]:.2f}",
+                f"{median(found[1]):,.0f}",
+                f"{ratios[1]:.2f}",
             ]
         )
     return section
@@ -107,6 +123,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--millions", type=float, nargs=2, default=(1.0, 4.0), help="records of both topics")
     parser.add_argument("--partitions", type=int, default=4, help="of both topics")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=2, help="rounds before these, which do not count")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     return parser.parse_args(arguments)
 

@@ -135,8 +135,7 @@ def read_results(servers: str, topic: str) -> Means:
 def _make(servers: str, topic: str, partitions: int) -> None:
     from confluent_kafka import admin
 
-    created = admin.AdminClient({"bootstrap.servers": servers}).create_topics(
-        [admin.NewTopic(topic, partitions, 1)]  # type: ignore[attr-defined]  # the module does not export it by name
-    )
-    for future in created.values():
+    client = admin.AdminClient({"bootstrap.servers": servers})
+    new = admin.NewTopic(topic, partitions, 1)  # type: ignore[attr-defined]  # the module does not export it by name
+    for future in client.create_topics([new]).values():
         future.result(_SECONDS)
