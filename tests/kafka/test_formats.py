@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.kafka.topics import Record, Topics
 from windrow import OutputTag, Pipeline, from_collection, from_source
-from windrow.errors import MalformedRecordError
+from windrow.errors import InvalidArgumentError, MalformedRecordError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
@@ -105,6 +105,21 @@ def test_values_that_do_not_fit_go_where_the_source_says(client: None, topics: T
     assert first.startswith(f"{topic}, partition 0, offset ")
     with pytest.raises(MalformedRecordError, match=first):
         collected(read(topics, topic, Reading, form))
+
+
+def test_a_registry_that_is_away_and_a_type_that_does_not_fit_are_told_with_the_step(
+    client: None, topics: Topics
+) -> None:
+    topic = topics.make("in")
+    written(topics, topic, READINGS, AvroFormat("mock://formats"))
+    away = AvroFormat("http://127.0.0.1:9", options={"max.retries": "0"})
+    with pytest.raises(SourceError, match=r"schema \d+ at http://127\.0\.0\.1:9(.|\n)*where: +read\.1\.source"):
+        collected(read(topics, topic, Reading, away))
+    with pytest.raises(SinkError, match=r"the schema of .*-value at http://127\.0\.0\.1:9(.|\n)*write\.2\.sink"):
+        written(topics, topic, READINGS, away)
+    with pytest.raises(InvalidArgumentError, match=r"no form in Avro(.|\n)*write\.2\.sink"):
+        written(topics, topic, [timedelta(1)], away)
+    assert len(topics.read(topic, 2)) == 2
 
 
 def test_protobuf_from_topic_to_topic(client: None, topics: Topics) -> None:

@@ -20,11 +20,13 @@ from re import Pattern
 from typing import Any, Final
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.time import timestamp_millis
+from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
 from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_values
@@ -81,6 +83,8 @@ class TopicReads(Reads):
                     given=f"{source.describe()}, without confluent_kafka",
                     hint=install_hint("kafka"),
                 ) from error
+            if isinstance(source.value_format, RegistryFormat):
+                check_libraries(source.value_format)
             values = topic_values(source, needed)
             as_columns = None if isinstance(values, str) else values
             kind = None if as_columns is None else as_columns.kind
@@ -138,7 +142,7 @@ class TopicReads(Reads):
 
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
-        with self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
+        with errors_at(self.where), self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
             batches = self._batches(range_)
             yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
 

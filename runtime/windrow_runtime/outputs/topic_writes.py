@@ -18,12 +18,14 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.distribution import install_hint
 from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.errors import field_errors, shortened
+from windrow_runtime.codecs.registry.client import check_libraries
+from windrow_runtime.operators.errors import errors_at, field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.topic_records import TopicRecords
 
@@ -358,6 +360,10 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             where=step.where,
             hint=install_hint("kafka"),
         ) from error
+    with errors_at(step.where):
+        if isinstance(sink.value_format, RegistryFormat):
+            check_libraries(sink.value_format)
+        TopicRecords.of(step, sink)  # refuses a type that the values cannot have
     with _kafka_errors(step, sink, "the list of topics"):
         client, errors = _admin(_Key.of(sink))
         with _reasons(client, errors):

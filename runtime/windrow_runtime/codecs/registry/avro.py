@@ -224,7 +224,7 @@ class AvroSchema:
 
 
 def _refuse(path: str, value: ValueType, expected: str) -> NoReturn:
-    raise InvalidArgumentError("this type has no form in Avro", given=str(value), expected=expected, where=path)
+    raise InvalidArgumentError("this type has no form in Avro", given=f"{path}: {value}", expected=expected)
 
 
 def avro_encoder(

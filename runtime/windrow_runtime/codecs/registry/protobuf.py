@@ -82,9 +82,8 @@ def fit_message(message: type[Any], kind: RecordType) -> Fitted:
     except UnfitError as error:
         raise InvalidArgumentError(
             f"a message of Protobuf does not fit a type: {error.reason}",
-            given=message.DESCRIPTOR.full_name,
+            given=f"{error.path} of {message.DESCRIPTOR.full_name}",
             expected=kind.name,
-            where=error.path,
         ) from None
 
 
