@@ -97,8 +97,7 @@ class Topics:
 
         # It asks where the topic ends in between, which waits behind what it reads.
         settings = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False}
-        settings["fetch.wait.max.ms"] = 10
-        consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        consumer = Consumer({**settings, "fetch.wait.max.ms": 10, "isolation.level": "read_committed"})
         try:
             place = TopicPartition(topic, partition, 0)
             consumer.assign([place])

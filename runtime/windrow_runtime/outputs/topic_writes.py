@@ -186,10 +186,6 @@ class TopicTask:
             self._producer.abort()
         self._producer, self._is_open = None, False
 
-    def take_names(self) -> Sequence[str]:
-        """Returns none: the task makes no files."""
-        return ()
-
     def _send(self, topics: Sequence[str], keys: Sequence[bytes | None], texts: Sequence[bytes]) -> int:
         if self._producer is None:
             with self._kafka_errors("the beginning of a transaction"):
@@ -308,7 +304,7 @@ class _Producer:
         self.client = client.Producer({**defaults, **options, **own}, logger=_log)
         with _reasons(self.client, errors):
             # It connects first: a client without a broker asks for the coordinator twice a second.
-            self._list()
+            self.find(set())
             self.client.init_transactions(_SECONDS)
         consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=_log)
         self._group = consumer.consumer_group_metadata()
@@ -321,15 +317,12 @@ class _Producer:
             _kept.popitem(last=False)
 
     def find(self, topics: set[str]) -> None:
-        """Refuse topics that are not there; they may have come since topics were listed."""
-        self._list()
-        for topic in sorted(topics - self.topics):
-            raise _absent(topic)
-
-    def _list(self) -> None:
+        """Lists the topics that are there, and refuses those that are not."""
         # Without a name, which might make a topic that is not there.
         found = self.client.list_topics(timeout=_SECONDS).topics
         self.topics = {name for name, topic in found.items() if topic.error is None}
+        for topic in sorted(topics - self.topics):
+            raise _absent(topic)
 
     def commit(self, topic: str, batch: int, partitions: int) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
@@ -368,11 +361,8 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
         client, errors = _admin(_Key.of(sink))
         with _reasons(client, errors):
             topics = client.list_topics(timeout=_SECONDS).topics
-        if isinstance(sink.topic, str):
-            if sink.topic not in topics:
-                raise _absent(sink.topic)
-            if topics[sink.topic].error is not None:
-                raise _client().KafkaException(topics[sink.topic].error)
+        if isinstance(sink.topic, str) and (sink.topic not in topics or topics[sink.topic].error is not None):
+            raise _absent(sink.topic)
 
 
 def check_divided_alike(step: Step, sink: KafkaSink[Any], query: str, batch: int, partitions: int) -> None:

@@ -152,7 +152,8 @@ class Lowered:
         self.sinks = dict(enumerate(topology.sinks))
         # A job that is run again cannot be recognised, so each run has batches of its own.
         self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
-        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch=JOB_BATCH if checkpoint is None else None)
+        batch = JOB_BATCH if checkpoint is None else None
+        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch, is_keyed=bool(topology.keyed))
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}

@@ -75,7 +75,7 @@ class BatchWriter:
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._files = {} if self.parts is None else self.parts.of_files
-        self._topics = [] if self.parts is None else self.parts.of_topics
+        self._topics = [] if self.parts is None else self.parts.divided_anew
         self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {

@@ -133,6 +133,7 @@ class WorkerSinks:
 
     sinks: Mapping[int, PartSink | CustomWorkerSink | TopicWorkerSink]
     batch: int | None = None
+    is_keyed: bool = False  # whether a batch is divided as the stored state is, and not by files and cores
 
     @property
     def of_files(self) -> dict[int, PartSink]:
@@ -140,16 +141,18 @@ class WorkerSinks:
         return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
 
     @property
-    def of_topics(self) -> list[TopicWorkerSink]:
-        """The sinks of Kafka's."""
-        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink)]
+    def divided_anew(self) -> list[TopicWorkerSink]:
+        """The topics that a batch which runs again may write in other partitions."""
+        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink) and not self.is_keyed]
 
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""
         return PartWriter(self)
 
 
-def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None) -> WorkerSinks | None:
+def worker_sinks(
+    sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None, *, is_keyed: bool = False
+) -> WorkerSinks | None:
     """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
     ``query`` returns the identity of the query, if a user's own sink needs it.
@@ -157,7 +160,7 @@ def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int
     written = {
         number: _worker_sink(step, query) for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS
     }
-    return WorkerSinks(written, batch) if written else None
+    return WorkerSinks(written, batch, is_keyed) if written else None
 
 
 def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink | TopicWorkerSink:
@@ -221,7 +224,7 @@ class PartWriter:
         return [
             (sink, name.encode())
             for sink, task in self._tasks.items()
-            if not isinstance(task, CustomOutput)
+            if isinstance(task, PartFile | PartitionedFiles)
             for name in task.take_names()
         ]
 
