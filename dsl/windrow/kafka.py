@@ -21,14 +21,26 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from typing_extensions import TypeForm
 
-from windrow.addresses.redaction import redact_options, secrets_in
+from windrow.addresses.redaction import longest_first, redact_options, secrets_in
+from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone
 from windrow.time import timestamp_millis
 
-__all__ = ["KafkaFormat", "KafkaRecord", "KafkaRecordSource", "KafkaSink", "KafkaSource", "LostOffsets", "TopicSource"]
+__all__ = [
+    "AvroFormat",
+    "KafkaFormat",
+    "KafkaRecord",
+    "KafkaRecordSource",
+    "KafkaSink",
+    "KafkaSource",
+    "LostOffsets",
+    "ProtobufFormat",
+    "TopicSource",
+    "ValueFormat",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -40,7 +52,10 @@ LostOffsets = Literal["fail", "earliest", "latest"]
 KafkaFormat = Literal["json", "text", "bytes"]
 """Values are written as JSON of their type, as UTF-8 of a ``str``, or as the ``bytes`` that they are."""
 
-_RAW = {"text": str, "bytes": bytes}
+ValueFormat = KafkaFormat | RegistryFormat
+"""How values are written: a :data:`KafkaFormat`, or by a schema: :class:`AvroFormat` or :class:`ProtobufFormat`."""
+
+_RAW: Final[dict[object, type]] = {"text": str, "bytes": bytes}
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,7 @@ class TopicSource(Source[T_co]):
     """
 
     value_type: object
-    value_format: KafkaFormat
+    value_format: ValueFormat
     topics: tuple[str, ...] | Pattern[str]
 
     def __init__(
@@ -89,7 +104,7 @@ class TopicSource(Source[T_co]):
         topics: str | Sequence[str] | Pattern[str],
         value_type: object,
         *,
-        value_format: KafkaFormat,
+        value_format: ValueFormat,
         on_malformed: OnMalformed,
         timezone: str | tzinfo | None,
         starting_offsets: str | datetime,
@@ -193,8 +208,8 @@ class TopicSource(Source[T_co]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the options."""
-        return secrets_in(self._options)
+        """The secrets among the options, and those of the format."""
+        return longest_first((*secrets_in(self._options), *_secrets_of(self.value_format)))
 
     @property
     def on_malformed(self) -> OnMalformed:
@@ -216,7 +231,8 @@ class KafkaSource(TopicSource[T_co]):
         topics: A topic, several, or a compiled pattern that whole names of topics match. Spark's connector takes the
             pattern as a regular expression of Java.
         value_type: The type of the values.
-        value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``.
+        value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``;
+            :class:`AvroFormat` and :class:`ProtobufFormat` decode by the schema that a value names.
         on_malformed: What becomes of records whose value does not fit. A record without value (a tombstone) reads as
             JSON's null, so it fits a type that is Optional.
         timezone: Where the clock of dates and times without an offset is, as for
@@ -247,7 +263,7 @@ class KafkaSource(TopicSource[T_co]):
         topics: str | Sequence[str] | Pattern[str],
         value_type: TypeForm[T_co],
         *,
-        value_format: KafkaFormat = "json",
+        value_format: ValueFormat = "json",
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
@@ -294,7 +310,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         topics: str | Sequence[str] | Pattern[str],
         value_type: TypeForm[T],
         *,
-        value_format: KafkaFormat = "json",
+        value_format: ValueFormat = "json",
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
@@ -349,7 +365,8 @@ class KafkaSink(Sink[T_contra]):
         topic: The topic, or a function that gives that of an element.
         key: Gives the key of an element, as ``bytes``, as ``str`` (written as UTF-8) or None. By default no record has
             a key. Functions are called on the workers, once for each element.
-        value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``.
+        value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``;
+            :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is in front of each value.
         options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``, or with
             ``engine_connector=True`` of Spark's sink, such as ``{"kafka.compression.type": "zstd"}``. Secrets among
             them are not shown by ``explain()`` and errors.
@@ -367,7 +384,7 @@ class KafkaSink(Sink[T_contra]):
         topic: str | Callable[[T_contra], str],
         *,
         key: Callable[[T_contra], str | bytes | None] | None = None,
-        value_format: KafkaFormat = "json",
+        value_format: ValueFormat = "json",
         options: Mapping[str, str] | None = None,
         engine_connector: bool = False,
     ) -> None:
@@ -387,7 +404,7 @@ class KafkaSink(Sink[T_contra]):
         self.engine_connector = engine_connector
         self.topic = topic
         self.key = key
-        self.value_format = value_format
+        self.value_format: ValueFormat = value_format
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -396,13 +413,13 @@ class KafkaSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the options."""
-        return secrets_in(self._options)
+        """The secrets among the options, and those of the format."""
+        return longest_first((*secrets_in(self._options), *_secrets_of(self.value_format)))
 
     @property
     def needs_schema(self) -> bool:
-        """Whether elements are written as JSON of their type."""
-        return self.value_format == "json"
+        """Whether elements are written by their type."""
+        return self.value_format == "json" or isinstance(self.value_format, RegistryFormat)
 
     def describe(self) -> str:
         topic = self.topic if isinstance(self.topic, str) else "topics by element"
@@ -455,9 +472,17 @@ def _check_exact(options: Mapping[str, str] | None) -> None:
             )
 
 
+def _secrets_of(given: ValueFormat) -> tuple[str, ...]:
+    return given.secrets if isinstance(given, RegistryFormat) else ()
+
+
 def _check_format(given: object) -> None:
-    if given not in ("json", "text", "bytes"):
-        raise InvalidArgumentError("the format is unknown", given=given, expected='"json", "text" or "bytes"')
+    if given not in ("json", "text", "bytes") and not isinstance(given, RegistryFormat):
+        raise InvalidArgumentError(
+            "the format is unknown",
+            given=given,
+            expected='"json", "text", "bytes", AvroFormat(...) or ProtobufFormat(...)',
+        )
 
 
 def _servers(given: str | Sequence[str]) -> str:

@@ -30,7 +30,21 @@ class Parcel:
     took: timedelta | None
 
 
+@dataclass
+class Letter:
+    to: str
+    sent: date | None
+
+
+@dataclass
+class Mail:
+    letter: Letter | None
+    others: list[Letter]
+    by_day: dict[str, date]
+
+
 KIND = record_type(Parcel)
+MAIL = record_type(Mail)
 
 
 def parcels(price: Any = None, sent: Any = None, took: Any = None) -> Any:
@@ -58,6 +72,42 @@ def test_columns_hold_what_decoding_gives(batch: Any) -> None:
     assert found is not None
     assert found.schema == arrow_schema(KIND)
     assert decode_batch(found, KIND) == decode_batch(batch, KIND)
+
+
+LATE = 2_932_897  # in days: the year 10000
+
+
+@pytest.mark.parametrize(
+    ("letter", "others", "by_day", "is_clean"),
+    [
+        (None, [{"to": "a", "sent": None}], [("x", 1)], True),
+        ({"to": None, "sent": 1}, [], [], False),
+        ({"to": "a", "sent": LATE}, [], [], False),
+        (None, [{"to": "a", "sent": LATE}], [], False),
+        (None, [None], [], False),
+        (None, [], [("x", None)], False),
+        (None, [], [("x", LATE)], False),
+    ],
+)
+def test_what_lies_within_a_column_is_looked_at(letter: Any, others: Any, by_day: Any, is_clean: bool) -> None:
+    def as_ints(kind: Any) -> Any:
+        """The same type with days as ints, since Python has no such dates."""
+        if pa.types.is_struct(kind):
+            return pa.struct([field.with_type(as_ints(field.type)) for field in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(kind.key_type, as_ints(kind.item_type))
+        if pa.types.is_list(kind):
+            return pa.list_(kind.value_field.with_type(as_ints(kind.value_type)))
+        return pa.int32() if pa.types.is_date(kind) else kind
+
+    schema = arrow_schema(MAIL)
+    rows = zip(schema, ([None, letter], [[], others], [[], by_day]), strict=True)
+    columns = [pa.array(values, as_ints(field.type)).cast(field.type) for field, values in rows]
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    assert (clean_columns(batch, MAIL) is not None) == is_clean
+    if not is_clean:
+        with pytest.raises(WindrowError):
+            decode_batch(batch, MAIL)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, get_origin
@@ -24,7 +24,7 @@ from windrow.expressions.constant_texts import collection_digest
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import Kind
+from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 from windrow_runtime.columnar.expressions.over_columns import column_expression
 from windrow_runtime.columnar.forms.route_step import expression_of, keying_step
@@ -44,7 +44,15 @@ class Bid:
     channel: str | None
 
 
+@dataclass(frozen=True)
+class Envelope:
+    price: str  # has the name of a field within
+    bid: Bid
+    other: Bid | None = None
+
+
 KIND = record_type(Bid)
+ENVELOPE = record_type(Envelope)
 TABLE = {1: "one", 2: "two", -7: "minus"}
 NUMBERS = {1: 60, 2: 2**62, 3: -1}
 NAMES = {"one": "first", "x": "none"}
@@ -158,7 +166,7 @@ code = st.one_of(
 )
 
 
-def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] | None:
+def outcomes(function: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any] | None:
     """The results as texts, which show types, signs of zeros and NaN; None: the function fails for an element."""
     try:
         return [repr(function(element)) for element in elements]
@@ -169,6 +177,11 @@ def outcomes(function: Callable[[Any], Any], elements: list[Bid]) -> list[Any] |
 @examples(250, suppress_health_check=[HealthCheck.too_slow])
 @given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
 def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
+    check(text, elements, KIND)
+    check(text.replace("b.", "b.bid."), [Envelope("", bid) for bid in elements], ENVELOPE)
+
+
+def check(text: str, elements: Sequence[Any], kind: RecordType) -> None:
     around = {
         "tier": tier,
         "minute": minute,
@@ -179,12 +192,12 @@ def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) ->
         "NUMBERS": NUMBERS,
         "NAMES": NAMES,
     }
-    function: Callable[[Bid], Any] = eval(f"lambda b: {text}", around)
+    function: Callable[[Any], Any] = eval(f"lambda b: {text}", around)
     try:
-        found = expression_of(function, KIND, "it")
+        found = expression_of(function, kind, "it")
     except DeclinedError:
         return
-    batch = encode_batch(elements, KIND)
+    batch = encode_batch(elements, kind)
     named = dict(zip(batch.schema.names, batch.columns, strict=True))
     expected = outcomes(function, elements)
     try:
@@ -247,6 +260,17 @@ DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
     (lambda b: NAMES.get(b.url, b.url.split("/")[1]), "has a default that is computed in Python for some elements"),
     (lambda b: b.url < b.price, "compares str with int"),  # type: ignore[operator]  # what is tested
 ]
+
+
+def test_a_record_within_an_element_is_read_as_its_columns() -> None:
+    elements = [Envelope("far", Bid(price, 0.5, "a/b", True, None)) for price in range(3)]
+    batch = encode_batch(elements, ENVELOPE)
+    found = expression_of(lambda e: e.bid.price * 2 if e.bid.is_open else e.bid.price, ENVELOPE, "it")
+    assert found.columns == {"bid"}
+    assert python_values(found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))) == [0, 2, 4]
+    for function, reason in ((lambda e: e.other.price, "may meet None"), (lambda e: e.price.real, "is a str")):
+        with pytest.raises(DeclinedError, match=reason):
+            expression_of(function, ENVELOPE, "it")
 
 
 @pytest.mark.parametrize(("function", "reason"), DECLINED, ids=[reason for _, reason in DECLINED])

@@ -16,6 +16,7 @@ from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrat
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
+from windrow.kafka import KafkaRecordSource
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import (
@@ -425,6 +426,18 @@ def test_a_source_without_columns_is_the_first_reason() -> None:
     assert text(counts).endswith("not on columns: collection of 0 gives records one by one")
     pairs = rounded.join(readings()).where(lambda r: r.sensor).equal_to(lambda r: r.sensor).window(WINDOW)
     assert text(pairs.apply(lambda a, b: a)).endswith("one by one: collection of 0 gives records one by one")
+
+
+def test_whole_records_of_a_topic_are_columns() -> None:
+    source = KafkaRecordSource("a:1", "in", Reading, engine_connector=False)
+    stamped = from_source(source).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
+    )
+    hot = stamped.filter(lambda record: record.value.celsius > 10.0).key_by(lambda record: record.value.sensor)
+    means = hot.window(TumblingEventTimeWindows.of(FIVE)).aggregate(agg.mean(lambda record: record.value.celsius))
+    assert text(means) == "columns, partially aggregated before the exchange"
+    topology = Topology(Pipeline("plan", means.sink_to(CollectSink())).steps)
+    assert physical_plan(topology).columns_needed(topology.sources[0].id) == frozenset({"timestamp", "value"})
 
 
 def test_a_source_of_a_type_that_no_format_reads_is_no_error_of_the_plan() -> None:

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from windrow.kafka import KafkaRecordSource, KafkaSource
+from windrow.kafka import KafkaFormat, KafkaRecordSource, KafkaSource, TopicSource
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.arrow.parquet import UNREAD
+from windrow_runtime.codecs.arrow.topic_rows import TopicRows
 from windrow_runtime.inputs.topic_values import kafka_decoder, topic_values
 
 # Any in this module: pyarrow has no types.
@@ -52,50 +55,99 @@ JSON: list[bytes | None] = [
 ]
 
 
-def batch_of(values: list[bytes | None]) -> Any:
-    offsets = list(range(len(values)))
-    return pa.record_batch(
-        {
-            "value": pa.array(values, pa.binary()),
-            "topic": pa.array(["in"] * len(values)),
-            "partition": pa.array([0] * len(values), pa.int32()),
-            "offset": pa.array(offsets, pa.int64()),
-        }
-    )
+@dataclass(frozen=True)
+class Message:
+    """A record as confluent-kafka gives it."""
+
+    number: int
+    text: bytes | None
+
+    def value(self) -> bytes | None:
+        return self.text
+
+    def offset(self) -> int:
+        return self.number
+
+    def key(self) -> bytes | None:
+        return None if self.number % 3 == 0 else b"k%d" % self.number
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_700_000_000_123 + self.number
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return None if self.number % 2 else [("trace", b"%d" % self.number), ("none", None)]
 
 
-def assert_same(source: KafkaSource[Any], values: list[bytes | None]) -> None:
-    batch = batch_of(values)
-    expected = kafka_decoder(source)(batch)
-    read = topic_values(source)
-    assert not isinstance(read, str)
-    (rows,) = read(iter([batch]))
-    elements, malformed, _ = rows.decode()
-    assert list(map(repr, elements)) == list(map(repr, expected.values))
-    assert malformed == expected.malformed
-    assert rows.columns().num_rows == len(elements)
+def client_rows(values: list[bytes | None]) -> TopicRows:
+    return TopicRows([Message(*each) for each in enumerate(values)], "in", 0)
+
+
+def spark_rows(values: list[bytes | None]) -> Any:
+    """The same as Spark's connector gives it: no list where there are no headers."""
+    rows = client_rows(values)
+    columns = {name: rows.column(name) for name in ("value", "topic", "partition", "offset", "key")}
+    columns["timestamp"] = rows.column("timestamp").cast(pa.timestamp("us", "Europe/Paris"))
+    headers = rows.column("headers")
+    columns["headers"] = pa.array([each or None for each in headers.to_pylist()], headers.type)
+    return pa.record_batch(columns)
+
+
+def assert_same(source: TopicSource[Any], values: list[bytes | None]) -> None:
+    for batch in (client_rows(values), spark_rows(values)):
+        expected = kafka_decoder(source)(batch)
+        read = topic_values(source)
+        assert not isinstance(read, str)
+        (rows,) = read(iter([batch]))
+        elements, malformed, _ = rows.decode()
+        assert list(map(repr, elements)) == list(map(repr, expected.values))
+        assert malformed == expected.malformed
+        columns = rows.columns()
+        assert columns.equals(encode_batch(expected.values, rows.kind))
+
+
+def sources(value_type: Any, value_format: KafkaFormat = "json") -> list[TopicSource[Any]]:
+    return [each("a:1", "in", value_type, value_format=value_format) for each in (KafkaSource, KafkaRecordSource)]
 
 
 @examples(150)
 @given(st.lists(st.sampled_from(JSON), min_size=1, max_size=8))
 def test_json(values: list[bytes | None]) -> None:
-    assert_same(KafkaSource("a:1", "in", Reading), values)
+    for source in sources(Reading):
+        assert_same(source, values)
 
 
 @pytest.mark.parametrize("value", JSON)
 @pytest.mark.parametrize("others", [0, 1, 40])
 def test_each_json_value_among_good_ones(value: bytes | None, others: int) -> None:
     good: list[bytes | None] = [b'{"sensor": "a"}'] * others
-    assert_same(KafkaSource("a:1", "in", Reading), [*good, value, *good])
+    for source in sources(Reading):
+        assert_same(source, [*good, value, *good])
 
 
 @examples(100)
 @given(st.lists(st.sampled_from([b"a", "\u00e9".encode(), b"", b"a\nb", b"\xff", None]), min_size=1, max_size=6))
 def test_text_and_bytes(values: list[bytes | None]) -> None:
-    assert_same(KafkaSource("a:1", "in", str, value_format="text"), values)
-    assert_same(KafkaSource("a:1", "in", bytes, value_format="bytes"), values)
+    for source in [*sources(str, "text"), *sources(bytes, "bytes")]:
+        assert_same(source, values)
+
+
+def test_good_records_beside_a_bad_one_stay_columns() -> None:
+    for source in [*sources(Reading), *sources(str, "text")]:
+        read = topic_values(source)
+        assert not isinstance(read, str)
+        (rows,) = read(iter([client_rows([b'{"sensor": "a"}', b'{"sensor": "b"}', None, b'{"sensor": "c"}'])]))
+        assert (rows.rows.num_rows, [row for row, _ in rows.plain]) == (3, [2])
+
+
+def test_columns_that_no_step_asks_for_are_not_made() -> None:
+    read = topic_values(KafkaRecordSource("a:1", "in", Reading), frozenset({"value", "offset"}))
+    assert not isinstance(read, str)
+    (rows,) = read(iter([client_rows([b'{"sensor": "a"}', b'{"sensor": "b"}'])]))
+    columns = rows.columns()
+    assert columns.schema.metadata == {UNREAD: b"headers,key,partition,timestamp,topic"}
+    assert columns.column("offset").to_pylist() == [0, 1]
+    assert columns.column("headers").to_pylist() == [[], []]
 
 
 def test_other_values_are_read_one_by_one_for_a_reason() -> None:
-    reasons = [topic_values(KafkaSource("a:1", "in", Nested)), topic_values(KafkaRecordSource("a:1", "in", Reading))]
-    assert reasons == ["Nested.readings is a list[Reading]", "its elements have the keys and headers of the records"]
+    assert {topic_values(source) for source in sources(Nested)} == {"Nested.readings is a list[Reading]"}

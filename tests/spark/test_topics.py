@@ -10,12 +10,13 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.services.registry import running_registry
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, SourceError
-from windrow.kafka import KafkaRecordSource, KafkaSource
-from windrow.sinks import CollectSink
-from windrow.sources import MalformedRecord
+from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
+from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sources import MalformedRecord, ParquetFileSource
 from windrow.time import timestamp_millis
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -34,6 +35,11 @@ class Reading(NamedTuple):
     sensor: str
     at: int
     celsius: float
+
+
+class Choice(NamedTuple):
+    name: str
+    number: int
 
 
 class Mean(NamedTuple):
@@ -102,6 +108,87 @@ def test_records_with_keys_and_headers(spark: SparkSession, topics: Topics) -> N
     expected = LocalRunner().run(pipeline, drain=False).collected(sink)
     assert timestamp_millis(expected[0].timestamp) == START
     assert SparkRunner(spark).run(pipeline, drain=False).collected(sink) == expected
+
+
+def test_whole_records_cross_to_windows_functions_and_files_as_columns(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("in")
+    records = [
+        record._replace(key=b"k%d" % (number % 2), headers=[("n", b"x")] * (number % 3), timestamp=START + number)
+        for number, record in enumerate(readings(0, 60))
+    ]
+    topics.send(topic, [*records, Record(b"x", timestamp=START), Record(None, timestamp=START)])
+    read = KafkaRecordSource(
+        topics.servers, topic, Reading, starting_offsets="earliest", engine_connector=False, on_malformed="drop"
+    )
+    stream = from_source(read, name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
+    )
+    windows = stream.key_by(lambda record: record.value.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
+    totals = CollectSink[tuple[str, float]]()
+    lists, files = CollectSink[list[int]](), ParquetFileSink[KafkaRecord[Reading]](tmp_path / "records")
+    pipeline = Pipeline(
+        "p",
+        windows.aggregate(agg.combine(agg.key(), agg.sum(lambda record: record.value.celsius))).sink_to(totals),
+        windows.apply(lambda key, window, records: [[len(each.headers) for each in records]])
+        .returns(list[int])
+        .sink_to(lists),
+        stream.sink_to(files),
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert "runs as columns" in pipeline.explain(runner)
+    found = runner.start(pipeline).drain()
+    assert sorted(found.collected(totals)) == [("s0", 285.0), ("s1", 295.0), ("s2", 305.0)]
+    assert sorted(found.collected(lists)) == [[0] * 20, [1] * 20, [2] * 20]
+    written = CollectSink[KafkaRecord[Reading]]()
+    again = from_source(ParquetFileSource(tmp_path / "records", KafkaRecord[Reading])).sink_to(written)
+    expected = CollectSink[KafkaRecord[Reading]]()
+    local = LocalRunner().run(Pipeline("e", again, from_source(read).sink_to(expected)), drain=False)
+    assert local.collected(written) == local.collected(expected)
+    assert len(local.collected(expected)) == 60
+
+
+def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+    from google.protobuf.type_pb2 import EnumValue
+
+    first, second, third = (topics.make(name, 2) for name in ("first", "second", "third"))
+    values = [Reading(f"s{number % 3}", START + number * 1_000, number / 2) for number in range(60)]
+    with running_registry() as registry:
+        avro, protobuf = AvroFormat(registry.address), ProtobufFormat(registry.address, EnumValue)
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        LocalRunner().run(
+            Pipeline("w", from_collection(values).sink_to(KafkaSink[Reading](topics.servers, first, value_format=avro)))
+        )
+        topics.send(first, [Record(b"{}")])
+        stream = from_source(source(topics, first, value_format=avro, on_malformed=MALFORMED), name="in")
+        malformed, found = CollectSink[MalformedRecord](), means(stream)
+        pipeline = Pipeline(
+            "p",
+            found.sink_to(KafkaSink[Mean](topics.servers, second, value_format=avro)),
+            found.map(lambda mean: Choice(mean.sensor, int(mean.celsius))).sink_to(
+                KafkaSink[Choice](topics.servers, third, key=lambda choice: choice.name, value_format=protobuf)
+            ),
+            stream.get_side_output(MALFORMED).sink_to(malformed),
+        )
+        assert "runs as columns" in pipeline.explain(runner)
+        (bad,) = runner.start(pipeline).drain().collected(malformed)
+        assert bad.reason == "the value is without a zero byte in front"
+        assert set(registry.subjects) == {f"{topic}-value" for topic in (first, second, third)}
+        written, choices = CollectSink[Any](), CollectSink[Any]()
+        back: list[DataStreamSink] = [
+            from_source(KafkaSource(topics.servers, topic, kind, value_format=form, starting_offsets="earliest",
+                                    engine_connector=False)).sink_to(end)
+            for topic, kind, form, end in ((second, Mean, avro, written), (third, Choice, protobuf, choices))
+        ]  # fmt: skip
+        result = LocalRunner().run(Pipeline("r", *back), drain=False)
+    expected = expected_means(60)
+    assert sorted(result.collected(written)) == sorted(expected)
+    assert sorted(result.collected(choices)) == sorted(Choice(mean.sensor, int(mean.celsius)) for mean in expected)
 
 
 def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

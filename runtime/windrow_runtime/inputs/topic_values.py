@@ -1,18 +1,22 @@
-"""Decodes the records of Kafka topics, which come as Arrow batches of what Kafka knows, into columns or elements."""
+"""Decodes the records of Kafka topics, which come in batches of what Kafka knows, into columns or elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource
+from windrow.connectors.registry_formats import RegistryFormat
+from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
+from windrow.plan.records import hook_of
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
+from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 
 # Any in this module: elements of every type, and pyarrow has no types.
@@ -26,103 +30,167 @@ def topic_columns(source: TopicSource[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class TopicValues:
-    """Reads the values of records as columns, in a worker; batches with values that have none, row by row."""
+    """Reads records as columns, in a worker; those with values that have none, one by one."""
 
-    kind: RecordType
-    value_format: KafkaFormat
-    decode: Callable[[Any], SourceBatch]  # row by row
+    kind: RecordType  # of the elements
+    value: RecordType  # of the values that are columns
+    value_format: ValueFormat
+    decode: Callable[[Any], SourceBatch]  # one by one
+    whole_records: bool
+    needed: frozenset[str] | None  # the columns that the plan uses; None: all
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[TextRows]:
-        """Reads Arrow batches of records, whose first column has the values."""
+        """Reads batches of records: Arrow's, or those of confluent-kafka."""
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
-        read = self._json_reader() if self.value_format == "json" else self._read_raw
+        read: Callable[[Any], tuple[Any, Sequence[int]]] = self._read_raw
+        if isinstance(self.value_format, RegistryFormat):
+            read = self._registered_reader(self.value_format)
+        elif self.value_format == "json":
+            read = self._json_reader()
         for batch in batches:
-            # A record without a value, a tombstone, has no place in a column of values.
-            rows = None if batch.column(0).null_count else read(batch)
-            yield rows or TextRows(no_rows(self.kind), self.kind, [(0, self.decode(batch))])
+            values, others = read(batch)
+            runs = _runs(others)
+            if values is None or len(runs) * _ALONE > batch.num_rows + _ALONE:
+                yield TextRows(no_rows(self.kind), self.kind, [(0, self.decode(batch))])
+                continue
+            plain = [(row, self.decode(batch.slice(first, count))) for row, first, count in runs]
+            yield TextRows(self._elements(batch, values, others), self.kind, plain)
 
-    def _read_raw(self, batch: Any) -> TextRows | None:
+    def _elements(self, batch: Any, values: Any, others: Sequence[int]) -> Any:
+        if not self.whole_records:
+            return values
+        from windrow_runtime.codecs.arrow.topic_rows import whole_records
+
+        return whole_records(batch, values, others, self.kind, self.needed)
+
+    def _read_raw(self, batch: Any) -> tuple[Any, Sequence[int]]:
         from windrow_runtime.codecs.arrow.decoding import batch_of
         from windrow_runtime.codecs.arrow.encoding import arrow_schema
 
-        schema = arrow_schema(self.kind)
+        schema, column = arrow_schema(self.value), batch.column("value")
+        others = [row for row, is_there in enumerate(column.is_valid().to_pylist()) if not is_there]
         try:
-            column = batch.column(0).cast(schema.field(0).type)
+            texts = column.drop_null().cast(schema.field(0).type)
         except ValueError:
-            return None  # a text is not UTF-8
-        return TextRows(batch_of([column], schema, len(column)), self.kind, [])
+            return None, ()  # a text is not UTF-8
+        return batch_of([texts], schema, len(texts)), others
 
-    def _json_reader(self) -> Callable[[Any], TextRows | None]:
+    def _registered_reader(self, given: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
+        from windrow_runtime.codecs.arrow.topic_rows import values_of
+
+        reader = RegisteredReader(given, self.value)
+
+        def read(batch: Any) -> tuple[Any, Sequence[int]]:
+            columns, malformed = reader.rows(values_of(batch))
+            return columns, sorted(malformed)
+
+        return read
+
+    def _json_reader(self) -> Callable[[Any], tuple[Any, Sequence[int]]]:
         from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
+        from windrow_runtime.codecs.arrow.topic_rows import values_of
 
-        blocks = JsonBlocks(LineRecords(self.kind, UTF_8, json=True))
-        decode = JsonDecoder(self.kind).decode
+        blocks = JsonBlocks(LineRecords(self.value, UTF_8, json=True))
 
-        def read(batch: Any) -> TextRows | None:
-            values = batch.column(0).to_pylist()
-            text = b"\n".join(values)
-            if text.count(b"\n") != len(values) - 1 or b"\r" in text:
-                return None  # a value has several lines
-            (block,) = blocks.read(text)
-            origin = partial(_origin_in, batch)
-            plain = [
-                (rows.row, source_batch(enumerate(map(decode, _lines_of(rows.text)), start=rows.line), origin))
-                for rows in block.plain
-            ]
-            count = sum(len(rows.values) + len(rows.malformed) for _, rows in plain)
-            # Lines without a text are passed over, but values are not.
-            is_whole = block.columns.num_rows + count == len(values)
-            return TextRows(block.columns, self.kind, plain) if is_whole else None
+        def read(batch: Any) -> tuple[Any, Sequence[int]]:
+            texts = values_of(batch)
+            return blocks.read_texts(texts, b"\n".join(texts))
 
         return read
 
 
-def _lines_of(text: bytes) -> list[bytes]:
-    return text.removesuffix(b"\n").split(b"\n")
+_ALONE: Final = 4
+"""How many records are read as columns in the time in which one is read by itself, among others that are."""
 
 
-def _origin_in(batch: Any, row: int) -> str:
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    return _origin(topic, partition, offset)
+def _runs(rows: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Returns the runs of ascending numbers: how many other numbers come before each, its first number, its length."""
+    runs: list[tuple[int, int, int]] = []
+    for before, row in enumerate(rows):
+        if runs and sum(runs[-1][1:]) == row:
+            runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
+        else:
+            runs.append((row - before, row, 1))
+    return runs
 
 
 def _origin(topic: str, partition: int, offset: int) -> str:
     return f"{topic}, partition {partition}, offset {offset}"
 
 
-def topic_values(source: TopicSource[Any]) -> TopicValues | str:
-    """Returns what reads the values of a topic as columns, or the reason why they are read one by one."""
-    if source.whole_records:
-        return "its elements have the keys and headers of the records"
-    kind = record_type(source.value_type).in_timezone(source.timezone)
+def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None) -> TopicValues | str:
+    """Returns what reads the records of a topic as columns, or the reason why they are read one by one.
+
+    ``needed`` has the columns that the plan uses of the elements; None: all.
+    """
+    if isinstance(source.value_format, RegistryFormat):
+        reason = _unlike_columns(source.value_format, source.value_type)
+        if reason is not None:
+            return reason
+    value = record_type(source.value_type).in_timezone(source.timezone)
+    kind = record_type(source.element_type).in_timezone(source.timezone)
     if source.value_format == "json":
         # Arrow only where columns are read.
         from windrow_runtime.codecs.arrow.json_columns import line_by_line
 
-        reason = line_by_line(kind)
+        reason = line_by_line(value)
         if reason is not None:
             return reason
-    return TopicValues(kind, source.value_format, kafka_decoder(source))
+    return TopicValues(kind, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
+
+
+def _unlike_columns(given: RegistryFormat, value_type: object) -> str | None:
+    """Returns the reason why values by a schema are no columns: only the elements know whether they are well-formed."""
+    kind = registered_type(given, value_type)
+    if kind is None:
+        return "its elements are messages of Protobuf"
+    if kind.single:
+        return f"{kind.name} is no record"
+    unread: list[ValueType] = [kind.root]
+    while unread:
+        value = unread.pop()
+        made_by = hook_of(value.python_type) if value.kind is Kind.RECORD else None
+        if made_by is not None:
+            return f"{value} has a {made_by}"
+        if value.kind in ANY_JSON or value.shape is RecordShape.TYPED_DICT:
+            return f"{kind.name} has a {value} within"
+        unread += value.inner
+    return None
 
 
 def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:
     """Returns the function that decodes rows of a Kafka source into elements, in a worker."""
-    kind = record_type(source.value_type).in_timezone(source.timezone) if source.value_format == "json" else None
-    return partial(_decode_rows, kind, source.value_format, source.whole_records)
+    return partial(_decode_rows, _value_reader(source), source.whole_records)
 
 
-def _decode_rows(kind: RecordType | None, value_format: KafkaFormat, whole_records: bool, batch: Any) -> SourceBatch:
+def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]], list[Any]]:
+    """Returns the function that makes an element, or a ``MalformedRecord``, of each value."""
+    given = source.value_format
+    if isinstance(given, RegistryFormat):
+        return RegisteredReader(given, registered_type(given, source.value_type)).values
+    kind = record_type(source.value_type).in_timezone(source.timezone) if given == "json" else None
+    return partial(_read_values, kind, given)
+
+
+def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Sequence[bytes | None]) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
     empty: object = MalformedRecord("null", "the record has no value", None)
     if kind is not None:
         decode = JsonDecoder(kind).decode
         # A record without a value reads as null, which fits a type that is Optional.
         empty = decode(b"null")
-    rows = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
+    return [empty if value is None else decode(value) for value in values]
+
+
+def _decode_rows(read: Callable[[Sequence[bytes | None]], list[Any]], whole_records: bool, batch: Any) -> SourceBatch:
+    rows = batch.to_pylist()
+    values = read([row["value"] for row in rows])
     if whole_records:
-        rows = ((row, _whole_record(row, value)) for row, value in rows)
-    return source_batch(rows, lambda row: _origin(row["topic"], row["partition"], row["offset"]))
+        values = list(map(_whole_record, rows, values))
+    return source_batch(
+        zip(rows, values, strict=True), lambda row: _origin(row["topic"], row["partition"], row["offset"])
+    )
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

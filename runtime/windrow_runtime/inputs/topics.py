@@ -15,18 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.time import timestamp_millis
+from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
-from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_columns, topic_values
+from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_values
 from windrow_runtime.operators.errors import errors_at
 
 # Any in this module: confluent-kafka and pyarrow have no types, and records have values of every type.
@@ -41,6 +44,17 @@ _QUIET: Final[dict[str, Any]] = {"log_level": 0}
 """librdkafka tells stderr of each attempt to connect; what matters raises an error."""
 
 _RECORDS_AT_ONCE: Final = 10_000
+
+_ERROR_OF: Final = methodcaller("error")
+
+_FETCHING: Final[dict[str, Any]] = {
+    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
+    "fetch.wait.max.ms": 10,
+    # What is read beyond a range is read again by the next batch, so it is little, and a full queue is looked at often.
+    "queued.max.messages.kbytes": 16_384,
+    "max.partition.fetch.bytes": 4_194_304,
+    "fetch.queue.backoff.ms": 2,
+}
 
 _CLIENTS: Final = 8
 """The clients that a process keeps: a process that was forked, and another thread, make their own."""
@@ -57,8 +71,8 @@ class TopicReads(Reads):
     values: TopicValues | None  # None: records are decoded one by one
 
     @classmethod
-    def of(cls, source: TopicSource[Any], step: Step) -> TopicReads:
-        """Returns the reads of a step's source."""
+    def of(cls, source: TopicSource[Any], step: Step, needed: frozenset[str] | None = None) -> TopicReads:
+        """Returns the reads of a step's source; ``needed`` has the columns that the plan uses, None: all."""
         with errors_at(step.where):
             check_pyarrow("Kafka topics are read")
             try:
@@ -69,7 +83,9 @@ class TopicReads(Reads):
                     given=f"{source.describe()}, without confluent_kafka",
                     hint=install_hint("kafka"),
                 ) from error
-            values = topic_values(source)
+            if isinstance(source.value_format, RegistryFormat):
+                check_libraries(source.value_format)
+            values = topic_values(source, needed)
             as_columns = None if isinstance(values, str) else values
             kind = None if as_columns is None else as_columns.kind
             return cls(step.where, kind, source, as_columns)
@@ -126,7 +142,7 @@ class TopicReads(Reads):
 
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
-        with self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
+        with errors_at(self.where), self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
             batches = self._batches(range_)
             yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
 
@@ -136,7 +152,7 @@ class TopicReads(Reads):
     def _batches(self, range_: Range) -> Iterator[Any]:
         """Reads records as Arrow batches."""
         # Arrow only where a topic is read: the interpreter runs without it.
-        from windrow_runtime.codecs.arrow.topic_rows import topic_rows
+        from windrow_runtime.codecs.arrow.topic_rows import TopicRows
 
         place, end = _place(range_.partition), range_.end
         consumer = _consumer(self._config(), self.topics.on_lost_offsets)
@@ -150,12 +166,15 @@ class TopicReads(Reads):
             while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
-                records = [each for each in messages if each.error() is None and each.offset() < end]
+                is_plain = bool(messages) and not any(map(_ERROR_OF, messages)) and messages[-1].offset() < end
+                records = messages
+                if not is_plain:
+                    records = [each for each in messages if each.error() is None and each.offset() < end]
                 if records:
-                    yield topic_rows(records, *place, topic_columns(self.topics))
+                    yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     following = records[-1].offset() + 1
-                is_last = following == end or self._is_behind(messages, end, range_)
+                is_last = following == end or (not is_plain and self._is_behind(messages, end, range_))
                 if not is_last and time.monotonic() > patience:
                     raise SourceError(
                         "no broker sends the records of a topic",
@@ -294,5 +313,4 @@ def _consumer(config: tuple[tuple[str, str], ...], on_lost: str) -> Any:
 def _kept_consumer(config: tuple[tuple[str, str], ...], on_lost: str, process: int, thread: int) -> Any:
     reset = "error" if on_lost == "fail" else "earliest"
     own = {"enable.auto.commit": "false", "auto.offset.reset": reset, "enable.partition.eof": "true"}
-    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
-    return _client().Consumer({**_QUIET, "fetch.wait.max.ms": 10, **dict(config), **own})
+    return _client().Consumer({**_QUIET, **_FETCHING, **dict(config), **own})

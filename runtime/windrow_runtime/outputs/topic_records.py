@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import InvalidArgumentError, UserFunctionError
-from windrow.kafka import KafkaFormat, KafkaSink
+from windrow.kafka import KafkaSink, ValueFormat
 from windrow.plan import Step
 from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.registry.values import RegisteredWriter, registered_type
 from windrow_runtime.operators.errors import shortened
 
 # Any in this module: elements of every type.
@@ -21,23 +23,29 @@ from windrow_runtime.operators.errors import shortened
 class TopicRecords:
     """Makes the records of one sink; workers get it. Its errors do not name the step."""
 
-    kind: RecordType | None
-    format: KafkaFormat
+    kind: RecordType | None  # of JSON
+    format: ValueFormat
     topic: str | Callable[[Any], str]
     key: Callable[[Any], str | bytes | None] | None
+    registered: RegisteredWriter | None = None  # of a format with a schema registry
 
     @classmethod
     def of(cls, step: Step, sink: KafkaSink[Any]) -> TopicRecords:
         """Returns the maker for a step's sink."""
         kind = record_type(step.node.element_type) if sink.value_format == "json" else None
-        return cls(kind, sink.value_format, sink.topic, sink.key)
+        registered = None
+        if isinstance(sink.value_format, RegistryFormat):
+            registered = RegisteredWriter(sink.value_format, registered_type(sink.value_format, step.node.element_type))
+        return cls(kind, sink.value_format, sink.topic, sink.key, registered)
 
-    def encoder(self) -> Callable[[Sequence[Any]], list[bytes]]:
-        """Returns the function that makes the values of records."""
+    def encoder(self) -> Callable[[Sequence[Any], Sequence[str]], list[bytes]]:
+        """Returns the function that makes the values of records, which go to topics."""
+        if self.registered is not None:
+            return self.registered.encode
         lines = self.lines
         if lines is None:
-            return lambda values: list(map(self._raw, values))
-        return lambda values: lines.encode(values).encode().split(b"\n")[:-1]
+            return lambda values, topics: list(map(self._raw, values))
+        return lambda values, topics: lines.encode(values).encode().split(b"\n")[:-1]
 
     @cached_property
     def lines(self) -> JsonLines | None:

@@ -18,12 +18,14 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.distribution import install_hint
 from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.errors import field_errors, shortened
+from windrow_runtime.codecs.registry.client import check_libraries
+from windrow_runtime.operators.errors import errors_at, field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.topic_records import TopicRecords
 
@@ -148,7 +150,7 @@ class TopicTask:
         with field_errors(self._step.where):
             topics = self._records.topics_of(values)
             keys = self._records.keys_of(values)
-            texts = self._encode(values)
+            texts = self._encode(values, topics)
         return self._send(topics, keys, texts)
 
     def write_rows(self, rows: Any) -> int:
@@ -158,9 +160,13 @@ class TopicTask:
 
         topic, lines = self._records.topic, self._records.lines
         assert isinstance(topic, str), "functions take elements"
-        assert lines is not None, "JSON alone is written of columns"
         with field_errors(self._step.where):
-            texts = lines_of_rows(rows, record_type(self._step.node.element_type), lines).encode().split(b"\n")[:-1]
+            if self._records.registered is not None:
+                texts = self._records.registered.encode_rows(rows, topic)
+            else:
+                assert lines is not None, "the other format that is written of columns is JSON"
+                kind = record_type(self._step.node.element_type)
+                texts = lines_of_rows(rows, kind, lines).encode().split(b"\n")[:-1]
         return self._send([topic] * len(texts), [None] * len(texts), texts)
 
     def finish(self) -> None:
@@ -347,6 +353,10 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             where=step.where,
             hint=install_hint("kafka"),
         ) from error
+    with errors_at(step.where):
+        if isinstance(sink.value_format, RegistryFormat):
+            check_libraries(sink.value_format)
+        TopicRecords.of(step, sink)  # refuses a type that the values cannot have
     with _kafka_errors(step, sink, "the list of topics"):
         client, errors = _admin(_Key.of(sink))
         with _reasons(client, errors):

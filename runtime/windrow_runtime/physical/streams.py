@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import LEFT, RIGHT, SideKey
+from windrow.kafka import TopicSource
 from windrow.plan import (
     BroadcastProcessNode,
     FilterNode,
@@ -29,6 +30,7 @@ from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.route_step import (
     check_constructor,
     check_made,
+    check_parts_only,
     columns_type,
     keying_step,
     route_step,
@@ -90,6 +92,8 @@ class Streams:
         for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
             marked = self._routes_behind(self._steps[marker].inputs[0], of_objects=of_objects)
             ending = [_ending(route, upstream, of_side, stamped=True) for route in marked]
+            for route in ending:
+                check_parts_only(route.element)
             _check_single(ending, "are in one of the streams")
             routes += [replace(route, side=side) for route in ending]
         if len({route.key_type for route in routes}) > 1:
@@ -153,7 +157,12 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
 
 
 def _element_of(node: SourceNode) -> RecordType:
-    return check_made(columns_type(_known_type(node)))
+    kind = columns_type(_known_type(node))
+    if isinstance(node.source, TopicSource) and node.source.whole_records:
+        # What Kafka knows of a record is well-formed.
+        check_made(columns_type(node.source.value_type))
+        return kind
+    return check_made(kind)
 
 
 def _known_type(node: Node) -> object:

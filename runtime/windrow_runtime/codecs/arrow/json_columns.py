@@ -96,6 +96,16 @@ class JsonBlocks:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = block.removesuffix(b"\n").split(b"\n")
+        columns, others = self.read_texts(lines, block)
+        plain = (
+            PlainRows(number - before, number, lines[number] + b"\n")
+            for before, number in enumerate(others)
+            if lines[number].strip()
+        )
+        return [split_block(block, columns, plain, self.records)]
+
+    def read_texts(self, lines: Sequence[bytes], block: bytes) -> tuple[pa.RecordBatch, list[int]]:
+        """Reads texts of a block; returns columns of most, and the numbers of the others, which are read one by one."""
         is_clear = is_utf_8(block) and not _may_have_long_ints(block)
         structs, refused = _decoded(lines, self._decode if is_clear else self._decode_with_care)
         cells = [
@@ -106,12 +116,7 @@ class JsonBlocks:
             for i, field in enumerate(self.kind.columns)
         ]
         columns, good = read_columns(cells, self.kind)
-        plain = (
-            PlainRows(number - before, number, lines[number] + b"\n")
-            for before, number in enumerate(left_out(refused, good))
-            if lines[number].strip()
-        )
-        return [split_block(block, columns, plain, self.records)]
+        return columns, left_out(refused, good)
 
 
 def _struct_field(name: str, field: Field) -> tuple[str, Any, Any]:

@@ -93,7 +93,7 @@ def read_parquet(
                 batches = _with_nanoseconds(batches, file, oldest, of_part)
             for rows in batches:
                 arrays = [
-                    _filled(field.type, rows.num_rows)
+                    filled(field.type, rows.num_rows)
                     if field.name in unread
                     else pa.nulls(rows.num_rows, field.type)
                     if name is None
@@ -174,8 +174,10 @@ def _has_years_of_python(found: pq.Statistics | None) -> bool:
         return False
 
 
-def _filled(kind: pa.DataType, rows: int) -> pa.Array:
+def filled(kind: pa.DataType, rows: int) -> pa.Array:
     """Makes filler values for columns that nobody reads."""
+    if pa.types.is_list(kind):
+        return pa.array([[]] * rows, kind)
     values = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
     return pa.repeat(pa.scalar(values.get(kind, 0), kind), rows)
 

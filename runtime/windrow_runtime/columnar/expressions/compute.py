@@ -20,6 +20,7 @@ from windrow.aggregates import (
     Conditional,
     Constant,
     Contains,
+    Element,
     Expression,
     Field,
     Item,
@@ -121,11 +122,21 @@ class Evaluation:
             self._columns[name] = self._of_all._column(name).filter(self._chosen)
         return self._columns[name]
 
+    def _column_within(self, field: Field) -> Any:
+        """Returns the values of a field of records that are themselves a field."""
+        if field not in self._values and self._of_all is not None:
+            self._values[field] = self._of_all._value(field).filter(self._chosen)
+        elif field not in self._values:
+            self._values[field] = pc.struct_field(self._value(field.of), field.name)
+        return self._values[field]
+
     def _value(self, expression: Expression) -> Any:
         """Computes an expression: a scalar for a literal of the code, an array for all else."""
         match expression:
-            case Field():
+            case Field(of=Element()):
                 return self._column(expression.name)
+            case Field():
+                return self._column_within(expression)
             case Constant():
                 return pa.scalar(expression.value)
         for part in () if expression in self._values else ordered([expression], self._uncomputed):

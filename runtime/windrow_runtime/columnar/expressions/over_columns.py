@@ -76,7 +76,8 @@ class ColumnExpression:
     @property
     def columns(self) -> frozenset[str]:
         """The names of the columns that it takes."""
-        return frozenset(part.name for part in self.expression.parts() if isinstance(part, Field))
+        parts = self.expression.parts()
+        return frozenset(part.name for part in parts if isinstance(part, Field) and isinstance(part.of, Element))
 
     @property
     def stored_text(self) -> str:
@@ -163,6 +164,8 @@ def _over_columns(expression: Expression, parts: _Parts) -> ColumnExpression:
             return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
         case Item(of=Method(name="split") as split):
             return _part(expression, split, parts)
+        case Field(of=Field() | Item() as record):
+            return _within(expression, record, parts)
         case Field() | Item():
             field = _field_of(expression, kind)
             return ColumnExpression(Field(Element(), field.column), field.type)
@@ -172,6 +175,15 @@ def _over_columns(expression: Expression, parts: _Parts) -> ColumnExpression:
     if decide is None:
         raise DeclinedError(f"{expression} has no column form")
     return decide(expression, parts)
+
+
+def _within(expression: Field, record: Expression, parts: _Parts) -> ColumnExpression:
+    """Decides about the field of a record that is itself a field."""
+    of = _present(expression, parts.of(record))
+    for field in of.value.fields if of.value.shape is not RecordShape.TYPED_DICT else ():
+        if field.name == expression.name:
+            return replace(of, expression=Field(of.expression, field.column), value=field.type)
+    raise DeclinedError(f"{expression} lies within a field that is a {of.value}")
 
 
 def _tuple(expression: Record, parts: _Parts) -> ColumnExpression:

@@ -21,7 +21,7 @@ from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
 from windrow_runtime.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
-from windrow_runtime.columnar.forms.route_step import total_expression
+from windrow_runtime.columnar.forms.route_step import check_parts_only, total_expression
 from windrow_runtime.columnar.forms.window_function import check_window_function
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
@@ -253,6 +253,10 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     if kernel.ordered and isinstance(windows, Slices) and windows.windows_each > 1:
         # The slices of a window are merged in order of time, which is not that of arrival.
         kernel = kernel.numbered()
+    late_tag = None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name
+    inputs = tuple([input_of(element, selector) for selector in kernel.inputs])
+    if late_tag is not None or any(isinstance(each, WholeElement) for each in inputs):
+        check_parts_only(element)
     return ColumnarForm(
         step=step,
         routes=routes,
@@ -260,8 +264,8 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
         kernel=kernel,
         aggregate=aggregate,
         filled=filled,
-        late_tag=None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name,
-        inputs=tuple([input_of(element, selector) for selector in kernel.inputs]),
+        late_tag=late_tag,
+        inputs=inputs,
         calls_function=calls_function,
     )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windrow.aggregates import Constant, Expression, Opaque, Record, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight
+from windrow.kafka import KafkaRecord
 from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
 from windrow.plan.records import hook_of
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -102,6 +103,12 @@ def check_made(kind: RecordType) -> RecordType:
     """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
     check_element(kind)
     return check_constructor(kind)
+
+
+def check_parts_only(kind: RecordType) -> None:
+    """Declines elements that state on columns does not hold: it may hold values of theirs."""
+    if kind.root.python_type is KafkaRecord:
+        raise DeclinedError("whole records of a topic are kept")
 
 
 def check_constructor(kind: RecordType) -> RecordType:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
-from windrow_runtime.codecs.value_type import ANY_JSON, NESTED, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, NESTED, Kind, RecordType, ValueType
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.columnar.expressions.over_columns import PLAIN
 from windrow_runtime.operators.errors import DeclinedError
@@ -39,8 +39,6 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
         if index < 0 or field.type.contains(*ANY_JSON):
             return None  # a text may be invalid JSON
         column = batch.column(index)
-        if column.null_count and not field.type.nullable:
-            return None
         if pa.types.is_timestamp(column.type) and column.type.tz is None:
             return None  # decoding says what a time without a zone means
         if isinstance(column.type, pa.BaseExtensionType):
@@ -52,14 +50,30 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
                 column = column.cast(wanted.type)
             except pa.ArrowException:
                 return None
-        if field.type.kind in (Kind.DATETIME, Kind.DATE):
-            days = pa.types.is_date(column.type)
-            low, high = pc.min_max(column.view(pa.int32() if days else pa.int64())).values()
-            first, last = _DAYS if days else _MICROSECONDS
-            if low.is_valid and not first <= low.as_py() <= high.as_py() <= last:
-                return None
+        if not _is_clean(column, field.type):
+            return None
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
+
+
+def _is_clean(column: pa.Array, value: ValueType) -> bool:
+    """Returns whether a column, and those within it, have nulls where they may have some, and times that Python has."""
+    if column.null_count:
+        if not value.nullable:
+            return False
+        column = column.drop_null() if value.kind in NESTED else column
+    if value.kind in (Kind.RECORD, Kind.TUPLE):
+        return all(_is_clean(part, each.type) for part, each in zip(column.flatten(), value.columns, strict=True))
+    if value.kind is Kind.DICT:
+        return all(map(_is_clean, (column.keys, column.items), value.arguments))
+    if value.kind in COLLECTIONS:
+        return _is_clean(column.flatten(), value.arguments[0])
+    if value.kind in (Kind.DATETIME, Kind.DATE):
+        days = pa.types.is_date(column.type)
+        low, high = pc.min_max(column.view(pa.int32() if days else pa.int64())).values()
+        first, last = _DAYS if days else _MICROSECONDS
+        return not low.is_valid or first <= low.as_py() <= high.as_py() <= last
+    return True
 
 
 def _is_cast_exact(column_type: pa.DataType, value: ValueType) -> bool:

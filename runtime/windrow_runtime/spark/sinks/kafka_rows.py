@@ -92,8 +92,10 @@ def _encoder(records: TopicRecords) -> Callable[[Sequence[Any]], Any]:
     encode = records.encoder()
 
     def rows_of(values: Sequence[Any]) -> Any:
-        topics, keys = pa.array(records.topics_of(values), pa.string()), pa.array(records.keys_of(values), pa.binary())
-        return pa.record_batch([topics, keys, pa.array(encode(values), pa.binary())], names=["topic", "key", "value"])
+        names = records.topics_of(values)
+        topics, keys = pa.array(names, pa.string()), pa.array(records.keys_of(values), pa.binary())
+        texts = pa.array(encode(values, names), pa.binary())
+        return pa.record_batch([topics, keys, texts], names=["topic", "key", "value"])
 
     return rows_of
 

@@ -10,7 +10,7 @@ from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.connectors.custom_sink import takes_arrow
 from windrow.errors import UnsupportedOperationError
-from windrow.kafka import KafkaSink
+from windrow.kafka import AvroFormat, KafkaSink
 from windrow.plan import Step
 from windrow.sinks import (
     CollectSink,
@@ -77,10 +77,10 @@ def takes_columns(step: Step) -> bool:
     has, and one of any JSON would have to be parsed. Functions that give topics and keys take elements.
     """
     sink = sink_of(step)
-    if isinstance(sink, KafkaSink) and (
-        sink.engine_connector or sink.value_format != "json" or callable(sink.topic) or sink.key is not None
-    ):
+    if isinstance(sink, KafkaSink) and (sink.engine_connector or callable(sink.topic) or sink.key is not None):
         return False
+    if isinstance(sink, KafkaSink) and sink.value_format != "json":
+        return isinstance(sink.value_format, AvroFormat)
     if isinstance(sink, (JsonFileSink, KafkaSink)):
         root = record_type(step.node.element_type).root
         return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)

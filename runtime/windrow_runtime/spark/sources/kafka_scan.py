@@ -21,11 +21,11 @@ def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
     Refuses a session without Spark's connector, and options that it refuses, if the connector reads the topics.
     """
     if not source.engine_connector:
-        return scan_reads(TopicReads.of(source, context.step), context)
+        return scan_reads(TopicReads.of(source, context.step, context.columns), context)
     with connector_errors(context.spark, context.step.where, source):
         frame = context.reader.format("kafka").options(**source.options).load().select(*topic_columns(source))
         _ = frame.columns  # over Spark Connect this looks up the connector
-    values = topic_values(source)
+    values = topic_values(source, context.columns)
     if isinstance(values, str):
         return Scan(frame, kafka_decoder(source))
     return Scan(frame, elements_of, values, values.kind)

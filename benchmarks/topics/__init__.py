@@ -1,0 +1,1 @@
+"""From a topic of Kafka through windows to another: windrow beside native Spark."""
