@@ -138,6 +138,15 @@ def test_topics_by_pattern_and_partitions_that_come_later(topics: Topics) -> Non
     assert (range_.start, range_.end) == (0, 1)  # from the first record on: nobody has left it out
 
 
+def test_a_client_that_has_read_a_topic_finds_its_new_partitions(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(3)))
+    assert collected(numbers(topics, topic)) == [0, 1, 2]
+    topics.grow(topic, 2)
+    topics.send(topic, in_json(range(3, 6)), partition=1)
+    assert collected(numbers(topics, topic)) == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_topic_that_is_not_there_is_named_at_once(topics: Topics) -> None:
     begin = time.monotonic()
     with pytest.raises(SourceError, match=rf"a topic is not there\n +given: +{topics.prefix}-no at (.|\n)*p\.1\.in"):

@@ -191,7 +191,14 @@ class TopicReads(Reads):
         """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
         begin: int = range_.start
         place = _client().TopicPartition(*_place(range_.partition))
-        first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        try:
+            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        except _client().KafkaException as error:
+            if error.args[0].name() != "_UNKNOWN_PARTITION":
+                raise
+            # A client looks for new partitions every five minutes, or when it is told to.
+            consumer.list_topics(place.topic, timeout=_SECONDS)
+            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
         if self.topics.on_lost_offsets == "fail":
             # A batch that runs again is not planned again, and records may be gone by now.
             self._check_there(range_.partition, first, begin, last)
