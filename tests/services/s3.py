@@ -45,9 +45,16 @@ _PROGRAM: Final = "import sys; from moto.server import main; main(sys.argv[2:])"
 
 @dataclass(frozen=True)
 class _Connector:
-    """Hadoop's client, and the parts of the SDK that it needs: 16 MB, of which the whole SDK has 659."""
+    """Hadoop's client, and the parts of the SDK that it needs: 18 MB, of which the whole SDK has 659."""
 
-    client = Jars("client of S3", ("org.apache.hadoop:hadoop-aws:3.5.0",), with_dependencies=False)
+    client = Jars(
+        "client of S3",
+        (
+            "org.apache.hadoop:hadoop-aws:3.5.0",
+            "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+        ),
+        with_dependencies=False,
+    )
     kit = Jars(
         "client of S3",
         (
@@ -74,6 +81,8 @@ def settings(address: str) -> dict[str, str]:
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.access.key": "anyone",
         "spark.hadoop.fs.s3a.secret.key": "anything",
+        # Uploads of files would go through Netty, of which Spark and the parts of the SDK have other versions.
+        "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
     }
 
 

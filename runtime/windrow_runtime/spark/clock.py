@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
@@ -32,6 +31,7 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -156,7 +156,7 @@ class ClockFiles:
     The driver and all workers see their folder. ``stored_ids`` has the names of steps in the files, by the steps' ids.
     """
 
-    folder: Path
+    folder: StoragePath
     stored_ids: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, batch: int) -> StoredFile[BatchClock]:

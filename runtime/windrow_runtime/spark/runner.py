@@ -31,10 +31,12 @@ from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.lease import lock_of
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
+from windrow_runtime.spark.hadoop_files import open_elsewhere
 from windrow_runtime.spark.kafka import check_brokers, check_jar
 from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
@@ -313,7 +315,9 @@ class SparkRunner:
         else:
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
-            lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
+            lowered = self._lowered(
+                pipeline, topology, Checkpoint.in_query_folder(self._checkpoint, self._elsewhere()), by_user=True
+            )
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
@@ -339,11 +343,11 @@ class SparkRunner:
             # This check precedes all writes: a checkpoint in the folder of a source would be read as elements.
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
-                checkpoint = Checkpoint.at(self._checkpoint)
+                checkpoint = Checkpoint.at(self._checkpoint, self._elsewhere())
             else:
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
                 _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
-            lock = CheckpointLock(checkpoint.path)
+            lock = lock_of(checkpoint.path, self._limits.lease_seconds)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology.sinks)
@@ -386,6 +390,11 @@ class SparkRunner:
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()
             return query
+
+    def _elsewhere(self) -> Callable[[str], StoragePath] | None:
+        """Returns what opens checkpoints in file systems that are not mounted; None: nothing, over Spark Connect."""
+        is_remote = self._session is not None and is_connect(self._session)
+        return None if is_remote else lambda url: open_elsewhere(self.spark, url)
 
     def _check_sinks(self, sinks: Iterable[Step]) -> None:
         for step in sinks:
