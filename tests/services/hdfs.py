@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from tests.services.errors import NoServiceError
@@ -24,12 +25,13 @@ from tests.services.server import (
     stop_server,
 )
 
-__all__ = ["CLUSTER", "running"]
+__all__ = ["CLUSTER", "running", "web_address"]
 
 CLUSTER: Final = Jars("HDFS", ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", "org.slf4j:slf4j-simple:1.7.36"))
 """Hadoop's own cluster for tests, and a logger that writes to standard error."""
 
 _NAME: Final = "hdfs"
+_WEB: Final = "web"
 _JAVA: Final = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
@@ -44,11 +46,12 @@ def _start(*, outlives: bool = False) -> Server:
         raise NoServiceError("no HDFS: java is not on PATH (apt-get install openjdk-17-jre-headless)")
     CLUSTER.fetch()
     with new_folder(_NAME) as folder:
-        (port,) = free_ports(1)
+        port, web_port = free_ports(2)
         command = [java, *_JAVA, "-cp", f"{CLUSTER.folder}/*", "org.apache.hadoop.test.MiniDFSClusterManager"]
         # It writes its details once the node takes files.
         details = folder / "details"
-        given = ["-format", "-nnport", str(port), "-writeDetails", str(details)]
+        given = ["-format", "-nnport", str(port), "-httpport", str(web_port), "-writeDetails", str(details)]
+        (folder / _WEB).write_text(f"{LOOPBACK}:{web_port}", encoding="utf-8")
         return start_server(
             _NAME,
             [*command, *given, "-D", f"hdfs.minidfs.basedir={folder}/data"],
@@ -76,6 +79,11 @@ def running() -> Iterator[Server]:
     """
     with running_server(_NAME, _start) as server:
         yield server
+
+
+def web_address(server: Server) -> str:
+    """Where an HDFS answers by HTTP, for programs without its client."""
+    return (Path(server.folder) / _WEB).read_text(encoding="utf-8")
 
 
 def start() -> Server:

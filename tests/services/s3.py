@@ -49,10 +49,7 @@ class _Connector:
 
     client = Jars(
         "client of S3",
-        (
-            "org.apache.hadoop:hadoop-aws:3.5.0",
-            "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
-        ),
+        ("org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"),
         with_dependencies=False,
     )
     kit = Jars(

@@ -83,7 +83,9 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
+        again = False
         if self.note is not None:
+            again = self.note.batch() >= batch
             self.note.note(batch)
         started = time.monotonic()
         register_classes(self.classes)
@@ -91,7 +93,9 @@ class BatchWriter:
         for part in self._files.values():
             part.begin(batch)
         # Workers write their sinks while they compute the batch, in this pass.
-        names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        names = (
+            self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        )
         # Another run may have taken a folder without locks while the batch was computed.
         check_owner(self.sinks.values(), self.query)
         for number, part in self._files.items():
@@ -104,7 +108,7 @@ class BatchWriter:
     def _run(self, action: Callable[[], T]) -> T:
         return action() if self.calls is None else self.calls.run(action)
 
-    def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
+    def _write_kept(self, frame: DataFrame, batch: int, *, again: bool) -> dict[int, list[bytes]]:
         """Writes a batch of which Spark writes some sinks; it is persisted, since several actions read it."""
         kept = frame.persist()
         try:
@@ -112,7 +116,8 @@ class BatchWriter:
             for number, step in self._by_spark.items():
                 if writer_of(step) is SinkWriter.SPARK_FILES:
                     has_rows = number in present
-                    self._run(partial(write_files, kept, batch, number, step, self.classes, has_rows=has_rows))
+                    write = partial(write_files, kept, batch, number, step, self.classes, query=self.query)
+                    self._run(partial(write, has_rows=has_rows, again=again))
                 elif number in present:
                     self._run(partial(write_kafka, kafka_rows(rows_of(kept, number), step, self.classes), step))
         finally:
