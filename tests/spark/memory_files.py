@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_runtime.spark.checkpoint.storage import RemotePath
 
-__all__ = ["MemoryFiles", "folder_in"]
+__all__ = ["MemoryFiles", "MemoryPath", "folder_in"]
 
 
 class MemoryFiles:
@@ -21,47 +22,64 @@ class MemoryFiles:
         self.before_read: Callable[[str], None] = lambda url: None
         self.fails = False
 
-    def exists(self, url: str) -> bool:
-        return url in self.content or any(name.startswith(f"{url}/") for name in self.content)
 
-    def names(self, folder: str) -> list[str]:
-        below = [url.removeprefix(f"{folder}/") for url in self.below(folder)]
-        return sorted({path.partition("/")[0] for path in below})
+class MemoryPath(RemotePath):
+    """A path in it."""
 
-    def below(self, folder: str) -> list[str]:
-        return [url for url in self.content if url.startswith(f"{folder}/")]
+    def __init__(self, url: str, files: MemoryFiles) -> None:
+        super().__init__(url)
+        self.files = files
 
-    def read(self, url: str) -> bytes:
-        self.before_read(url)
-        if self.fails:
-            raise OSError(errno.EIO, "the network is down", url)
-        if url not in self.content:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
-        return self.content[url]
+    def _at(self, url: str) -> MemoryPath:
+        return MemoryPath(url, self.files)
 
-    def write(self, url: str, content: bytes) -> None:
-        if self.fails:
-            raise OSError(errno.EIO, "the network is down", url)
-        self.content[url] = content
-        self.times[url] = float(int(time.time()))
+    def exists(self) -> bool:
+        return self.url in self.files.content or any(self._below())
 
-    def write_once(self, url: str, content: bytes) -> bool:
-        if url not in self.content:
-            self.write(url, content)
-        return self.content[url] == content
+    def _below(self) -> list[str]:
+        return [url for url in self.files.content if url.startswith(f"{self.url}/")]
 
-    def modified(self, url: str) -> float:
-        return self.times[url]
+    def glob(self, pattern: str, /) -> Iterator[MemoryPath]:
+        names = {url.removeprefix(f"{self.url}/").partition("/")[0] for url in self._below()}
+        return (self / name for name in sorted(names) if fnmatchcase(name, pattern))
 
-    def delete(self, url: str) -> bool:
-        found = [url, *self.below(url)]
-        there = [self.content.pop(each) for each in found if each in self.content]
-        return bool(there)
+    def rglob(self, pattern: str, /) -> Iterator[MemoryPath]:
+        return (path for path in map(self._at, self._below()) if fnmatchcase(path.name, pattern))
 
-    def make_folder(self, url: str, mode: int) -> None:
+    def read_bytes(self) -> bytes:
+        self.files.before_read(self.url)
+        if self.files.fails:
+            raise OSError(errno.EIO, "the network is down", self.url)
+        if self.url not in self.files.content:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
+        return self.files.content[self.url]
+
+    def write(self, content: bytes) -> None:
+        if self.files.fails:
+            raise OSError(errno.EIO, "the network is down", self.url)
+        self.files.content[self.url] = content
+        self.files.times[self.url] = float(int(time.time()))
+
+    def write_once(self, content: bytes) -> bool:
+        if self.url not in self.files.content:
+            self.write(content)
+        return self.files.content[self.url] == content
+
+    def modified(self) -> float:
+        return self.files.times[self.url]
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        if self.files.content.pop(self.url, None) is None and not missing_ok:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
+
+    def clear(self) -> None:
+        for url in (self.url, *self._below()):
+            self.files.content.pop(url, None)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         pass
 
 
-def folder_in(files: MemoryFiles, name: str = "checkpoint") -> HadoopPath:
+def folder_in(files: MemoryFiles, name: str = "checkpoint") -> MemoryPath:
     """A folder of such a file system."""
-    return HadoopPath(f"mem://{name}", files)
+    return MemoryPath(f"mem://{name}", files)

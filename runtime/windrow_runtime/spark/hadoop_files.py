@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from windrow.addresses.redaction import redact_address
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_runtime.spark.checkpoint.storage import RemotePath
 from windrow_runtime.spark.run.background import uninterrupted
 
 # Any in this module: objects of the JVM.
@@ -25,101 +28,122 @@ _ONCE: Final = "fs.option.create.conditional.overwrite"
 """S3A's option by which the second of two writers fails; elsewhere ``overwrite(false)`` suffices."""
 
 
-def open_elsewhere(spark: SparkSession, url: str) -> HadoopPath:
-    """Opens a folder in a file system that the JVM of a session knows."""
-    return HadoopPath(url, HadoopFiles(spark, url))
+class HadoopPath(RemotePath):
+    """A path that the JVM of a session opens."""
 
+    def __init__(self, url: str, opened: _Opened) -> None:
+        super().__init__(url)
+        self._opened = opened
 
-class HadoopFiles:
-    """The files of one file system: :class:`~windrow_runtime.spark.checkpoint.storage.Files`."""
+    @staticmethod
+    def of(spark: SparkSession, url: str) -> HadoopPath:
+        """Returns the path of a URL whose scheme the session knows."""
+        return HadoopPath(url, _called(lambda: _Opened.of(spark, url), url))
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
-        jvm = spark.sparkContext._jvm
-        assert jvm is not None
-        self._jvm: Any = jvm
-        # Spark opens the checkpoint of a query with the same settings.
-        self._settings = _called(lambda: spark._jsparkSession.sessionState().newHadoopConf(), url)
-        self._files = _called(lambda: self._path(url).getFileSystem(self._settings), url)
-        self._is_whole_at_close: bool | None = None
+    def _at(self, url: str) -> HadoopPath:
+        return HadoopPath(url, self._opened)
 
-    def _path(self, url: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(url)
+    def _call(self, call: Callable[[Any, Any], T]) -> T:
+        """Calls a function of the file system and the JVM's path."""
+        return _called(lambda: call(self._opened.files, self._opened.path(self.url)), self.url)
 
-    def exists(self, url: str) -> bool:
-        return bool(_called(lambda: self._files.exists(self._path(url)), url))
+    def exists(self) -> bool:
+        return bool(self._call(lambda files, path: files.exists(path)))
 
-    def names(self, folder: str) -> list[str]:
-        try:
-            found = _called(lambda: self._files.listStatus(self._path(folder)), folder)
-        except FileNotFoundError:
-            return []
-        return _called(lambda: [str(each.getPath().getName()) for each in found], folder)
+    def glob(self, pattern: str, /) -> Iterator[HadoopPath]:
+        with suppress(FileNotFoundError):
+            for name in self._call(lambda files, path: [each.getPath().getName() for each in files.listStatus(path)]):
+                if fnmatchcase(name, pattern):
+                    yield self / name
 
-    def below(self, folder: str) -> list[str]:
-        def walk() -> list[str]:
-            found, files = [], self._files.listFiles(self._path(folder), True)
-            while files.hasNext():
-                found.append(str(files.next().getPath().toString()))
-            return found
+    def rglob(self, pattern: str, /) -> Iterator[HadoopPath]:
+        with suppress(FileNotFoundError):
+            for url in self._call(lambda files, path: [*_urls(files.listFiles(path, True))]):
+                if fnmatchcase(url.rpartition("/")[2], pattern):
+                    yield self._at(url)
 
-        try:
-            return _called(walk, folder)
-        except FileNotFoundError:
-            return []
-
-    def read(self, url: str) -> bytes:
-        def read() -> bytes:
-            stream = self._files.open(self._path(url))
+    def read_bytes(self) -> bytes:
+        def read(files: Any, path: Any) -> bytes:
+            stream = files.open(path)
             try:
                 return bytes(stream.readAllBytes())
             finally:
                 stream.close()
 
-        return _called(read, url)
+        return self._call(read)
 
-    def write(self, url: str, content: bytes) -> None:
-        def write() -> None:
-            path = self._path(url)
-            if self._is_whole_at_close is None:
-                self._is_whole_at_close = bool(self._files.hasPathCapability(path, _WHOLE_AT_CLOSE))
-            if self._is_whole_at_close:
-                _filled(self._files.create(path, True), content)
-                return
-            # Elsewhere renaming is one step, and Hadoop's contexts of files alone rename onto a file that is there.
-            folder, _, name = url.rpartition("/")
-            temporary = self._path(f"{folder}/_{name}.{secrets.token_hex(4)}")
-            _filled(self._files.create(temporary, True), content)
-            rename = self._jvm.org.apache.hadoop.fs.Options.Rename
-            options = self._jvm.java.lang.reflect.Array.newInstance(rename.OVERWRITE.getClass(), 1)
-            options[0] = rename.OVERWRITE
-            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._files.getUri(), self._settings)
-            context.rename(temporary, path, options)
+    def write(self, content: bytes) -> None:
+        if self._opened.is_whole_at_close:
+            self._call(lambda files, path: _filled(files.create(path, True), content))
+            return
+        # Elsewhere renaming is one step.
+        temporary = self.parent / f"_{self.name}.{secrets.token_hex(4)}"
+        temporary._call(lambda files, path: _filled(files.create(path, True), content))
+        self._call(lambda files, path: self._opened.replace(temporary.url, path))
 
-        _called(write, url)
-
-    def write_once(self, url: str, content: bytes) -> bool:
-        def write() -> None:
-            new = self._files.createFile(self._path(url)).recursive().overwrite(False).opt(_ONCE, True)
-            _filled(new.build(), content)
+    def write_once(self, content: bytes) -> bool:
+        def write(files: Any, path: Any) -> None:
+            _filled(files.createFile(path).recursive().overwrite(False).opt(_ONCE, True).build(), content)
 
         try:
-            _called(write, url)
+            self._call(write)
         except OSError:
             # HDFS refuses a second writer when it opens the file, S3A when it closes it. The answer may have been lost.
-            if not self.exists(url):
+            if not self.exists():
                 raise
-        return self.read(url) == content
+        return self.read_bytes() == content
 
-    def modified(self, url: str) -> float:
-        status = _called(lambda: self._files.getFileStatus(self._path(url)), url)
-        return float(status.getModificationTime()) / 1000
+    def modified(self) -> float:
+        return float(self._call(lambda files, path: files.getFileStatus(path).getModificationTime())) / 1000
 
-    def delete(self, url: str) -> bool:
-        return bool(_called(lambda: self._files.delete(self._path(url), True), url))
+    def unlink(self, missing_ok: bool = False) -> None:
+        if not self._call(lambda files, path: files.delete(path, False)) and not missing_ok:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file", str(self))
 
-    def make_folder(self, url: str, mode: int) -> None:
-        rights = self._jvm.org.apache.hadoop.fs.permission.FsPermission
-        _called(lambda: self._files.mkdirs(self._path(url), rights(mode)), url)
+    def clear(self) -> None:
+        self._call(lambda files, path: files.delete(path, True))
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        self._call(lambda files, path: files.mkdirs(path, self._opened.rights(mode)))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file system of the JVM's, and what is needed besides; Spark opens checkpoints with the same settings."""
+
+    hadoop: Any
+    settings: Any
+    files: Any
+    is_whole_at_close: bool
+    overwrite: Any  # the array of options with which contexts of files, and nothing else, rename onto a file
+
+    @staticmethod
+    def of(spark: SparkSession, url: str) -> _Opened:
+        jvm: Any = spark.sparkContext._jvm
+        hadoop = jvm.org.apache.hadoop.fs
+        settings = spark._jsparkSession.sessionState().newHadoopConf()
+        path = hadoop.Path(url)
+        files = path.getFileSystem(settings)
+        rename = hadoop.Options.Rename.OVERWRITE
+        overwrite = jvm.java.lang.reflect.Array.newInstance(rename.getClass(), 1)
+        overwrite[0] = rename
+        return _Opened(hadoop, settings, files, bool(files.hasPathCapability(path, _WHOLE_AT_CLOSE)), overwrite)
+
+    def path(self, url: str) -> Any:
+        return self.hadoop.Path(url)
+
+    def rights(self, mode: int) -> Any:
+        return self.hadoop.permission.FsPermission(mode)
+
+    def replace(self, url: str, path: Any) -> None:
+        """Rename a file onto another one."""
+        context = self.hadoop.FileContext.getFileContext(self.files.getUri(), self.settings)
+        context.rename(self.path(url), path, self.overwrite)
+
+
+def _urls(found: Any) -> Iterator[str]:
+    while found.hasNext():
+        yield str(found.next().getPath().toString())
 
 
 def _filled(stream: Any, content: bytes) -> None:

@@ -36,7 +36,7 @@ from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.hadoop_files import open_elsewhere
+from windrow_runtime.spark.hadoop_files import HadoopPath
 from windrow_runtime.spark.kafka import check_brokers, check_jar
 from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
@@ -394,7 +394,7 @@ class SparkRunner:
     def _elsewhere(self) -> Callable[[str], StoragePath] | None:
         """Returns what opens checkpoints in file systems that are not mounted; None: nothing, over Spark Connect."""
         is_remote = self._session is not None and is_connect(self._session)
-        return None if is_remote else lambda url: open_elsewhere(self.spark, url)
+        return None if is_remote else lambda url: HadoopPath.of(self.spark, url)
 
     def _check_sinks(self, sinks: Iterable[Step]) -> None:
         for step in sinks:

@@ -11,8 +11,6 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -26,7 +24,7 @@ _PROPERTY: Final = "windrow.files"
 
 
 class StoragePath(Protocol):
-    """A file or a folder of a checkpoint: a ``Path``, or a :class:`HadoopPath`, which has what windrow uses of one."""
+    """A file or a folder of a checkpoint: a ``Path``, or a :class:`RemotePath` with what windrow uses of one."""
 
     @property
     def name(self) -> str: ...
@@ -44,52 +42,21 @@ class StoragePath(Protocol):
     def rglob(self, pattern: str, /) -> Iterator[Self]: ...
 
 
-class Files(Protocol):
-    """What windrow asks of a file system that is not mounted. URLs name its files; failures are ``OSError``."""
+class RemotePath:
+    """A path in a file system that is not mounted, such as ``s3a://`` or ``hdfs://``, as workers have it.
 
-    def exists(self, url: str) -> bool:
-        """Returns whether there is a file or a folder."""
-
-    def names(self, folder: str) -> list[str]:
-        """Returns the names in a folder; none if there is no such folder."""
-
-    def below(self, folder: str) -> list[str]:
-        """Returns the URLs of all files in a folder and in those below it; none if there is no such folder."""
-
-    def read(self, url: str) -> bytes:
-        """Returns the content of a file."""
-
-    def write(self, url: str, content: bytes) -> None:
-        """Write a whole file, instead of one that is there: others see the old content or the new one."""
-
-    def write_once(self, url: str, content: bytes) -> bool:
-        """Write a file unless it is there; returns whether this content is there."""
-
-    def modified(self, url: str) -> float:
-        """Returns when a file was written, in seconds since 1970 by the clock of the file system."""
-
-    def delete(self, url: str) -> bool:
-        """Delete a file, or a folder with all that is in it; returns whether there was one."""
-
-    def make_folder(self, url: str, mode: int) -> None:
-        """Make a folder, and those above it, unless it is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class HadoopPath:
-    """A path in a file system that only Spark's JVM opens, such as ``s3a://`` or ``hdfs://``.
-
-    Its methods do what those of ``Path`` do, and raise the same errors. Workers have no JVM: there it can only be read,
-    and has what the driver has handed to the tasks of the batch.
+    Workers have no JVM that opens it: a file has what the driver has handed to the tasks of the batch. On the driver it
+    is a :class:`~windrow_runtime.spark.hadoop_files.HadoopPath`, whose methods do what those of ``Path`` do, raise the
+    same errors, and are the only ones that are called there.
     """
 
-    url: str
-    files: Files | None = None  # None: in a worker
+    def __init__(self, url: str) -> None:
+        self.url = url
 
-    def __reduce__(self) -> tuple[type[HadoopPath], tuple[str]]:
-        return HadoopPath, (self.url,)
+    def __reduce__(self) -> tuple[type[RemotePath], tuple[str]]:
+        return RemotePath, (self.url,)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return redact_address(self.url)
 
     def __fspath__(self) -> str:
@@ -100,67 +67,62 @@ class HadoopPath:
         return self.url.rpartition("/")[2]
 
     @property
-    def parent(self) -> HadoopPath:
-        return HadoopPath(self.url.rpartition("/")[0], self.files)
+    def parent(self) -> Self:
+        return self._at(self.url.rpartition("/")[0])
 
-    def __truediv__(self, name: str, /) -> HadoopPath:
-        return HadoopPath(f"{self.url}/{name}", self.files)
+    def __truediv__(self, name: str, /) -> Self:
+        return self._at(f"{self.url}/{name}")
 
-    def absolute(self) -> HadoopPath:
+    def _at(self, url: str) -> Self:
+        return type(self)(url)
+
+    def absolute(self) -> Self:
         return self
-
-    @property
-    def _opened(self) -> Files:
-        if self.files is None:
-            raise OSError(errno.ENOTSUP, "no worker opens the file system of the checkpoint", str(self))
-        return self.files
-
-    def exists(self) -> bool:
-        return self._opened.exists(self.url)
 
     def is_symlink(self) -> bool:
         return False
 
     def read_bytes(self) -> bytes:
-        return _handed(self) if self.files is None else self.files.read(self.url)
+        return _handed(self)
+
+    def exists(self) -> bool:
+        raise self._unopened()
 
     def write(self, content: bytes) -> None:
         """Write the whole file, instead of one that is there: others see the old content or the new one."""
-        self._opened.write(self.url, content)
+        raise self._unopened()
 
     def write_once(self, content: bytes) -> bool:
-        """Write a file that no other writer has written; returns whether it is this content that is there.
-
-        Whoever else writes a file of this name must write another content.
-        """
-        return self._opened.write_once(self.url, content)
+        """Write a file unless it is there; returns whether this content, which no other writer has, is there."""
+        raise self._unopened()
 
     def modified(self) -> float:
         """Returns when the file was written, in seconds since 1970 by the clock of the file system."""
-        return self._opened.modified(self.url)
+        raise self._unopened()
 
     def unlink(self, missing_ok: bool = False) -> None:
-        if not self._opened.delete(self.url) and not missing_ok:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        raise self._unopened()
 
     def clear(self) -> None:
         """Delete a folder with all that is in it."""
-        self._opened.delete(self.url)
+        raise self._unopened()
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        self._opened.make_folder(self.url, mode)
+        raise self._unopened()
 
-    def glob(self, pattern: str, /) -> Iterator[HadoopPath]:
-        return (self / name for name in self._opened.names(self.url) if fnmatchcase(name, pattern))
+    def glob(self, pattern: str, /) -> Iterator[Self]:
+        raise self._unopened()
 
-    def rglob(self, pattern: str, /) -> Iterator[HadoopPath]:
-        found = (HadoopPath(url, self.files) for url in self._opened.below(self.url))
-        return (path for path in found if fnmatchcase(path.name, pattern))
+    def rglob(self, pattern: str, /) -> Iterator[Self]:
+        raise self._unopened()
+
+    def _unopened(self) -> OSError:
+        return OSError(errno.ENOTSUP, "no worker opens the file system of the checkpoint", str(self))
 
 
 def write_whole(file: StoragePath, content: str | bytes) -> None:
     """Write a file atomically. A link in its place is replaced, not followed."""
-    if isinstance(file, HadoopPath):
+    if isinstance(file, RemotePath):
         file.write(content if isinstance(content, bytes) else content.encode())
     else:
         whole_files.write_whole(Path(file), content)
@@ -168,14 +130,14 @@ def write_whole(file: StoragePath, content: str | bytes) -> None:
 
 def read_whole(file: StoragePath, start: int = 0) -> bytes:
     """Returns what a file has from a byte on; raises an ``OSError`` if it is missing, or a link, a pipe or a folder."""
-    if isinstance(file, HadoopPath):
+    if isinstance(file, RemotePath):
         return file.read_bytes()[start:]
     return whole_files.read_whole(Path(file), start)
 
 
 def clear(folder: StoragePath) -> None:
     """Delete a folder as far as possible, or a link itself. If something remains and matters, a later call fails."""
-    if isinstance(folder, HadoopPath):
+    if isinstance(folder, RemotePath):
         folder.clear()
     else:
         whole_files.clear(Path(folder))
@@ -183,7 +145,7 @@ def clear(folder: StoragePath) -> None:
 
 def set_time(file: StoragePath, seconds: float) -> None:
     """Set the time of a file, where the file system is mounted: others may not keep it."""
-    if not isinstance(file, HadoopPath):
+    if not isinstance(file, RemotePath):
         os.utime(file, (seconds, seconds))
 
 
@@ -194,7 +156,7 @@ def hand_on(spark: SparkSession, files: Iterable[StoragePath]) -> None:
     """
     handed: dict[str, str | None] = {}
     for file in files:
-        if isinstance(file, HadoopPath):
+        if isinstance(file, RemotePath):
             try:
                 handed[file.url] = base64.b64encode(file.read_bytes()).decode()
             except FileNotFoundError:
@@ -203,7 +165,7 @@ def hand_on(spark: SparkSession, files: Iterable[StoragePath]) -> None:
         spark.sparkContext.setLocalProperty(_PROPERTY, json.dumps(handed))
 
 
-def _handed(file: HadoopPath) -> bytes:
+def _handed(file: RemotePath) -> bytes:
     """Returns what the driver has handed to this task of a file; raises an ``OSError`` if that is nothing."""
     from pyspark import TaskContext
 
