@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
-from windrow_runtime.spark.checkpoint.storage import RemotePath
+from windrow_runtime.spark.checkpoint.storage import HadoopPath
 
 __all__ = ["MemoryFiles", "MemoryPath", "folder_in"]
 
@@ -23,7 +23,7 @@ class MemoryFiles:
         self.fails = False
 
 
-class MemoryPath(RemotePath):
+class MemoryPath(HadoopPath):
     """A path in it."""
 
     def __init__(self, url: str, files: MemoryFiles) -> None:

@@ -16,7 +16,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock
 from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
-from windrow_runtime.spark.checkpoint.storage import RemotePath, StoragePath, clear, read_whole, write_whole
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 
@@ -52,7 +52,7 @@ def test_files_are_the_same_wherever_they_are(folder: StoragePath) -> None:
 
 def test_a_checkpoint_elsewhere_notes_what_one_here_does(folder: StoragePath) -> None:
     checkpoint = Checkpoint(folder)
-    write_whole(folder / "spark" / "offsets" / "7", "v1") if isinstance(folder, RemotePath) else None
+    write_whole(folder / "spark" / "offsets" / "7", "v1") if isinstance(folder, HadoopPath) else None
     checkpoint.newest_batch.note(7)
     checkpoint.newest_batch.note(5)
     assert Checkpoint(folder).newest_batch.batch() == 7

@@ -32,11 +32,10 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
-from windrow_runtime.spark.checkpoint.storage import StoragePath
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.hadoop_files import HadoopPath
 from windrow_runtime.spark.kafka import check_brokers, check_jar
 from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
@@ -394,7 +393,7 @@ class SparkRunner:
     def _elsewhere(self) -> Callable[[str], StoragePath] | None:
         """Returns what opens checkpoints in file systems that are not mounted; None: nothing, over Spark Connect."""
         is_remote = self._session is not None and is_connect(self._session)
-        return None if is_remote else lambda url: HadoopPath.of(self.spark, url)
+        return None if is_remote else lambda url: HadoopPath.of(self.spark, url, uninterrupted)
 
     def _check_sinks(self, sinks: Iterable[Step]) -> None:
         for step in sinks:

@@ -27,7 +27,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     is_logged,
     last_number,
 )
-from windrow_runtime.spark.checkpoint.storage import RemotePath, StoragePath, clear, hand_on, set_time, write_whole
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, hand_on, set_time, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
@@ -183,7 +183,7 @@ class Checkpoint:
     @property
     def is_mounted(self) -> bool:
         """Whether workers and other processes open the folder by themselves, and its files keep the times they get."""
-        return not isinstance(self.path, RemotePath)
+        return not isinstance(self.path, HadoopPath)
 
     def hand_on(self, spark: SparkSession, batch: int | None = None, clock: ClockFiles | None = None) -> None:
         """Hand to the tasks of the batch that this thread runs what they read of a folder that they cannot open.
@@ -387,5 +387,5 @@ def _opened(path: str, elsewhere: Callable[[str], StoragePath] | None) -> Storag
             expected="a path that the driver and all workers can open",
             hint="a session in the program itself, not over Spark Connect, opens other file systems as well",
         )
-    with checkpoint_errors(RemotePath(path)):
+    with checkpoint_errors(HadoopPath(path)):
         return elsewhere(path.rstrip("/"))

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from windrow.errors import CheckpointError
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock, checkpoint_in_use
-from windrow_runtime.spark.checkpoint.storage import RemotePath, StoragePath
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, file_numbers
 
 _LOG: Final = logging.getLogger("windrow")
@@ -47,7 +47,7 @@ class LeaseLock:
         CheckpointError: If another run uses the checkpoint, whose name the error has, or files cannot be written.
     """
 
-    def __init__(self, folder: RemotePath, seconds: float) -> None:
+    def __init__(self, folder: HadoopPath, seconds: float) -> None:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         self._note = f"process {os.getpid()} on {socket.gethostname()}, since {since}"
         self._mark = secrets.token_hex(8)
@@ -94,7 +94,7 @@ class LeaseLock:
         except Exception:
             _LOG.debug("the lock of %s ends with its lease", self._checkpoint, exc_info=True)
 
-    def _file(self, number: int) -> RemotePath:
+    def _file(self, number: int) -> HadoopPath:
         return self._folder / f"{_PREFIX}{number}"
 
     def _newest(self) -> int:
@@ -164,7 +164,7 @@ class LeaseLock:
 
 def lock_of(folder: StoragePath, lease_seconds: float) -> RunLock:
     """Reserves a checkpoint for one run, by a lock of the operating system where the folder is mounted."""
-    if isinstance(folder, RemotePath):
+    if isinstance(folder, HadoopPath):
         return LeaseLock(folder, lease_seconds)
     return CheckpointLock(Path(folder))
 

@@ -27,11 +27,12 @@ from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import OWNER, file_sink_of, other_run
 from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
+from windrow_runtime.spark.checkpoint.storage import HadoopPath
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
-from windrow_runtime.spark.hadoop_files import HadoopPath
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
+from windrow_runtime.spark.run.background import uninterrupted
 from windrow_runtime.spark.session import is_connect, settings_changed
 from windrow_runtime.spark.sinks.table import ColumnsSink
 
@@ -169,7 +170,7 @@ def write_files(
         mark = (
             None
             if is_connect(session)
-            else _withdrawn(HadoopPath.of(session, sink.path.rstrip("/")), batch, again=again)
+            else _withdrawn(HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted), batch, again=again)
         )
         if sink.partition_by:
             if has_rows:
