@@ -160,7 +160,10 @@ class Elsewhere(Here):
             for path, mark in there.items():
                 if self._known.get(path) != mark:
                     (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                    content = self.read(path)
+                    try:
+                        content = self.read(path)
+                    except HTTPError:
+                        continue  # a temporary file has got its name meanwhile
                     if "/sources/" in path:
                         content = content.replace(f"{self.url}/in/".encode(), f"{(folder / 'in').as_uri()}/".encode())
                     (folder / path).write_bytes(content)
