@@ -71,7 +71,8 @@ class SparkRunner:
         spark: The session; by default the active one, or a new one on this machine, which the first run starts.
         checkpoint: The folder in which the query keeps its progress and its state, in a file system that every machine
             has mounted, or that the session's Hadoop knows, such as ``s3a://bucket/folder``. A run that is given the
-            folder of an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
+            folder of an earlier one goes on where that one stopped. By default a temporary one, which is deleted at
+            the end.
         partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default the
             session's number; Spark's own default of 200 suits a cluster. The first run of a checkpoint fixes it: later
             runs use the stored number, whatever the session has, and refuse another one that is given here.
