@@ -27,6 +27,9 @@ SYSTEMS = ("s3", "hdfs")
 _SIGNED = "AWS4-HMAC-SHA256 Credential=anyone/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=any"
 
 
+_TRIES = 5
+
+
 class Url(os.PathLike[str]):
     """The URL of a folder, which is put together as a path is."""
 
@@ -185,6 +188,13 @@ class Elsewhere(Here):
 
 def _asked(url: str, method: str = "GET", content: bytes | None = None) -> bytes:
     head = {"Authorization": _SIGNED, "Content-Type": "application/octet-stream"}
-    with urlopen(Request(url, content, head, method=method), timeout=60) as answer:
-        body: bytes = answer.read()
-        return body
+    for left in reversed(range(_TRIES)):
+        try:
+            with urlopen(Request(url, content, head, method=method), timeout=60) as answer:
+                body: bytes = answer.read()
+                return body
+        except HTTPError as error:
+            # The server of S3's protocol fails where a list is read while another request changes it.
+            if error.code < 500 or not left:
+                raise
+    raise AssertionError

@@ -33,13 +33,19 @@ class MemoryPath(HadoopPath):
     def _at(self, url: str) -> MemoryPath:
         return MemoryPath(url, self.files)
 
+    def _fail(self) -> None:
+        if self.files.fails:
+            raise OSError(errno.EIO, "the network is down", self.url)
+
     def exists(self) -> bool:
+        self._fail()
         return self.url in self.files.content or any(self._below())
 
     def _below(self) -> list[str]:
         return [url for url in self.files.content if url.startswith(f"{self.url}/")]
 
     def glob(self, pattern: str, /) -> Iterator[MemoryPath]:
+        self._fail()
         names = {url.removeprefix(f"{self.url}/").partition("/")[0] for url in self._below()}
         return (self / name for name in sorted(names) if fnmatchcase(name, pattern))
 
@@ -48,15 +54,13 @@ class MemoryPath(HadoopPath):
 
     def read_bytes(self) -> bytes:
         self.files.before_read(self.url)
-        if self.files.fails:
-            raise OSError(errno.EIO, "the network is down", self.url)
+        self._fail()
         if self.url not in self.files.content:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
         return self.files.content[self.url]
 
     def write(self, content: bytes) -> None:
-        if self.files.fails:
-            raise OSError(errno.EIO, "the network is down", self.url)
+        self._fail()
         self.files.content[self.url] = content
         self.files.times[self.url] = float(int(time.time()))
 

@@ -75,8 +75,24 @@ def test_what_a_killed_spark_has_left_is_removed() -> None:
 def test_failures_are_errors_of_the_checkpoint() -> None:
     files = MemoryFiles()
     files.fails = True
-    with pytest.raises(CheckpointError, match="the network is down"):
-        StoredFile(folder_in(files) / "plan", int).read()
+    folder = folder_in(files)
+    checkpoint = Checkpoint(folder)
+    for read in (
+        StoredFile(folder / "plan", int).read,
+        checkpoint.last_planned,
+        checkpoint.has_fired_all,
+        checkpoint.query_id,
+        lambda: checkpoint.is_committed(1),
+        lambda: checkpoint.is_ending,
+        lambda: checkpoint.check_open(drain=True),
+        lambda: checkpoint.check_whole([], stateful=True),
+        lambda: checkpoint.log_of_files("0").read(),
+        lambda: ClockFiles(folder).exists(1),
+        checkpoint.clear_leftovers,
+        lambda: LeaseLock(folder, 1),
+    ):
+        with pytest.raises(CheckpointError, match="the network is down"):
+            read()
 
 
 def test_a_worker_reads_only_what_it_was_handed() -> None:

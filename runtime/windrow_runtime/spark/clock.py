@@ -38,6 +38,7 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     StoredTime,
     checkpoint_errors,
     damaged_file,
+    is_there,
 )
 from windrow_runtime.storage.values import StateCodec
 
@@ -165,7 +166,7 @@ class ClockFiles:
 
     def exists(self, batch: int) -> bool:
         """Returns whether the time of a batch is known."""
-        return self.file(batch).path.exists()
+        return is_there(self.file(batch).path)
 
     def read(self, batch: int) -> BatchClock:
         """Returns the time of a batch. The first one may begin without a file; a later file that is missing raises."""

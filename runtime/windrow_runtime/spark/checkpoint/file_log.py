@@ -9,7 +9,7 @@ from pathlib import Path
 
 from windrow_runtime.outputs.whole_files import append_bytes, checksum
 from windrow_runtime.spark.checkpoint.storage import StoragePath, read_whole, write_whole
-from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, is_there
 
 
 @dataclass
@@ -27,8 +27,7 @@ class FileLog:
 
     def exists(self) -> bool:
         """Returns whether a run has begun the log."""
-        with checkpoint_errors(self.path.parent):
-            return self.path.exists()
+        return is_there(self.path)
 
     def read(self) -> dict[int, list[str]]:
         """Returns the files of each entry, by its number; none if the log does not exist."""

@@ -28,7 +28,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     last_number,
 )
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, hand_on, set_time, write_whole
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, is_there
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.progress import reported_times
@@ -215,10 +215,7 @@ class Checkpoint:
                 hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
             )
         text = os.fspath(path)
-        folder = _opened(text, elsewhere)
-        with checkpoint_errors(folder):
-            is_of_run = Checkpoint(folder).plan.path.exists()
-        if is_of_run:
+        if is_there(Checkpoint(_opened(text, elsewhere)).plan.path):
             raise IncompatibleStateError(
                 "the checkpoint belongs to a run of a pipeline",
                 given=text,
@@ -244,11 +241,11 @@ class Checkpoint:
 
     def is_committed(self, batch: int) -> bool:
         """Returns whether Spark has noted a batch as done. Numbers below 0 count as done."""
-        return batch < 0 or (self.spark_path / "commits" / str(batch)).exists()
+        return batch < 0 or is_there(self.spark_path / "commits" / str(batch))
 
     def check_open(self, *, drain: bool) -> None:
         """Refuse a checkpoint whose stream has ended, except for a run that finishes a failed drain."""
-        if self._drained.exists():
+        if is_there(self._drained):
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
                 given=str(self.path),
@@ -266,7 +263,7 @@ class Checkpoint:
     @property
     def is_ending(self) -> bool:
         """Returns whether Spark has planned a batch that reads the end of the stream, or is about to."""
-        if not self._end_line.exists():
+        if not is_there(self._end_line):
             return False
         return self.last_planned() >= self.closed_sources.batch() >= 0 or is_logged(self.spark_path, self._end_line)
 

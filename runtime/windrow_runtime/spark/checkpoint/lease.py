@@ -54,6 +54,7 @@ class LeaseLock:
         self._renewals = 0
         self._checkpoint, self._folder, self._seconds = folder, folder / "locks", seconds
         self._is_over = threading.Event()
+        self._writing = threading.Lock()
         self._is_lost = False
         self.is_owner_live: Callable[[], bool] = lambda: True
         with _guard:
@@ -89,8 +90,9 @@ class LeaseLock:
             if _held.get(self._checkpoint.url) is self:
                 del _held[self._checkpoint.url]
         try:
-            if not self._is_lost:
-                self._file(self._number).write(_FREE)
+            with self._writing:
+                if not self._is_lost:
+                    self._file(self._number).write(_FREE)
         except Exception:
             _LOG.debug("the lock of %s ends with its lease", self._checkpoint, exc_info=True)
 
@@ -150,8 +152,9 @@ class LeaseLock:
         while not self._is_over.wait(self._seconds / _RENEWALS):
             try:
                 self.check()
-                if not self._is_over.is_set():
-                    self._file(self._number).write(self._content())
+                with self._writing:
+                    if not self._is_over.is_set():
+                        self._file(self._number).write(self._content())
             except CheckpointError as error:
                 if self._is_lost:
                     _LOG.error("checkpoint %s was taken over by %s", self._checkpoint, error.given)

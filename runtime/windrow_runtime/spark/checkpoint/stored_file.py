@@ -99,5 +99,12 @@ def damaged_file(file: StoragePath, reason: str) -> CheckpointError:
 def file_numbers(folder: StoragePath, prefix: str = "", suffix: str = "") -> set[int]:
     """Returns the numbers in the names of files, between a prefix and a suffix; ignores other names."""
     name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
-    matches = (name.fullmatch(file.name) for file in folder.glob("*"))
+    with checkpoint_errors(folder):
+        matches = [name.fullmatch(file.name) for file in folder.glob("*")]
     return {int(match[1]) for match in matches if match is not None}
+
+
+def is_there(file: StoragePath) -> bool:
+    """Returns whether there is a file."""
+    with checkpoint_errors(file.parent):
+        return file.exists()
