@@ -25,6 +25,7 @@ def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.C
     assert said.splitlines()[-1].startswith(f"{kills} kills, {kills} of them after new batches, ")
 
 
+@pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_killed_pipeline_goes_on_elsewhere(

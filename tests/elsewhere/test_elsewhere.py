@@ -38,6 +38,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return outcome(str(tmp_path_factory.mktemp("local")), "pyspark-shell")
 
 
+@pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
 @pytest.mark.parametrize("system", ["s3", "hdfs"])
 def test_a_run_elsewhere_gives_what_one_here_does(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Any in this module: Spark's writers.
 
+pytestmark = pytest.mark.classic(reason="the checkpoint must be in a mounted file system")
+
 
 class Total(NamedTuple):
     key: str

@@ -179,19 +179,35 @@ def test_who_was_taken_over_finds_it_before_its_next_batch() -> None:
     assert read_whole(folder / "locks" / "lock-2") == OTHER
 
 
+def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "locks" / "lock-4", OTHER)
+
+    def between(url: str) -> None:
+        files.before_read = lambda url: write_whole(folder / "locks" / "lock-4", OTHER)
+        del files.content[url]  # the file system has deleted it to rename another one to it
+        files.content["mem://checkpoint/locks/_lock-4.1"] = OTHER
+
+    files.before_read = between
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        LeaseLock(folder, 3)
+
+
 def test_of_two_that_take_over_one_gets_the_lock() -> None:
     files = MemoryFiles()
     folder = folder_in(files)
+    LeaseLock(folder, 60).release()
 
     def first(url: str) -> None:
         files.before_read = lambda url: None
-        write_whole(folder / "locks" / "lock-1", OTHER)  # between the look and the file of this run
+        write_whole(folder / "locks" / "lock-2", OTHER)  # between the look and the file of this run
 
     files.before_read = first
     begun = time.monotonic()
     lock = LeaseLock(folder, 0.4)
     assert time.monotonic() - begun >= 0.4  # it has waited for the other one
-    assert file_numbers(folder / "locks", "lock-") == {1, 2}
+    assert file_numbers(folder / "locks", "lock-") == {2, 3}
     lock.release()
 
 

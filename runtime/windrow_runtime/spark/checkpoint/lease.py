@@ -103,10 +103,12 @@ class LeaseLock:
         return max(file_numbers(self._folder, _PREFIX), default=0)
 
     def _read(self, number: int) -> bytes:
+        if number == 0:
+            return _FREE
         try:
             return self._file(number).read_bytes()
-        except FileNotFoundError:  # there is no lock, or one that was just replaced
-            return _FREE
+        except FileNotFoundError:
+            return b""  # its owner is writing it anew
 
     def _content(self) -> bytes:
         self._renewals += 1
