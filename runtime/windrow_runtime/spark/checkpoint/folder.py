@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
@@ -384,5 +384,13 @@ def _opened(path: str, elsewhere: Callable[[str], StoragePath] | None) -> Storag
             expected="a path that the driver and all workers can open",
             hint="a session in the program itself, not over Spark Connect, opens other file systems as well",
         )
-    with checkpoint_errors(HadoopPath(path)):
+    try:
         return elsewhere(path.rstrip("/"))
+    except OSError as error:
+        raise CheckpointError(
+            "the session does not open the file system of the checkpoint",
+            given=error.strerror,
+            expected="a scheme that its Hadoop knows",
+            where=redact_address(path),
+            hint="give the session the jar of the file system: org.apache.hadoop:hadoop-aws for s3a://",
+        ) from error
