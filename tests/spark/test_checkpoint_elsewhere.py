@@ -18,7 +18,7 @@ from tests.spark.comparison import Event, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow.sinks import CollectSink, WriterSink
+from windrow.sinks import CollectSink, FunctionSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
@@ -101,6 +101,27 @@ def test_a_second_run_is_refused(spark: SparkSession, folder: str) -> None:
     finally:
         running.stop()
     assert collected(runner, 60)
+
+
+def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    taken: list[Event] = []
+    pipeline = Pipeline(
+        "taken",
+        from_source(JsonFileSource(incoming, Event)).sink_to(FunctionSink(lambda batch, events: taken.extend(events))),
+    )
+    running = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").start(pipeline)
+    (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
+    running.process_available()
+    assert len(taken) == 1
+    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
+    (incoming / "1.json").write_text('{"key": "b", "at": 1, "value": 2}\n')
+    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+        running.process_available()
+    assert len(taken) == 1
 
 
 def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:
