@@ -21,6 +21,7 @@ class MemoryFiles:
         self.times: dict[str, float] = {}
         self.before_read: Callable[[str], None] = lambda url: None
         self.fails = False
+        self.fails_to_write = False
 
 
 class MemoryPath(HadoopPath):
@@ -33,8 +34,8 @@ class MemoryPath(HadoopPath):
     def _at(self, url: str) -> MemoryPath:
         return MemoryPath(url, self.files)
 
-    def _fail(self) -> None:
-        if self.files.fails:
+    def _fail(self, *, writes: bool = False) -> None:
+        if self.files.fails or (writes and self.files.fails_to_write):
             raise OSError(errno.EIO, "the network is down", self.url)
 
     def exists(self) -> bool:
@@ -60,7 +61,7 @@ class MemoryPath(HadoopPath):
         return self.files.content[self.url]
 
     def write(self, content: bytes) -> None:
-        self._fail()
+        self._fail(writes=True)
         self.files.content[self.url] = content
         self.files.times[self.url] = float(int(time.time()))
 

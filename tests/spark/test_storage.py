@@ -179,6 +179,23 @@ def test_who_was_taken_over_finds_it_before_its_next_batch() -> None:
     assert read_whole(folder / "locks" / "lock-2") == OTHER
 
 
+def test_a_lock_is_renewed_again_after_failures(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    lock = LeaseLock(folder_in(files), 0.1)
+    file = "mem://checkpoint/locks/lock-1"
+    end = time.monotonic() + 20
+    files.fails_to_write = True
+    while "could not be renewed" not in caplog.text:
+        assert time.monotonic() < end
+    written = files.content[file]
+    files.fails_to_write = False
+    while files.content[file] == written:
+        assert time.monotonic() < end
+    assert lock.is_held
+    lock.release()
+    assert files.content[file] == b"free"
+
+
 def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
     files = MemoryFiles()
     folder = folder_in(files)

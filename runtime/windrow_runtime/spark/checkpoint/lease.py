@@ -154,7 +154,7 @@ class LeaseLock:
         while not self._is_over.wait(self._seconds / _RENEWALS):
             try:
                 self.check()
-                with self._writing:
+                with self._writing, checkpoint_errors(self._checkpoint):
                     if not self._is_over.is_set():
                         self._file(self._number).write(self._content())
             except CheckpointError as error:
