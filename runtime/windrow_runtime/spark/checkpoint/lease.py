@@ -33,7 +33,6 @@ RunLock: TypeAlias = "CheckpointLock | LeaseLock"
 """The lock of a run on its checkpoint."""
 
 _held: Final[dict[str, LeaseLock]] = {}
-_guard: Final = threading.RLock()
 
 
 class LeaseLock:
@@ -57,15 +56,14 @@ class LeaseLock:
         self._writing = threading.Lock()
         self._is_lost = False
         self.is_owner_live: Callable[[], bool] = lambda: True
-        with _guard:
-            before = _held.get(folder.url)
-            if before is not None and before.is_held:
-                raise checkpoint_in_use(folder, before._note)
-            if before is not None:
-                before.release()  # its query failed, and no call has released the lock since
-            with checkpoint_errors(folder):
-                self._number = self._acquire()
-            _held[folder.url] = self
+        before = _held.get(folder.url)
+        if before is not None and before.is_held:
+            raise checkpoint_in_use(folder, before._note)
+        if before is not None:
+            before.release()  # its query failed, and no call has released the lock since
+        with checkpoint_errors(folder):
+            self._number = self._acquire()
+        _held[folder.url] = self
         threading.Thread(target=self._renew, name="windrow keeps a lock", daemon=True).start()
 
     @property
@@ -86,9 +84,8 @@ class LeaseLock:
         if self._is_over.is_set():
             return
         self._is_over.set()
-        with _guard:
-            if _held.get(self._checkpoint.url) is self:
-                del _held[self._checkpoint.url]
+        if _held.get(self._checkpoint.url) is self:
+            del _held[self._checkpoint.url]
         try:
             with self._writing:
                 if not self._is_lost:
