@@ -1,12 +1,12 @@
 """Kafka topics as sources and sinks.
 
-Spark reads and writes them through its connector, which does not come with PySpark. Name it when the session starts, in
-Spark's own version::
+confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar:
+``pip install 'windrow-streams[kafka]'``.
+
+With ``engine_connector=True`` Spark's connector does instead, which does not come with PySpark. Name it when the
+session starts, in Spark's own version::
 
     SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0")
-
-With ``engine_connector=False`` a source is read by confluent-kafka instead, without a jar, on Spark and in the
-interpreter: ``pip install 'windrow-streams[kafka]'``.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class TopicSource(Source[T_co]):
             raise InvalidArgumentError(
                 "Spark's connector takes on_lost_offsets as an option of its own",
                 given=f"on_lost_offsets={self.on_lost_offsets!r}",
-                expected='options={"failOnDataLoss": "false"}, or engine_connector=False',
+                expected='options={"failOnDataLoss": "false"}, or confluent-kafka, which reads topics by default',
             )
         made = {"kafka.bootstrap.servers": self._servers}
         if isinstance(self.topics, Pattern):
@@ -173,14 +173,7 @@ class TopicSource(Source[T_co]):
                 expected='"earliest", "latest" or a datetime',
                 hint="Spark's JSON of offsets is for engine_connector=True",
             )
-        of_spark = [name for name in options or {} if name.startswith("kafka.")]
-        if of_spark:
-            raise InvalidArgumentError(
-                "the option is Spark's, and confluent-kafka reads the topics",
-                given=of_spark[0],
-                expected=of_spark[0].removeprefix("kafka."),
-                hint="the options of librdkafka have no prefix; SASL has sasl.username and sasl.password there",
-            )
+        _refuse_options_of_spark(options, "reads")
         return {"bootstrap.servers": self._servers}
 
     @property
@@ -232,16 +225,17 @@ class KafkaSource(TopicSource[T_co]):
             that are not older), or Spark's JSON of offsets. Partitions that are added later begin at their first
             record.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
-        options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``, or with
-            ``engine_connector=False`` of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Spark's source
-            reads the records of aborted transactions, too, unless ``{"kafka.isolation.level": "read_committed"}`` is
-            among them. Secrets among them are not shown by ``explain()`` and errors.
-        engine_connector: Whether Spark's connector reads the topics. If it is False, confluent-kafka does, in Spark's
+        options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
+            ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
+            source reads the records of aborted transactions, too, unless
+            ``{"kafka.isolation.level": "read_committed"}`` is among them. Secrets among them are not shown by
+            ``explain()`` and errors.
+        engine_connector: Whether Spark's connector reads the topics. By default confluent-kafka does, in Spark's
             workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
             other.
         on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
             shorter time, or was made anew: ``"fail"`` fails the run, ``"earliest"`` goes on with the first records that
-            are there, ``"latest"`` leaves out all that the batch would have read. With ``engine_connector=False``.
+            are there, ``"latest"`` leaves out all that the batch would have read. Not with ``engine_connector=True``.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
@@ -259,7 +253,7 @@ class KafkaSource(TopicSource[T_co]):
         starting_offsets: str | datetime = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
-        engine_connector: bool = True,
+        engine_connector: bool = False,
         on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
@@ -306,7 +300,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         starting_offsets: str | datetime = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
-        engine_connector: bool = True,
+        engine_connector: bool = False,
         on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
@@ -337,9 +331,18 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
 
 
 class KafkaSink(Sink[T_contra]):
-    """Writes each element as a record of a Kafka topic.
+    """Writes each element as a record of a Kafka topic, exactly once.
 
-    Spark writes at least once: a batch that is run again after a failure is written again.
+    Each task of a batch writes its records in one transaction of Kafka's, and notes the number of the batch in it, as
+    an offset of a consumer group. A batch that runs again finds the note, and writes nothing. Consumers have to read
+    with ``isolation.level=read_committed``, or they see records that were taken back. The transactions of a batch are
+    committed one after the other, as its tasks end. Topics are made beforehand. A key belongs to the same partition as
+    with Kafka's clients in Java.
+
+    A transaction lasts 15 minutes at most, which is what brokers allow by default; for longer batches raise
+    ``transaction.timeout.ms`` among the options and ``transaction.max.timeout.ms`` at the brokers. The notes last as
+    long as brokers keep offsets (``offsets.retention.minutes``, 7 days by default): after a longer pause the last batch
+    may be written again.
 
     Args:
         servers: The brokers to begin with: ``"host:9092"``, or several.
@@ -347,11 +350,15 @@ class KafkaSink(Sink[T_contra]):
         key: Gives the key of an element, as ``bytes``, as ``str`` (written as UTF-8) or None. By default no record has
             a key. Functions are called on the workers, once for each element.
         value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``.
-        options: Further options of Spark's sink, such as ``{"kafka.compression.type": "zstd"}``. Secrets among them are
-            not shown by ``explain()`` and errors.
+        options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``, or with
+            ``engine_connector=True`` of Spark's sink, such as ``{"kafka.compression.type": "zstd"}``. Secrets among
+            them are not shown by ``explain()`` and errors.
+        engine_connector: Whether Spark's connector writes the topics, on Spark alone. It writes at least once: a batch
+            that is run again after a failure is written again. By default confluent-kafka does, in Spark's workers and
+            in the interpreter.
 
     Raises:
-        InvalidArgumentError: For an option that an argument sets.
+        InvalidArgumentError: For an option that an argument sets, or with which records would be lost or doubled.
     """
 
     def __init__(
@@ -362,6 +369,7 @@ class KafkaSink(Sink[T_contra]):
         key: Callable[[T_contra], str | bytes | None] | None = None,
         value_format: KafkaFormat = "json",
         options: Mapping[str, str] | None = None,
+        engine_connector: bool = False,
     ) -> None:
         _check_format(value_format)
         if not topic:
@@ -371,17 +379,19 @@ class KafkaSink(Sink[T_contra]):
         if key is not None:
             require_callable(key, "the key of a Kafka sink", "a function of the element")
         self._servers = _servers(servers)
-        self._options = {
-            "kafka.bootstrap.servers": self._servers,
-            **_checked(options, {"kafka.bootstrap.servers", "topic"}),
-        }
+        servers = "kafka.bootstrap.servers" if engine_connector else "bootstrap.servers"
+        if not engine_connector:
+            _refuse_options_of_spark(options, "writes")
+            _check_exact(options)
+        self._options = {servers: self._servers, **_checked(options, {servers, "topic", "metadata.broker.list"})}
+        self.engine_connector = engine_connector
         self.topic = topic
         self.key = key
         self.value_format = value_format
 
     @property
     def options(self) -> Mapping[str, str]:
-        """All options for the writer of Spark. They have the secrets in them, so do not show them."""
+        """All options for confluent-kafka or for Spark's writer. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
 
     @property
@@ -410,6 +420,39 @@ _RESERVED_BY_CLIENT: Final = (
     "metadata.broker.list", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset",
     "enable.partition.eof",
 )  # fmt: skip
+
+
+_EXACT: Final[Mapping[str, tuple[str, ...]]] = {
+    "acks": ("all", "-1"),
+    "delivery.report.only.error": ("true",),
+    "enable.idempotence": ("true",),
+    "request.required.acks": ("all", "-1"),
+    "transactional.id": (),
+}
+"""The values that options may have, if a sink writes by transactions."""
+
+
+def _refuse_options_of_spark(options: Mapping[str, str] | None, verb: str) -> None:
+    of_spark = [name for name in options or {} if name.startswith("kafka.")]
+    if of_spark:
+        raise InvalidArgumentError(
+            f"the option is Spark's, and confluent-kafka {verb} the topics",
+            given=of_spark[0],
+            expected=of_spark[0].removeprefix("kafka."),
+            hint="the options of librdkafka have no prefix; SASL has sasl.username and sasl.password there",
+        )
+
+
+def _check_exact(options: Mapping[str, str] | None) -> None:
+    for name, value in (options or {}).items():
+        allowed = _EXACT.get(name)
+        if allowed is not None and value.lower() not in allowed:
+            raise InvalidArgumentError(
+                "a sink writes by transactions, which this option would break",
+                given=f"{name}={value}",
+                expected=f"{name}={allowed[0]}" if allowed else "a name that the sink gives itself",
+                hint="leave the option out",
+            )
 
 
 def _check_format(given: object) -> None:

@@ -247,7 +247,8 @@ class FileSource(Source[T]):
         files_per_batch: How many files make a batch, in the order of ``files_in_order``; by default all that are
             there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. In the order ``"time"`` Spark
             divides files of one millisecond into batches in any order. In file systems that are not mounted Spark reads
-            the files of a batch in an order of its own: 1 keeps that of their modification there.
+            the files of a batch in an order of its own: 1 keeps that of their modification there. While more files are
+            to come, the watermark behind a batch is the least of those of its files.
         files_in_order: In which order the files are read that are there when a batch is planned. ``"time"``: by the
             time of their modification, in which a copied or downloaded folder may have any order. ``"name"``: by their
             paths below the source, folder by folder, in which digits count as numbers: ``part-9`` comes before

@@ -17,6 +17,7 @@ from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
 __all__ = [
     "BoundedOutOfOrdernessWatermarks",
     "NoWatermarks",
+    "WatermarkAlignment",
     "WatermarkGenerator",
     "WatermarkOutput",
     "WatermarkStrategy",
@@ -88,16 +89,31 @@ class NoWatermarks(WatermarkGenerator[object]):
 
 
 @dataclass(frozen=True)
+class WatermarkAlignment:
+    """How far the watermark of a partition may be ahead of others.
+
+    Attributes:
+        group: Names the sources whose partitions are compared.
+        max_drift: In milliseconds.
+    """
+
+    group: str
+    max_drift: int
+
+
+@dataclass(frozen=True)
 class WatermarkStrategy(Generic[T_contra]):
     """Says how a stream gets its timestamps and watermarks.
 
     Attributes:
-        create_generator: Makes a generator; called once for each parallel instance of the step.
+        create_generator: Makes a generator; called for each partition of the source that the step reads without keyed
+            steps between, and else for the step.
         description: One line for ``explain()``.
         ingestion_time: Whether elements get the clock at their arrival as timestamp.
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
-        idleness: After this many milliseconds of processing time without elements the stream no longer holds back the
-            watermark of others; None: it always does.
+        idleness: After this many milliseconds of processing time without elements the stream, or a partition of its
+            source, no longer holds back the watermark of others; None: it always does.
+        alignment: How far partitions of sources may be ahead of each other; None: they are read as they come.
     """
 
     create_generator: Callable[[], WatermarkGenerator[T_contra]]
@@ -105,6 +121,7 @@ class WatermarkStrategy(Generic[T_contra]):
     out_of_orderness: int | None = None
     idleness: int | None = None
     ingestion_time: bool = False
+    alignment: WatermarkAlignment | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:
@@ -130,7 +147,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Watermarks from a generator of your own.
 
         Args:
-            create: Makes a generator, for each parallel instance of the step; a class will do.
+            create: Makes a generator, for each partition of the source if it has some; a class will do.
         """
         require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
         return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
@@ -150,15 +167,36 @@ class WatermarkStrategy(Generic[T_contra]):
         return WatermarkStrategy(_Bounded(0), "ingestion time", 0, ingestion_time=True)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy[T_contra]:
-        """The same strategy for a stream that may fall silent.
+        """The same strategy for a stream that may fall silent, or partitions of it.
 
         Args:
-            timeout: After this time without an element, the stream does not hold back the watermark of others.
+            timeout: After this time without an element, the stream does not hold back the watermark of others. If its
+                source has partitions, the time is that of each: one does not hold back the others.
 
         Raises:
             InvalidArgumentError: If ``timeout`` is not positive.
         """
         return replace(self, idleness=positive_millis(timeout, "the idleness timeout"))
+
+    def with_watermark_alignment(self, group: str, max_drift: timedelta) -> WatermarkStrategy[T_contra]:
+        """The same strategy for partitions that are read in step, so that less state waits for the slowest one.
+
+        A batch reads nothing of a partition whose watermark is more than ``max_drift`` ahead of the lowest one in the
+        group, among partitions that have elements to read. It is for topics that confluent-kafka reads and for sources
+        of your own, whose elements come to the step without keyed steps between. Give their batches a size, such as
+        ``max_offsets_per_batch``: how far a batch goes is not limited otherwise.
+
+        Args:
+            group: All strategies with this name are aligned with each other.
+            max_drift: How far a partition may be ahead.
+
+        Raises:
+            InvalidArgumentError: If ``group`` is empty, or ``max_drift`` is not positive.
+        """
+        if not group:
+            raise InvalidArgumentError("the group of an alignment has a name", given=group, expected="a text")
+        drift = positive_millis(max_drift, "the largest drift")
+        return replace(self, alignment=WatermarkAlignment(group, drift))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,12 @@ class Reading(NamedTuple):
 
 def test_the_options_for_spark() -> None:
     source = KafkaSource(
-        ["a:9092", "b:9092"], ["one", "two"], Reading, max_offsets_per_batch=5, options={"minPartitions": "4"}
+        ["a:9092", "b:9092"],
+        ["one", "two"],
+        Reading,
+        max_offsets_per_batch=5,
+        options={"minPartitions": "4"},
+        engine_connector=True,
     )
     assert dict(source.options) == {
         "kafka.bootstrap.servers": "a:9092,b:9092",
@@ -37,7 +42,9 @@ def test_the_options_for_spark() -> None:
         "minPartitions": "4",
     }
     assert source.element_type is Reading
-    records = KafkaRecordSource("a:9092", re.compile("in-.*"), Reading, starting_offsets="earliest")
+    records = KafkaRecordSource(
+        "a:9092", re.compile("in-.*"), Reading, starting_offsets="earliest", engine_connector=True
+    )
     assert dict(records.options) == {
         "kafka.bootstrap.servers": "a:9092",
         "subscribePattern": "in-.*",
@@ -45,15 +52,33 @@ def test_the_options_for_spark() -> None:
         "includeHeaders": "true",
     }
     assert records.element_type == KafkaRecord[Reading]
-    sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "all"})
-    assert dict(sink.options) == {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "all"}
+    sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "1"}, engine_connector=True)
+    assert dict(sink.options) == {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "1"}
+
+
+def test_the_options_for_the_client() -> None:
+    sink = KafkaSink[Reading](["a:9092", "b:9092"], "out", options={"acks": "ALL", "compression.type": "zstd"})
+    assert dict(sink.options) == {"bootstrap.servers": "a:9092,b:9092", "acks": "ALL", "compression.type": "zstd"}
+    assert not sink.engine_connector
+    assert dict(KafkaSource("a:9092", "in", Reading).options) == {"bootstrap.servers": "a:9092"}
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda: KafkaSource("a:1", "t", Reading, options={"SUBSCRIBE": "u"}), "argument sets this option"),
+        (
+            lambda: KafkaSource("a:1", "t", Reading, options={"SUBSCRIBE": "u"}, engine_connector=True),
+            "argument sets this option",
+        ),
         (lambda: KafkaSink("a:1", "t", options={"topic": "u"}), "an argument sets this option"),
+        (lambda: KafkaSink("a:1", "t", options={"bootstrap.servers": "u"}), "sets this option\n +given: +boot"),
+        (lambda: KafkaSink("a:1", "t", options={"kafka.acks": "all"}), r"Spark's(.|\n)*expected: +acks\n"),
+        (
+            lambda: KafkaSink("a:1", "t", options={"acks": "1"}),
+            r"would break\n +given: +acks=1\n +expected: +acks=all\n",
+        ),
+        (lambda: KafkaSink("a:1", "t", options={"enable.idempotence": "false"}), "which this option would break"),
+        (lambda: KafkaSink("a:1", "t", options={"transactional.id": "mine"}), "a name that the sink gives itself"),
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
         (lambda: KafkaSource("", "t", Reading), "needs a server"),
         (lambda: KafkaSource("a:1", "t", Reading, value_format="text"), "values of one type"),
@@ -67,12 +92,12 @@ def test_wrong_arguments(made: Any, message: str) -> None:  # Any: what makes a 
 
 
 def test_no_secret_is_shown() -> None:
-    source = KafkaSource("a:9092", "readings", Reading, options=SECRETS)
-    sink = KafkaSink[Reading]("a:9092", "out", options=SECRETS)
+    source = KafkaSource("a:9092", "readings", Reading, options=SECRETS, engine_connector=True)
+    sink = KafkaSink[Reading]("a:9092", "out", options=SECRETS, engine_connector=True)
     stream = from_source(source)
     plan = Pipeline("secret", stream.sink_to(sink), stream.sink_to(CollectSink[Reading]()))
     with pytest.raises(InvalidArgumentError) as caught:
-        KafkaSource("a:9092", "t", Reading, options={**SECRETS, "subscribe": "u"})
+        KafkaSource("a:9092", "t", Reading, options={**SECRETS, "subscribe": "u"}, engine_connector=True)
     shown = [plan.explain(), repr(plan), repr(source), repr(sink), source.describe(), sink.describe(), repr(stream)]
     for text in [*shown, str(caught.value)]:
         assert "hunter22" not in text

@@ -48,7 +48,7 @@ def test_each_is_one_line() -> None:
 
 
 def test_nothing_secret_is_shown() -> None:
-    source = KafkaSource("host:9092", "topic", int, options={"kafka.sasl.jaas.config": "s3cret"})
+    source = KafkaSource("host:9092", "topic", int, options={"sasl.password": "s3cret"})
     stream = from_source(source)
     end = stream.sink_to(DatabaseSink("postgresql://user:s3cret@host/db", "t", key=()))
     for found in (stream, end, Pipeline("p", end), stream.key_by(lambda n: n)):

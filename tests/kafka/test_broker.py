@@ -62,24 +62,29 @@ def total_of(each: Reading) -> Total:
 
 def copying(topics: Topics, source: str | re.Pattern[str], target: str, most: int | None = None) -> Pipeline:
     """Numbers of a topic, ten times as large, to another."""
-    read = KafkaSource(topics.servers, source, int, starting_offsets="earliest", max_offsets_per_batch=most)
+    read = KafkaSource(
+        topics.servers, source, int, starting_offsets="earliest", max_offsets_per_batch=most, engine_connector=True
+    )
     return Pipeline("copy", from_source(read).map(tenfold).sink_to(sink(topics, target)))
 
 
 def sink(topics: Topics, target: str) -> KafkaSink[int]:
-    return KafkaSink[int](topics.servers, target)
+    return KafkaSink[int](topics.servers, target, engine_connector=True)
 
 
 def test_from_a_topic_to_windows_to_a_topic(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     source, target = topics.make("in", 2), topics.make("out")
-    read = KafkaSource(topics.servers, source, Reading, starting_offsets="earliest")
+    read = KafkaSource(topics.servers, source, Reading, starting_offsets="earliest", engine_connector=True)
     stamped = from_source(read).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(SECOND), timestamp=lambda each: each.at
     )
     totals = stamped.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(10 * SECOND)).reduce(add)
     written = totals.map(total_of)
     pipeline = Pipeline(
-        "totals", written.sink_to(KafkaSink[Total](topics.servers, target, key=lambda total: total.sensor))
+        "totals",
+        written.sink_to(
+            KafkaSink[Total](topics.servers, target, key=lambda total: total.sensor, engine_connector=True)
+        ),
     )
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
 
@@ -127,7 +132,9 @@ def test_records_with_all_that_kafka_knows(spark: SparkSession, topics: Topics) 
     bad = OutputTag("bad", MalformedRecord)
     malformed, whole = CollectSink[MalformedRecord](), CollectSink[KafkaRecord[Reading | None]]()
     records: DataStream[KafkaRecord[Reading | None]] = from_source(
-        KafkaRecordSource(topics.servers, source, Reading | None, starting_offsets="earliest", on_malformed=bad)
+        KafkaRecordSource(
+            topics.servers, source, Reading | None, starting_offsets="earliest", on_malformed=bad, engine_connector=True
+        )
     )
     side = records.get_side_output(bad)
     result = SparkRunner(spark).run(Pipeline("all", records.sink_to(whole), side.sink_to(malformed)), drain=False)
@@ -144,7 +151,7 @@ def test_records_with_all_that_kafka_knows(spark: SparkSession, topics: Topics) 
 def test_a_malformed_record_fails_the_run_and_is_named(spark: SparkSession, topics: Topics) -> None:
     source = topics.make("in")
     topics.send(source, [Record(b"1"), Record(None), Record(b"2")])
-    read = KafkaSource(topics.servers, source, int, starting_offsets="earliest")
+    read = KafkaSource(topics.servers, source, int, starting_offsets="earliest", engine_connector=True)
     with pytest.raises(MalformedRecordError) as caught:
         SparkRunner(spark).run(Pipeline("bad", from_source(read).sink_to(CollectSink[int]())), drain=False)
     assert f"{source}, partition 0, offset 1" in str(caught.value)
@@ -177,7 +184,9 @@ def test_transactions(spark: SparkSession, topics: Topics) -> None:
     committed, every = CollectSink[int](), CollectSink[int]()
     options = {"kafka.isolation.level": "read_committed"}
     reads = [
-        from_source(KafkaSource(topics.servers, source, int, starting_offsets="earliest", options=each)).sink_to(end)
+        from_source(
+            KafkaSource(topics.servers, source, int, starting_offsets="earliest", options=each, engine_connector=True)
+        ).sink_to(end)
         for each, end in ((options, committed), ({}, every))
     ]
     result = SparkRunner(spark).run(Pipeline("transactions", *reads), drain=False)
@@ -192,7 +201,7 @@ def test_each_element_goes_to_its_topic_with_its_key(spark: SparkSession, topics
     words = from_collection(["a", "bb", "ccc", ""])
     texts = KafkaSink[str](
         topics.servers, lambda word: f"{prefix}-out-{len(word) % 2}", key=lambda word: word[:1] or None,
-        value_format="text",
+        value_format="text", engine_connector=True,
     )  # fmt: skip
     SparkRunner(spark).run(Pipeline("words", words.sink_to(texts)))
     found = [[(record.key, record.value) for record in topics.read(target, 2)] for target in targets]
@@ -201,7 +210,7 @@ def test_each_element_goes_to_its_topic_with_its_key(spark: SparkSession, topics
 
 def numbers(topics: Topics, topic: str, **options: str) -> tuple[Pipeline, CollectSink[int]]:
     end = CollectSink[int]()
-    read = KafkaSource(topics.servers, topic, int, starting_offsets="earliest", options=options)
+    read = KafkaSource(topics.servers, topic, int, starting_offsets="earliest", options=options, engine_connector=True)
     return Pipeline("numbers", from_source(read).sink_to(end)), end
 
 
@@ -242,7 +251,7 @@ def test_topics_that_are_not_there(spark: SparkSession, topics: Topics) -> None:
     assert caught.value.given == f"kafka {absent} at {topics.servers}"
     assert "test_broker.py:" in str(caught.value.where)
 
-    patient = KafkaSink[int](topics.servers, absent, options={"kafka.max.block.ms": "500"})
+    patient = KafkaSink[int](topics.servers, absent, options={"kafka.max.block.ms": "500"}, engine_connector=True)
     with pytest.raises(SinkError, match="the topic of a sink is not there") as refused:
         SparkRunner(spark).run(Pipeline("out", from_collection([1]).sink_to(patient)))
     assert refused.value.given == f"{absent} of kafka {absent} at {topics.servers}, after 0.5 s"
@@ -254,13 +263,13 @@ def test_brokers_that_do_not_answer(spark: SparkSession, monkeypatch: pytest.Mon
     closed = free_ports(1)[0]
     with socket.create_server((LOOPBACK, 0)) as silent:
         servers = [f"{LOOPBACK}:{closed}", f"{LOOPBACK}:{silent.getsockname()[1]}"]
-        read = from_source(KafkaSource(servers, "in", int))
+        read = from_source(KafkaSource(servers, "in", int, engine_connector=True))
         with pytest.raises(SourceError, match="no broker of Kafka answers") as caught:
             SparkRunner(spark).run(Pipeline("in", read.sink_to(CollectSink[int]())), drain=False)
     assert f"({servers[0]}: Connection refused; {servers[1]}: timed out)" in str(caught.value)
     assert "test_broker.py:" in str(caught.value.where)
 
-    patient = KafkaSink[int](servers[0], "out", options={"kafka.max.block.ms": "500"})
+    patient = KafkaSink[int](servers[0], "out", options={"kafka.max.block.ms": "500"}, engine_connector=True)
     with pytest.raises(SinkError, match="no broker of Kafka answers to a sink") as refused:
         SparkRunner(spark).run(Pipeline("out", from_collection([1]).sink_to(patient)))
     assert "out at 127.0.0.1" in str(refused.value.given)
@@ -269,7 +278,7 @@ def test_brokers_that_do_not_answer(spark: SparkSession, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("limit", "size"), [("20000", 50_000), ("5000000", 2_000_000)])
 def test_a_record_that_is_too_large_is_named(spark: SparkSession, topics: Topics, limit: str, size: int) -> None:
     target = topics.make("out", settings={"max.message.bytes": limit})
-    large = KafkaSink[str](topics.servers, target, key=lambda text: text[0], value_format="text")
+    large = KafkaSink[str](topics.servers, target, key=lambda text: text[0], value_format="text", engine_connector=True)
     pipeline = Pipeline("large", from_collection(["a", "b" * size]).sink_to(large))
     with pytest.raises(SinkError, match="Kafka refuses a record of a sink, as it is too large") as caught:
         SparkRunner(spark).run(pipeline)

@@ -25,9 +25,7 @@ MALFORMED = OutputTag("malformed", MalformedRecord)
 
 
 def numbers(topics: Topics, topic: str | list[str] | re.Pattern[str], **options: Any) -> KafkaSource[int]:
-    return KafkaSource(
-        topics.servers, topic, int, **{"starting_offsets": "earliest", "engine_connector": False, **options}
-    )
+    return KafkaSource(topics.servers, topic, int, **{"starting_offsets": "earliest", **options})
 
 
 def collected(source: Any) -> list[Any]:
@@ -54,7 +52,7 @@ def test_batches_have_at_most_as_many_records_as_the_source_says(topics: Topics,
     topics.send(topic, in_json(range(20)))
     topics.send(topic, in_json(range(20, 25)), partition=1)
     read = planned(numbers(topics, topic, max_offsets_per_batch=most))
-    counts = [sum(each.end - each.start for each in ranges) for ranges, _ in read.to_the_end()]
+    counts = [sum(each.end - each.start for each in ranges) for ranges, _, _ in read.to_the_end()]
     assert sum(counts) == 25
     # Each partition that has records is read on, so that none starves.
     assert max(counts) <= max(most, 2)
@@ -64,7 +62,7 @@ def test_batches_have_at_most_as_many_records_as_the_source_says(topics: Topics,
 def test_records_with_all_that_kafka_knows(topics: Topics) -> None:
     topic = topics.make("in")
     topics.send(topic, [Record(b"7", b"key", [("a", b"x"), ("b", None)], 1_700_000_000_123), Record(b"8", None)])
-    source = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest", engine_connector=False)
+    source = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest")
     first, second = collected(source)
     at = datetime.fromtimestamp(1_700_000_000.123, UTC)
     assert first == KafkaRecord(b"key", 7, topic, 0, 0, at, (("a", b"x"), ("b", None)))
@@ -84,7 +82,7 @@ def test_values_that_do_not_fit_go_where_the_source_says(topics: Topics) -> None
     with pytest.raises(MalformedRecordError, match=origins[0]):
         collected(numbers(topics, topic))
     text = KafkaSource(topics.servers, topic, str, value_format="text", starting_offsets="earliest",
-                       engine_connector=False, on_malformed="drop")  # fmt: skip
+                       on_malformed="drop")  # fmt: skip
     assert collected(text) == ["1", "x", "2"]
 
 
@@ -149,7 +147,7 @@ def test_a_topic_that_is_not_there_is_named_at_once(topics: Topics) -> None:
 
 def test_brokers_that_do_not_answer_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "_SECONDS", 0.5)
-    source = KafkaSource("127.0.0.1:1", "in", int, engine_connector=False, options={"sasl.password": "hunter22"})
+    source = KafkaSource("127.0.0.1:1", "in", int, options={"sasl.password": "hunter22"})
     with pytest.raises(
         SourceError, match=r"Kafka cannot be read\n +given: +the list of topics(.|\n)*p\.1\.in"
     ) as caught:
@@ -195,13 +193,13 @@ def test_a_topic_that_was_made_anew(topics: Topics, on_lost: str) -> None:
 
 def test_the_interpreter_says_how_it_reads_a_topic() -> None:
     with pytest.raises(UnsupportedOperationError, match=r"no connector of Spark's(.|\n)*engine_connector=False"):
-        collected(KafkaSource("a:1", "in", int))
+        collected(KafkaSource("a:1", "in", int, engine_connector=True))
 
 
 @pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
 def test_a_source_begins_at_the_latest_offsets_that_it_has_asked_for(on_lost: str) -> None:
     """Records that come while the first batch is planned are the next batch's."""
-    read = planned(KafkaSource("a:1", "t", int, engine_connector=False, on_lost_offsets=on_lost))  # type: ignore[arg-type]  # parametrised
+    read = planned(KafkaSource("a:1", "t", int, on_lost_offsets=on_lost))  # type: ignore[arg-type]  # parametrised
     object.__setattr__(read, "_offsets_of", lambda names, which: dict.fromkeys(names, 105))
     assert read.advance({}, {"t/0": 100}) == {"t/0": [100, 100]}
 

@@ -51,6 +51,17 @@ class Topics:
         _wait_for(admin.create_topics([untyped.NewTopic(full, partitions, 1, config=dict(settings or {}))]))
         return full
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions: as many as it shall have."""
+        from confluent_kafka import admin as module
+
+        untyped: Any = module  # it does not say that it exports this class
+        admin = self._admin()
+        _wait_for(admin.create_partitions([untyped.NewPartitions(topic, partitions)]))
+        end = time.monotonic() + _SECONDS
+        while len(admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions) < partitions:
+            assert time.monotonic() < end, f"{topic} has no more partitions yet"
+
     def delete(self, topic: str) -> None:
         """Delete a topic with its records."""
         admin = self._admin()
@@ -95,8 +106,9 @@ class Topics:
         """Wait until a partition has so many committed records, and return all that it has, in order."""
         from confluent_kafka import Consumer, TopicPartition
 
+        # It asks where the topic ends in between, which waits behind what it reads.
         settings = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False}
-        consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        consumer = Consumer({**settings, "fetch.wait.max.ms": 10, "isolation.level": "read_committed"})
         try:
             place = TopicPartition(topic, partition, 0)
             consumer.assign([place])
@@ -116,6 +128,42 @@ class Topics:
     def values(self, topic: str, count: int) -> list[Any]:
         """The committed values of a topic of one partition, which are JSON, in order."""
         return [None if record.value is None else json.loads(record.value) for record in self.read(topic, count)]
+
+    def committed(self, topic: str) -> list[Record]:
+        """All committed records of all partitions, after the transactions that are open now have ended."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        ends = self.offsets_of(topic)
+        settings = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
+        found: list[Record] = []
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(len(ends))])
+            left = {partition for partition, end in enumerate(ends) if end}
+            limit = time.monotonic() + _SECONDS
+            while left:
+                assert time.monotonic() < limit, f"a transaction is open in {topic}, partitions {left}"
+                message: Any = consumer.poll(0.1)
+                if message is None:
+                    continue
+                if message.error() is None:
+                    found.append(Record(message.value(), message.key(), (), message.timestamp()[1]))
+                elif message.offset() >= ends[message.partition()]:
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return found
+
+    def offsets_of(self, topic: str) -> list[int]:
+        """Where each partition ends, behind the last record or the last end of a transaction."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "tests"})
+        try:
+            partitions = sorted(consumer.list_topics(timeout=_SECONDS).topics[topic].partitions)
+            return [self._end(consumer, TopicPartition(topic, partition)) for partition in partitions]
+        finally:
+            consumer.close()
 
     @staticmethod
     def _end(consumer: Any, place: Any) -> int:

@@ -25,12 +25,13 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
             "in",
             str,
             options={"kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="jaas-in";'},
+            engine_connector=True,
         )
     )
     rate = from_source(RateSource(options={"token": "of the rate"})).map(str)
     plan = Pipeline(
         "secrets",
-        files.sink_to(KafkaSink("a:9092", "out", options={"kafka.ssl.key.password": "of the topic"})),
+        files.sink_to(KafkaSink("a:9092", "out", options={"ssl.key.password": "of the topic"})),
         topic.sink_to(DatabaseSink("postgresql://ann:of%20tables@host/db?sslpassword=of-the-key", "t")),
         rate.sink_to(DeltaSink("s3://ann:of-delta@bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": "of-s3"})),
         files.sink_to(ParquetFileSink("s3a://ann:of-files@bucket/out")),
@@ -55,7 +56,7 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
 
 
 def test_a_short_word_is_not_hidden_everywhere() -> None:
-    sink = KafkaSink[str]("a:9092", "out", options={"kafka.ssl.key.password": "it"})
+    sink = KafkaSink[str]("a:9092", "out", options={"ssl.key.password": "it"})
     assert secrets_of(Pipeline("short", from_source(JsonFileSource("in", str)).sink_to(sink)).steps) == ()
 
 

@@ -19,7 +19,7 @@ from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import LOOPBACK, Server, free_ports, recorded, start_server
 
-__all__ = ["BROKER", "CONNECTOR", "running_kafka", "start_kafka", "stop_kafka"]
+__all__ = ["BROKER", "CONNECTOR", "restart_kafka", "running_kafka", "start_kafka", "stop_kafka"]
 
 BROKER: Final = Jars("Kafka", ("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"))
 """The broker, and a logger that writes to standard error."""
@@ -76,16 +76,27 @@ def start_kafka(*, outlives: bool = False) -> Server:
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
     """
-    java = shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java")) or shutil.which("java")
-    if java is None:
-        raise NoServiceError("no Kafka: java is not on PATH (apt-get install openjdk-17-jre-headless)")
+    program = _program()
     BROKER.fetch()
     folder = Path(tempfile.mkdtemp(prefix="windrow-kafka-"))
     try:
-        return _start([java, *_JAVA, "-cp", f"{BROKER.folder}/*"], folder, outlives=outlives)
+        return _start(program, folder, outlives=outlives)
     except BaseException:
         shutil.rmtree(folder)
         raise
+
+
+def restart_kafka(server: Server) -> Server:
+    """Kill a broker, and start it again with what it has stored, at the same address."""
+    server.kill()
+    return _run(_program(), Path(server.folder), int(server.address.rpartition(":")[2]), outlives=False)
+
+
+def _program() -> list[str]:
+    java = shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java")) or shutil.which("java")
+    if java is None:
+        raise NoServiceError("no Kafka: java is not on PATH (apt-get install openjdk-17-jre-headless)")
+    return [java, *_JAVA, "-cp", f"{BROKER.folder}/*"]
 
 
 def _start(program: Sequence[str], folder: Path, *, outlives: bool) -> Server:
@@ -100,10 +111,13 @@ def _start(program: Sequence[str], folder: Path, *, outlives: bool) -> Server:
     done = subprocess.run(storage, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")
-    command = [*program, "kafka.Kafka", str(properties)]
+    return _run(program, folder, port, outlives=outlives)
+
+
+def _run(program: Sequence[str], folder: Path, port: int, *, outlives: bool) -> Server:
     return start_server(
         _NAME,
-        command,
+        [*program, "kafka.Kafka", str(folder / "server.properties")],
         folder,
         address=f"{LOOPBACK}:{port}",
         answers=lambda: answers((LOOPBACK, port)),

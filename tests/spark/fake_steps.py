@@ -127,6 +127,9 @@ class TimestampedSource:
     def end_batch(self) -> None:
         """Has nothing to add."""
 
+    def begin_partition(self, name: str) -> None:
+        raise AssertionError("the source has no partitions")
+
     def take_counts(self) -> list[Count]:
         """Counts nothing."""
         return []

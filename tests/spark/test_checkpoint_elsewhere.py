@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.spark.comparison import Event, millis
+from tests.spark.test_partition_watermarks import MONOTONOUS, logs, put
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
+from windrow.connectors import HybridSource
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow.sinks import CollectSink, FunctionSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource
@@ -156,3 +158,28 @@ def test_files_in_an_order_of_ones_own_need_a_mounted_checkpoint(
         SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("ordered", source.sink_to(sink)))
     with pytest.raises(CheckpointError, match=r"does not open(.|\n)*No FileSystem for scheme"):
         SparkRunner(spark, checkpoint="nosuch://a/b").run(Pipeline("ordered", source.sink_to(sink)))
+
+
+def test_parts_of_a_hybrid_source(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.json").write_text(f'{{"key": "a", "at": {number}, "value": 2}}\n')
+    history = JsonFileSource(tmp_path / "in", Event, files_per_batch=1)
+    sink = CollectSink[Event]()
+    stream = from_source(HybridSource(history).then(CollectionSource([Event("b", 9, 1)], Event)))
+    result = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("hybrid", stream.sink_to(sink)))
+    assert [event.at for event in result.collected(sink)] == [0, 1, 2, 9]
+
+
+def test_partitions_are_aligned_with_a_mounted_checkpoint_alone(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+    timed = logs(put(tmp_path / "logs", a=[0, 1]), lines=1).assign_timestamps_and_watermarks(
+        aligned, timestamp=lambda entry: entry.second * 1000
+    )
+    windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+    sums = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
+    pipeline = Pipeline("aligned", sums.sink_to(CollectSink[Total]()))
+    with pytest.raises(UnsupportedOperationError, match=r"without alignment"):
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline)

@@ -50,6 +50,13 @@ def test_a_batch_that_failed_is_written_again_under_its_number(
     assert calls(out).count("open") == calls(out).count("close")
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_task_that_fails_closes_its_sink(spark: SparkSession, tmp_path: Path, *, keyed: bool) -> None:
+    with pytest.raises(UserFunctionError, match="raised ConnectionError: no write 0"):
+        SparkRunner(spark).run(pipeline_of(Ledger(tmp_path, workers=True, fails_in="write"), keyed=keyed))
+    assert calls(tmp_path).count("close") >= 1
+
+
 def test_a_sink_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     out = tmp_path / "out"

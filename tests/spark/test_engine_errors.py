@@ -151,8 +151,9 @@ SOURCE = KafkaSource(
     "in",
     str,
     options={"kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";'},
+    engine_connector=True,
 )
-SINK = KafkaSink[str]("a:9092", "out", options={"kafka.ssl.keystore.password": "swordfish"})
+SINK = KafkaSink[str]("a:9092", "out", options={"kafka.ssl.keystore.password": "swordfish"}, engine_connector=True)
 PLAN = Pipeline("secret", from_source(SOURCE).sink_to(SINK))
 SECRETS = secrets_of(PLAN.steps)
 CONSUMER = JavaError(

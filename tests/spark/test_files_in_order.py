@@ -190,7 +190,7 @@ def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(spark: SparkSes
         copy_times(folder, seed)
         assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
     assert backfill(folder, SparkRunner(spark).run_batch, "name") == wanted
-    assert backfill(folder, SparkRunner(spark).run, "time", size=10)[1] > 0
+    assert backfill(folder, SparkRunner(spark).run, "time", size=3)[1] > 0
 
 
 def test_a_join_of_copied_folders_finds_all_pairs_by_name(spark: SparkSession, tmp_path: Path) -> None:

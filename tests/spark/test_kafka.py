@@ -98,7 +98,7 @@ def sink_step(sink: KafkaSink[Any]) -> Step:
 
 def test_what_spark_is_asked_to_read_and_write() -> None:
     session: Any = Recorder()
-    source = KafkaRecordSource("a:9092", "in", Reading, options={"kafka.client.id": "me"})
+    source = KafkaRecordSource("a:9092", "in", Reading, options={"kafka.client.id": "me"}, engine_connector=True)
     scan_topic(source, context(session, source))
     wanted: Mapping[str, str] = {
         "kafka.bootstrap.servers": "a:9092",
@@ -111,7 +111,8 @@ def test_what_spark_is_asked_to_read_and_write() -> None:
     assert session.calls == ["kafka", wanted, columns]
 
     rows: Any = Recorder()
-    write_kafka(rows, sink_step(KafkaSink("a:9092", "out", options={"kafka.acks": "all"})))
+    sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "all"}, engine_connector=True)
+    write_kafka(rows, sink_step(sink))
     assert rows.calls == ["kafka", {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "all"}]
 
 
@@ -120,7 +121,8 @@ def test_what_spark_refuses_is_told_without_secrets() -> None:
 
     failure = IllegalArgumentException("no login with password hunter22\n  at org.apache.kafka")
     session: Any = Recorder(failure)
-    source = KafkaSource("a:9092", "in", Reading, options={"kafka.ssl.key.password": "hunter22"})
+    options = {"kafka.ssl.key.password": "hunter22"}
+    source = KafkaSource("a:9092", "in", Reading, options=options, engine_connector=True)
     with pytest.raises(SourceError) as caught:
         scan_topic(source, context(session, source))
     assert "hunter22" not in str(caught.value)
@@ -202,8 +204,10 @@ def test_each_version_of_spark_misses_the_connector_in_its_own_words(error: Exce
 
 
 def test_a_session_without_the_connector(spark: SparkSession) -> None:
-    reading = Pipeline("in", from_source(KafkaSource("a:1", "t", Reading)).sink_to(CollectSink[Reading]()))
-    writing = Pipeline("out", from_collection([Reading("a", 1.0)]).sink_to(KafkaSink("a:1", "t")))
+    topic = from_source(KafkaSource("a:1", "t", Reading, engine_connector=True))
+    reading = Pipeline("in", topic.sink_to(CollectSink[Reading]()))
+    sink = KafkaSink[Reading]("a:1", "t", engine_connector=True)
+    writing = Pipeline("out", from_collection([Reading("a", 1.0)]).sink_to(sink))
     for pipeline in (reading, writing):
         with pytest.raises(UnsupportedOperationError) as caught:
             SparkRunner(spark).run(pipeline, drain=False)

@@ -126,8 +126,10 @@ from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
 
-reading = Pipeline("in", from_source(KafkaSource("a:1", "t", str, value_format="text")).sink_to(CollectSink()))
-writing = Pipeline("out", from_collection(["a"]).sink_to(KafkaSink("a:1", "t", value_format="text")))
+source = KafkaSource("a:1", "t", str, value_format="text", engine_connector=True)
+reading = Pipeline("in", from_source(source).sink_to(CollectSink()))
+sink = KafkaSink("a:1", "t", value_format="text", engine_connector=True)
+writing = Pipeline("out", from_collection(["a"]).sink_to(sink))
 runner = SparkRunner(checkpoint="unused")
 calls = [
     lambda: runner.run(reading, drain=False),

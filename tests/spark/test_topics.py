@@ -54,9 +54,7 @@ def readings(begin: int, end: int) -> list[Record]:
 
 
 def source(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
-    return KafkaSource(
-        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
-    )
+    return KafkaSource(topics.servers, topic, Reading, **{"starting_offsets": "earliest", **options})
 
 
 def means(stream: DataStream[Reading]) -> DataStream[Mean]:
@@ -99,7 +97,7 @@ def test_records_with_keys_and_headers(spark: SparkSession, topics: Topics) -> N
     topic = topics.make("in")
     topics.send(topic, [Record(b"1", b"key", [("a", b"x")], START), Record(b"2")])
     sink = CollectSink[Any]()
-    records = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest", engine_connector=False)
+    records = KafkaRecordSource(topics.servers, topic, int, starting_offsets="earliest")
     pipeline = Pipeline("p", from_source(records).sink_to(sink))
     expected = LocalRunner().run(pipeline, drain=False).collected(sink)
     assert timestamp_millis(expected[0].timestamp) == START
@@ -122,7 +120,43 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     with pytest.raises(SourceError, match=rf"{topic}, partition 0, offsets 10 to 14\n(.|\n)*where: +p\.1\.in, "):
         run("fail")
     assert [each.celsius for each in run("earliest")] == [7.5, 8.0, 8.5, 9.0, 9.5]
-    by_spark = KafkaSource(topics.servers, topic, Reading)
+    by_spark = KafkaSource(topics.servers, topic, Reading, engine_connector=True)
     message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
     with pytest.raises(IncompatibleStateError, match=message):
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
+
+
+def test_a_partition_that_is_an_hour_behind_loses_nothing_and_new_ones_hold(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("in", 2)
+    # Partition 1 comes up to where partition 0 began.
+    topics.send(topic, readings(3600, 3640))
+    topics.send(topic, readings(0, 30), partition=1)
+    late = OutputTag("late", Reading)
+    results, left_out = CollectSink[Mean](), CollectSink[Reading]()
+    stream = from_source(source(topics, topic, max_offsets_per_batch=20), name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
+    )
+    windows = stream.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    means = windows.side_output_late_data(late).aggregate(
+        agg.into(Mean, agg.key(), agg.window_end(), agg.mean(lambda each: each.celsius))
+    )
+    pipeline = Pipeline("p", means.sink_to(results), means.get_side_output(late).sink_to(left_out))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def run() -> list[Mean]:
+        found = runner.run(pipeline, drain=False)
+        assert found.collected(left_out) == []
+        return sorted(found.collected(results))
+
+    of_partition_1 = sorted(each for each in expected_means(30) if each.end <= START + 20_000)
+    here = LocalRunner().run(pipeline, drain=False)
+    assert here.collected(left_out) == []
+    assert sorted(here.collected(results)) == run() == of_partition_1
+    # A partition that comes later holds the watermark, with records or without.
+    topics.grow(topic, 3)
+    topics.send(topic, readings(3605, 3640), partition=1)
+    assert run() == []
+    topics.send(topic, readings(100, 150), partition=2)
+    assert {each.end for each in run()} == {START + end * 1000 for end in (30, 110, 120, 130, 140)}

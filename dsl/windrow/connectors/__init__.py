@@ -1,8 +1,19 @@
-"""Sources and sinks beyond those that windrow has: your own, and those that installed packages bring."""
+"""Sources and sinks beyond those that windrow has: your own, those that packages bring, and several as one."""
 
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_sink import CustomSink, SinkContext
 from windrow.connectors.custom_source import CustomSource
+from windrow.connectors.hybrid import HybridSource, SourceSwitch
 from windrow.connectors.plugins import sink_class, source_class
 
-__all__ = ["ArrowArray", "ArrowStream", "CustomSink", "CustomSource", "SinkContext", "sink_class", "source_class"]
+__all__ = [
+    "ArrowArray",
+    "ArrowStream",
+    "CustomSink",
+    "CustomSource",
+    "HybridSource",
+    "SinkContext",
+    "SourceSwitch",
+    "sink_class",
+    "source_class",
+]

@@ -49,7 +49,11 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         return False
 
     def partitions(self) -> Sequence[str]:
-        """The names of the partitions. More of them may come while the pipeline runs; one by default."""
+        """The names of the partitions. More of them may come while the pipeline runs; one by default.
+
+        Each makes a watermark of its own; that of the stream is the least of them. One that is no longer named, or of
+        a bounded source and read to its end, does not count.
+        """
         return ("all",)
 
     @abstractmethod

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from windrow import sources
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.partitions import Told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -26,6 +27,9 @@ class SourceBatch:
     values: list[Any] = field(default_factory=list)
     malformed: list[sources.MalformedRecord] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
+    # How many elements came from each partition, one after the other, and what is told of them; None: nothing.
+    partitions: list[tuple[str, int]] = field(default_factory=list)
+    told: Told | None = None
 
     def refuse_malformed(self, where: str) -> None:
         """Raises a ``MalformedRecordError`` for the first malformed record, with the source and its origin."""

@@ -18,7 +18,7 @@ from windrow.sources import ArrowSource, CollectionSource, DataFrameSource, File
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import open_bytes
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.topology import source_of
+from windrow_runtime.operators.topology import read_by, source_of
 
 # Any in this module: sources of elements of every type.
 
@@ -73,7 +73,7 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
 
 def check_source_files(sources: Iterable[Step], *, waits: bool = False) -> None:
     """Check the folders and files of mounted file sources; warn of empty patterns, unless the run waits for files."""
-    for step in sources:
+    for step, is_part in ((each, each is not whole) for whole in sources for each in read_by(whole)):
         source = source_of(step)
         path = local_path(source.path) if isinstance(source, FileSource) else None
         if path is None:
@@ -96,7 +96,7 @@ def check_source_files(sources: Iterable[Step], *, waits: bool = False) -> None:
             files = list(matches(literal, pattern))
         _check_names(step, files)
         _warn_of_folders(step, files)
-        if not waits and not files:
+        if not waits and not files and not is_part:  # the first run alone reads what parts have
             warn(
                 "no file matches the pattern of a source, so it gives nothing",
                 given=shown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.operators.errors import connector_errors, errors_at, shortened
 
 # Any in this module: elements and offsets are of the user's types.
@@ -44,6 +45,10 @@ class Reads(ABC):
     kind: RecordType | None  # the type of the elements, if they are read as columns
 
     @abstractmethod
+    def partitions(self) -> list[str]:
+        """Returns the names of the partitions that there are now."""
+
+    @abstractmethod
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition."""
 
@@ -59,15 +64,40 @@ class Reads(ABC):
     def commit(self, offsets: Offsets) -> None:
         """Tells the source up to which offsets it need not keep elements."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a partition ends at its latest offset."""
+        return False
+
+    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
+        """Returns what is told of the partitions behind the offsets that a batch reaches."""
+        there = [name for name in reached if name in latest]
+        waiting = [name for name in there if reached[name][1] != latest[name]]
+        return Told(waiting if self.is_bounded else there, waiting)
+
+    def advance_but(self, held: Collection[str], start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """As :meth:`advance`, without elements of partitions that are ``held`` back."""
+        return self.advance(start, {**latest, **{name: start[name][1] for name in held if name in start}})
+
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:  # noqa: B027  nothing to check by default
         """Refuses a source that returned an empty batch before it reached its latest offsets."""
 
-    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
-        """Yields the ranges of batches up to the current latest offsets, each with the offsets that it reaches."""
+    def to_the_end(
+        self, held: Callable[[], Collection[str]] = tuple
+    ) -> Iterator[tuple[list[Range], dict[str, list[Any]], Told]]:
+        """Yields the ranges of batches up to the current latest offsets.
+
+        Each comes with the offsets that it reaches, and what is told of the partitions. ``held`` is asked before each
+        for the partitions of which it reads nothing; if there are no others, it has no ranges.
+        """
         latest = self.latest()
         done: dict[str, list[Any]] = {}
-        while ranges := self.ranges(done, following := self.advance(done, latest)):
-            yield ranges, following
+        while True:
+            waits = held()
+            ranges = self.ranges(done, following := self.advance_but(waits, done, latest))
+            if not ranges and not waits:
+                break
+            yield ranges, following, self.told(following, latest)
             done = following
         self.check_end(following, latest)
 
@@ -94,7 +124,11 @@ class CustomReads(Reads):
             check_pyarrow("sources that give Arrow data are read")
             return cls(step.where, record_type(step.node.element_type), source)
 
-    def latest(self) -> dict[str, Any]:
+    @property
+    def is_bounded(self) -> bool:
+        return self.source.is_bounded
+
+    def partitions(self) -> list[str]:
         with self._errors("partitions"):
             partitions = self.source.partitions()
             names = [partitions] if isinstance(partitions, str) else list(partitions)
@@ -106,7 +140,10 @@ class CustomReads(Reads):
                     expected="several str, as in a list or a tuple",
                     where=self.where,
                 )
-        return {name: self._offset("latest_offset", name) for name in names}
+        return names
+
+    def latest(self) -> dict[str, Any]:
+        return {name: self._offset("latest_offset", name) for name in self.partitions()}
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         end = {name: list(offsets) for name, offsets in start.items()}

@@ -76,7 +76,7 @@ class TopicReads(Reads):
 
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition of the topics."""
-        return self._offsets_of(self._partitions(), "latest")
+        return self._offsets_of(self.partitions(), "latest")
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Returns how far the next batch reads each partition, at most as many records as the source says."""
@@ -193,7 +193,8 @@ class TopicReads(Reads):
                 raise _refused(error, range_.partition, self.where, self.topics)
         return any(message.offset() >= end for message in messages)
 
-    def _partitions(self) -> list[str]:
+    def partitions(self) -> list[str]:
+        """Returns the partitions of the topics that there are now."""
         with self._kafka_errors("the list of topics"):
             # Without a name, which would make a topic that is not there.
             topics = _admin(self._config()).list_topics(timeout=_SECONDS).topics

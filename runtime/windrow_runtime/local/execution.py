@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.partitions import Told, alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
@@ -38,6 +39,7 @@ class Elements:
 
     values: list[Any] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
+    partitions: Sequence[tuple[str, int]] = ()  # how many each partition of a source has, one after the other
 
 
 class _Buffer:
@@ -113,6 +115,10 @@ class Execution:
         self._opened: OpenedFunctions | None = None
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
+        self._partitioned = partitioned_sources(topology)
+        self._aligned = alignments(topology)
+        self._told: dict[str, Told | None] = {}  # of the sources that the round reads, by step id
+        self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
@@ -146,7 +152,8 @@ class Execution:
         return _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
 
     def _tracker_of(self, step: Step, node: TimestampsNode) -> WatermarkTracker:
-        return self.trackers.setdefault(step.id, WatermarkTracker(step, node))
+        tracker = WatermarkTracker(step, node, partitioned=step.id in self._partitioned)
+        return self.trackers.setdefault(step.id, tracker)
 
     def open(self) -> None:
         """Open the user's functions."""
@@ -176,11 +183,14 @@ class Execution:
     def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, Elements]:
         """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""
         inputs: dict[Port, Elements] = {}
+        partitioned = {source.step for source in self._partitioned.values()}
+        self._told = {step: batch.told for step, batch in batches.items()}
         for step in self.topology.sources:
             batch = batches.get(step.id)
             if batch is None:
                 continue
-            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values))
+            partitions = batch.partitions if step.id in partitioned else ()
+            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values), partitions)
             if not batch.malformed:
                 continue
             self.metrics[step.id].count("records_malformed", len(batch.malformed))
@@ -297,8 +307,17 @@ class Execution:
 
     def _pass_on(self, port: Port, elements: Elements) -> None:
         fragment = self._fragments.get(port)
-        if fragment is not None:
+        if fragment is None:
+            return
+        if not elements.partitions:
             fragment.run(elements.values, elements.timestamps)
+        end = 0
+        for name, count in elements.partitions:
+            for tracker in self.trackers.values():
+                tracker.partition = name
+            begin, end = end, end + count
+            if count:
+                fragment.run(elements.values[begin:end], elements.timestamps[begin:end])
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to a keyed step."""
@@ -334,12 +353,23 @@ class Execution:
         ``ended`` are the ids of sources that have ended, ``exhausted`` those of sources that were read to their end and
         may have more in a later run.
         """
-        for tracker in self.trackers.values():
-            tracker.end_batch(now)
+        for identifier, tracker in self.trackers.items():
+            source = self._partitioned.get(identifier)
+            tracker.end_batch(now, source and source.read(self._told.get(source.step)))
+        self._waiting = {step: told.waiting for step, told in self._told.items() if told is not None}
+        self._told = {}
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
         before = {**self._watermarks, **of_operators}
         self._watermarks = watermarks_of(self.topology, self.trackers, before, ended, exhausted)
         return self._watermarks
+
+    def held(self, source: str) -> Collection[str]:
+        """Returns the partitions of a source of which the next round reads nothing, by the alignment of watermarks."""
+        trackers = self.trackers
+        held = held_partitions(
+            self._aligned, self._partitioned, lambda step: trackers[step].partitions(), self._waiting
+        )
+        return held.get(source, ())
 
     def snapshot(self) -> Snapshot:
         """Returns the state, watermark and clock of every keyed step, and the states of watermark trackers."""

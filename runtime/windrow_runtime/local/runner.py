@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError, warn
 from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
@@ -92,7 +94,8 @@ class LocalRunner:
         """
         topology = topology_of(pipeline)
         if drain:
-            own = [step for step in topology.sources if isinstance(source_of(step), (CustomSource, TopicSource))]
+            kinds = (CustomSource, HybridSource, TopicSource)
+            own = [step for step in topology.sources if isinstance(source_of(step), kinds)]
             check_bounded(own, "a stream without an end cannot be drained")
         check_source_files(topology.sources)
         for sink in topology.sinks:
@@ -128,7 +131,8 @@ def _check_sink(step: Step) -> None:
         raise UnsupportedOperationError(
             "the interpreter cannot write to this sink",
             given=sink.describe(),
-            expected="memory, the console, files, a database, a Delta table, a function or a CustomSink",
+            expected="memory, the console, files, topics by confluent-kafka, a database, a Delta table, a function "
+            "or a CustomSink",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
@@ -173,7 +177,7 @@ class _Run:
     def batches(self, *, drain: bool) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         sources = self._topology.sources
-        readers = [read_batches(source_of(step), step) for step in sources]
+        readers = [read_batches(source_of(step), step, partial(self.execution.held, step.id)) for step in sources]
         ending = [ends_when_silent(source_of(step), drain=drain) for step in sources]
         ended: set[str] = set()
         scale = TimestampScale(self._topology)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from windrow.errors import warn
@@ -41,6 +43,15 @@ class TrackerMemory(NamedTuple):
     attributes: dict[str, Any]  # the attributes of the generator
     active: bool = False  # whether elements came since then
     now: int = MIN_TIMESTAMP
+    partitions: Mapping[str, TrackerMemory] = MappingProxyType({})
+    released: int = MIN_TIMESTAMP  # the highest watermark of partitions that have ended
+
+
+class PartitionsRead(NamedTuple):
+    """What a batch tells of the partitions of a source."""
+
+    open: Collection[str] = ()  # those that may have more elements
+    more_to_come: bool = False  # whether there may be files that no batch has read yet
 
 
 class WatermarkTracker:
@@ -48,10 +59,19 @@ class WatermarkTracker:
 
     The step is idle when it has had no elements for longer than its strategy allows. The engine sets the clock ``now``,
     which is the timestamp of elements in ingestion time.
+
+    If the step is ``partitioned``, each partition of its source has a generator. As in Flink the watermark is the least
+    of the partitions that are not idle, one that has had no elements holds it, and it never falls. If all are idle, it
+    stays. A partition that has ended holds it no longer: without any the highest counts. The engine sets ``partition``,
+    the one of the elements that it passes next.
     """
 
-    def __init__(self, step: Step, node: TimestampsNode) -> None:
+    def __init__(self, step: Step, node: TimestampsNode, *, partitioned: bool = False) -> None:
         self.step = step
+        self.partition = ""
+        self._partitions: dict[str, WatermarkTracker] = {}
+        self._released = MIN_TIMESTAMP
+        self._new_partition = partial(WatermarkTracker, step, node) if partitioned else None
         self.current = MIN_TIMESTAMP
         self.idle = False
         self.now = MIN_TIMESTAMP
@@ -64,6 +84,9 @@ class WatermarkTracker:
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
         """Pass elements to the generator."""
         self._active = True
+        if self._new_partition is not None:
+            self._partition(self.partition).observe(values, timestamps)
+            return
         generator = self._generator
         if type(generator) is BoundedOutOfOrdernessWatermarks:
             generator.observe(max(timestamps))
@@ -82,26 +105,70 @@ class WatermarkTracker:
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
 
-    def end_batch(self, now: int) -> None:
-        """Tell the generator to emit, and decide by the clock ``now`` whether the step is idle."""
-        with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
-            self._generator.on_periodic_emit(self)
+    def partitions(self) -> dict[str, int]:
+        """Returns the watermarks of the partitions of the source that may have more elements."""
+        return {name: each.current for name, each in self._partitions.items()}
+
+    def _partition(self, name: str) -> WatermarkTracker:
+        if name not in self._partitions:
+            assert self._new_partition is not None, "the step is partitioned"
+            self._partitions[name] = self._new_partition()
+        return self._partitions[name]
+
+    def end_batch(self, now: int, read: PartitionsRead | None = None) -> None:
+        """Tell the generator to emit, and decide by the clock ``now`` whether the step is idle.
+
+        ``read`` has what the batch tells of the source's partitions; None: nothing.
+        """
+        if self._new_partition is not None:
+            self._end_partitions(now, read)
+        else:
+            with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
+                self._generator.on_periodic_emit(self)
         if self._active or self._last_active is None:
             self._last_active = now
             self.idle = False
         elif self._idleness is not None and now - self._last_active >= self._idleness:
             self.idle = True
         self._active = False
+        if self._partitions:
+            self.idle = all(each.idle for each in self._partitions.values())
+
+    def _end_partitions(self, now: int, read: PartitionsRead | None) -> None:
+        more_to_come = read is not None and read.more_to_come
+        if read is not None:
+            for name in read.open:
+                self._partition(name)
+        for each in self._partitions.values():
+            each.end_batch(now)
+        if read is not None and not more_to_come:
+            self._release(self._partitions.keys() - set(read.open))
+        holding = [each.current for each in self._partitions.values() if not each.idle]
+        if holding:
+            self.emit_watermark(min(holding))
+        elif not self._partitions and not more_to_come:
+            self.emit_watermark(self._released)
+        if more_to_come:  # files are read once
+            self._release(set(self._partitions))
+
+    def _release(self, names: Collection[str]) -> None:
+        self._released = max(self._released, *(self._partitions.pop(name).current for name in names), MIN_TIMESTAMP)
 
     def memory(self) -> TrackerMemory:
         """Returns the state of the tracker, which shares the values of attributes with the generator."""
         attributes = attributes_of(self._generator)
-        return TrackerMemory(self.current, self.idle, self._last_active, attributes, self._active, self.now)
+        partitions = {name: each.memory() for name, each in self._partitions.items()}
+        return TrackerMemory(
+            self.current, self.idle, self._last_active, attributes, self._active, self.now, partitions, self._released
+        )
 
     def remember(self, memory: TrackerMemory) -> None:
         """Restore the state that :meth:`memory` returned."""
-        self.current, self.idle, self._last_active, attributes, self._active, self.now = memory
+        self.current, self.idle, self._last_active, attributes, self._active, self.now, partitions, released = memory
+        self._released = released
         set_attributes(self._generator, attributes)
+        for name, each in partitions.items():
+            self._partition(name).remember(each)
 
 
 def clock_millis(clock: Callable[[], int]) -> int:

@@ -14,6 +14,7 @@ from windrow.connectors import CustomSink, SinkContext
 from windrow.connectors.custom_sink import takes_arrow
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
 from windrow_runtime.codecs.record_type import RecordType, record_type
@@ -148,6 +149,12 @@ def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
 
 
 # Libraries are imported only if a plan has such a sink.
+def _topic(step: Step, sink: KafkaSink[Any], identity: Identity) -> Output:
+    from windrow_runtime.outputs.topic_writes import TopicOutput
+
+    return TopicOutput(step, sink, identity)
+
+
 def _database(step: Step, sink: DatabaseSink[Any], identity: Identity) -> Output:
     from windrow_runtime.outputs.database import DatabaseOutput
 
@@ -158,6 +165,10 @@ def _delta(step: Step, sink: DeltaSink[Any], identity: Identity) -> Output:
     from windrow_runtime.outputs.delta import DeltaOutput
 
     return DeltaOutput(step, sink, identity)
+
+
+def _topics(sink: KafkaSink[Any]) -> str:
+    return sink.topic if isinstance(sink.topic, str) else "topics-by-element"
 
 
 def _path(sink: DeltaSink[Any]) -> str:
@@ -181,10 +192,13 @@ _ENTRIES: dict[type[Any], _Entry] = {
     FunctionSink: _Entry(FunctionOutput),
     DatabaseSink: _Entry(_database, attrgetter("qualified_table"), "database"),
     DeltaSink: _Entry(_delta, _path, "delta"),
+    KafkaSink: _Entry(_topic, _topics, "kafka"),
 }
 
 
 def _entry(sink: Sink[Any]) -> _Entry | None:
+    if isinstance(sink, KafkaSink) and sink.engine_connector:
+        return None
     return next((_ENTRIES[kind] for kind in type(sink).__mro__ if kind in _ENTRIES), None)
 
 
@@ -193,23 +207,37 @@ def has_output(sink: Sink[Any]) -> bool:
     return _entry(sink) is not None
 
 
+def identities(sinks: Iterable[Step], query: str) -> dict[str, Identity]:
+    """Returns the identities of the sinks of a query that outputs write, by the ids of their steps.
+
+    Sinks that share a target are numbered. The address of a database or of brokers is not part of the target: one that
+    is spelled differently after a restart would have the same batches written again.
+    """
+    named: dict[str, Identity] = {}
+    targets: Counter[str] = Counter()
+    for step in sinks:
+        sink = sink_of(step)
+        entry = _entry(sink)
+        if entry is not None:
+            target = entry.target(sink)
+            targets[target] += 1
+            name = target if targets[target] == 1 else f"{target}#{targets[target]}"
+            named[step.id] = Identity(query, name)
+    return named
+
+
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
     """Make and open the outputs of a query, by the ids of their steps; sinks that have none are passed over."""
     outputs: dict[str, Output] = {}
-    targets: Counter[str] = Counter()
+    named = identities(sinks, query)
     try:
         for step in sinks:
             sink = sink_of(step)
             entry = _entry(sink)
             if entry is None:
                 continue
-            target = entry.target(sink)
-            targets[target] += 1
-            # Sinks that share a target are numbered. The address of a database is not part of the target: an address
-            # that is spelled differently after a restart would have the same batches written again.
-            name = target if targets[target] == 1 else f"{target}#{targets[target]}"
             try:
-                output = entry.create(step, sink, Identity(query, name))
+                output = entry.create(step, sink, named[step.id])
                 output.open()
             except ModuleNotFoundError as error:
                 raise UnsupportedOperationError(

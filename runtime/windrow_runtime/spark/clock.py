@@ -7,10 +7,10 @@ part of Spark's range: 0 stays "none", the topmost value is the end of the strea
 beyond waits for the end of the stream.
 
 Spark follows one watermark, computed from the rows of its sources. A plan with several timestamp-assigning steps, with
-one downstream of a window, or with a user's generator needs more: the driver computes the watermark at the end of a
-batch, as the interpreter does, stores it in a file, and the workers read it when the next batch begins. A batch that
-runs again finds the same file. The same holds for a plan that waits for the clock, with chained keyed steps: Spark
-shows its watermark only to the first stateful operator then.
+one downstream of a window, with a user's generator, or with several partitions of a source needs more: the driver
+computes the watermark at the end of a batch, as the interpreter does, stores it in a file, and the workers read it when
+the next batch begins. A batch that runs again finds the same file. The same holds for a plan that waits for the clock,
+with chained keyed steps: Spark shows its watermark only to the first stateful operator then.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
-from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
 from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.inputs.partitions import PartitionedSource, Told, held_partitions
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
@@ -38,6 +40,7 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     StoredTime,
     checkpoint_errors,
     damaged_file,
+    file_numbers,
     is_there,
 )
 from windrow_runtime.storage.values import StateCodec
@@ -119,6 +122,8 @@ V = TypeVar("V")
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
 """A tracker's state: its watermark, whether it is idle, its last active time, its generator's encoded attributes."""
 
+_NO_PARTITIONS: Final[Mapping[str, PartitionedSource]] = MappingProxyType({})
+
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 """The watermark generators that need only the highest timestamp of a batch."""
 
@@ -133,6 +138,12 @@ class BatchClock:
     ended: bool = False  # whether the stream has ended
     trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of timestamp-assigning steps, by step id
     ended_sources: list[int] = field(default_factory=list)  # indices of the sources that have ended
+    # Of steps whose watermark is made per partition of their source: the trackers of partitions that may have more, by
+    # step id and partition, and the highest watermark of the others.
+    partitions: Mapping[str, Mapping[str, TrackerNote]] = field(default_factory=dict)
+    released: Mapping[str, StoredTime] = field(default_factory=dict)
+    # The partitions that have elements which the previous batch has left, by the step id of the source.
+    waiting: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -146,7 +157,13 @@ class BatchClock:
             return {names.get(step, step): value for step, value in values.items()}
 
         return replace(
-            self, watermarks=named(self.watermarks), previous=named(self.previous), trackers=named(self.trackers)
+            self,
+            watermarks=named(self.watermarks),
+            previous=named(self.previous),
+            trackers=named(self.trackers),
+            partitions=named(self.partitions),
+            released=named(self.released),
+            waiting=named(self.waiting),
         )
 
 
@@ -188,6 +205,29 @@ class ClockFiles:
             self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Tells the planner of a source, in its process, which partitions wait, by the time of the newest batch."""
+
+    files: ClockFiles
+    source: str  # the id of the source's step
+    steps: Mapping[str, WatermarkAlignment]  # by the ids of timestamp-assigning steps
+    sources: Mapping[str, PartitionedSource]
+
+    def held(self) -> Collection[str]:
+        """Returns the partitions of which the next batch reads nothing."""
+        newest = max(file_numbers(self.files.folder), default=-1)
+        clock = self.files.find(newest) if newest >= 0 else None
+        if clock is None:
+            return ()
+        partitions = clock.partitions
+
+        def watermarks(step: str) -> dict[str, int]:
+            return {name: note[0] for name, note in partitions.get(step, {}).items()}
+
+        return held_partitions(self.steps, self.sources, watermarks, clock.waiting).get(self.source, ())
+
+
 class SeenTimestamps(NamedTuple):
     """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
 
@@ -197,34 +237,36 @@ class SeenTimestamps(NamedTuple):
     step: str
     values: Sequence[Any]
     timestamps: Sequence[int]
+    partition: str = ""  # of the source, if there are partitions
 
 
 class TimestampCollector:
-    """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see."""
+    """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see.
 
-    def __init__(self, step: str, node: TimestampsNode) -> None:
+    ``partition`` is the partition of the source that has the next elements.
+    """
+
+    def __init__(self, step: str, node: TimestampsNode, partition: str = "") -> None:
         self.now = MIN_TIMESTAMP  # the clock in milliseconds, which is the timestamp in ingestion time
+        self.partition = partition
         self._step = step
         self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
-        self._values: list[Any] = []
-        self._timestamps: list[int] = []
+        self._seen: dict[str, tuple[list[Any], list[int]]] = {}  # elements and timestamps, by partition
 
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
         """Collect elements for the driver."""
+        seen = self._seen.setdefault(self.partition, ([], []))
         if self._highest_only:
-            self._values = [None]
-            self._timestamps = [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
+            self._seen[self.partition] = [None], [max(*seen[1], *timestamps, MIN_TIMESTAMP)]
         else:
             # Elements are copied, since steps downstream may change them before they are packed.
-            self._values += own_all(list(values))
-            self._timestamps += timestamps
+            seen[0].extend(own_all(list(values)))
+            seen[1].extend(timestamps)
 
-    def take(self) -> SeenTimestamps | None:
-        """Returns what was collected since the last call; None if there were no elements."""
-        if not self._timestamps:
-            return None
-        seen = SeenTimestamps(self._step, self._values, self._timestamps)
-        self._values, self._timestamps = [], []
+    def take(self) -> list[SeenTimestamps]:
+        """Returns what was collected since the last call, for each partition that had elements."""
+        seen = [SeenTimestamps(self._step, *each, partition) for partition, each in self._seen.items()]
+        self._seen = {}
         return seen
 
 
@@ -261,7 +303,7 @@ class ClockKeeper:
     ``clock`` is the user's processing time in milliseconds; None: Spark's is used. The codec encodes the state of
     watermark generators. ``ending`` are the sources, by step id, that no step waits for once a batch has read nothing
     from them, each with whether it may have more in a later run. Batches up to ``planned`` do not count for that, since
-    an earlier run has planned them.
+    an earlier run has planned them. ``partitioned`` has the sources of steps whose watermark is made per partition.
     """
 
     def __init__(
@@ -273,6 +315,7 @@ class ClockKeeper:
         *,
         ending: Mapping[str, bool] | None = None,
         planned: int = -1,
+        partitioned: Mapping[str, PartitionedSource] = _NO_PARTITIONS,
     ) -> None:
         self._files = files
         self._codec = codec
@@ -280,6 +323,7 @@ class ClockKeeper:
         self._clock = clock
         self._ending = ending or {}
         self._planned = planned
+        self._partitioned = dict(partitioned)
         # The trackers that have seen all batches before the one with this number.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
 
@@ -288,10 +332,19 @@ class ClockKeeper:
         if self._clock is not None and not self._files.exists(0):
             self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
-    def end_batch(self, batch: int, seen: Iterable[SeenTimestamps], *, ended: bool, read: Collection[str] = ()) -> None:
+    def end_batch(
+        self,
+        batch: int,
+        seen: Iterable[SeenTimestamps],
+        *,
+        ended: bool,
+        read: Collection[str] = (),
+        told: Iterable[tuple[str, Told]] = (),
+    ) -> None:
         """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
 
-        ``read`` are the ids of the sources from which the batch has read elements.
+        ``read`` are the ids of the sources from which the batch has read elements. ``told`` is what tasks have told of
+        the partitions of sources, with the step ids of these.
         """
         if self._files.exists(batch + 1):
             # The batch ran before, and perhaps the next one did as well: the stored time stays.
@@ -301,10 +354,17 @@ class ClockKeeper:
         # If this fails from here on, the next attempt must not reuse trackers that have seen these timestamps.
         self._known = (-1, {})
         for timestamps in seen:
-            trackers[timestamps.step].observe(timestamps.values, timestamps.timestamps)
+            tracker = trackers[timestamps.step]
+            tracker.partition = timestamps.partition
+            tracker.observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
-        for tracker in trackers.values():
-            tracker.end_batch(now)
+        by_source: dict[str, Told] = {}
+        for source, (open_, waiting) in told:
+            before = by_source.get(source, Told((), ()))
+            by_source[source] = Told([*before.open, *open_], [*before.waiting, *waiting])
+        for step, tracker in trackers.items():
+            partitioned = self._partitioned.get(step)
+            tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
         ended = ended or stored.ended
         ended_indices = [
             index
@@ -319,6 +379,7 @@ class ClockKeeper:
                 self._topology, trackers, stored.watermarks, silent - exhausted, exhausted
             ).items()
         }
+        memories = {step: tracker.memory() for step, tracker in trackers.items()}
         self._files.write(
             batch + 1,
             BatchClock(
@@ -327,8 +388,14 @@ class ClockKeeper:
                 previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
                 now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
-                trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
+                trackers={step: self._encoded(step, memory) for step, memory in memories.items()},
                 ended_sources=ended_indices,
+                partitions={
+                    step: {name: self._encoded(step, each) for name, each in memories[step].partitions.items()}
+                    for step in self._partitioned
+                },
+                released={step: memories[step].released for step in self._partitioned},
+                waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting},
             ),
         )
         self._known = (batch + 1, trackers)
@@ -344,15 +411,19 @@ class ClockKeeper:
         trackers = {}
         for step in self._topology.timestamps:
             assert isinstance(step.node, TimestampsNode)
-            tracker = trackers[step.id] = WatermarkTracker(step, step.node)
+            partitioned = step.id in self._partitioned
+            tracker = trackers[step.id] = WatermarkTracker(step, step.node, partitioned=partitioned)
             if step.id in stored.trackers:
+                partitions = stored.partitions.get(step.id, {})
                 with errors_at(str(self._files.file(batch))):
-                    tracker.remember(self._decoded(stored.trackers[step.id]))
+                    memory = self._decoded(stored.trackers[step.id])
+                    by_name = {name: self._decoded(note) for name, note in partitions.items()}
+                    released = stored.released.get(step.id, memory.current)
+                    tracker.remember(memory._replace(partitions=by_name, released=released))
         return trackers
 
-    def _encoded(self, tracker: WatermarkTracker) -> TrackerNote:
-        memory = tracker.memory()
-        with errors_at(tracker.step.where):
+    def _encoded(self, step: str, memory: TrackerMemory) -> TrackerNote:
+        with errors_at(self._topology.step(step).where):
             attributes = self._codec.dumps([memory.attributes])
         return memory.current, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
 

@@ -41,7 +41,7 @@ def check_jar(steps: Iterable[Step]) -> None:
     """Refuse Kafka sources and sinks before a session is started, if it is known that it will lack the connector."""
     for step in steps:
         end = step.node.source if isinstance(step.node, SourceNode) else getattr(step.node, "sink", None)
-        if not isinstance(end, TopicSource | KafkaSink) or (isinstance(end, TopicSource) and not end.engine_connector):
+        if not isinstance(end, TopicSource | KafkaSink) or not end.engine_connector:
             continue
         if lacks_jar(_JAR):
             raise _connector_missing(end, step.where, pyspark.__version__)

@@ -15,9 +15,11 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
+from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.physical.choose import operator_for
@@ -26,7 +28,7 @@ from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, Phy
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
+from windrow_runtime.spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.spark.exchange.fragment import PortFragment
 from windrow_runtime.spark.exchange.picklable import check_picklable
@@ -54,16 +56,17 @@ def physical_plan(topology: Topology, *, columnar: bool = True, stored: Collecti
     return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns, stored) if columnar else TURNED_OFF)
 
 
-def time_of(plan: PhysicalPlan, *, own_clock: bool) -> str:
+def time_of(plan: PhysicalPlan, *, own_clock: bool, per_partition: bool = False) -> str:
     """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it.
 
-    Windrow keeps the time of each batch if the user's own clock asks for it. A query that waits for the clock runs in
+    Windrow keeps the time of each batch if the user's own clock asks for it, and if watermarks are made
+    ``per_partition`` of a source. A query that waits for the clock runs in
     Spark's mode for processing time, in which Spark gives its watermark to the first stateful operator alone. So does
     the end of the stream, which is a watermark, too.
     """
     topology = plan.topology
     waits = bool(topology.by_clock)
-    if topology.keyed and (own_clock or needs_keeper(plan) or (waits and topology.depth > 1)):
+    if topology.keyed and (own_clock or per_partition or needs_keeper(plan) or (waits and topology.depth > 1)):
         return KEPT_TIME
     return PROCESSING_TIME if waits else EVENT_TIME
 
@@ -114,8 +117,7 @@ class Lowered:
     """A pipeline as one query of Spark: a streaming query with a checkpoint, or a batch job without one.
 
     Its ``frame`` has the packed rows for sinks. Keyed steps with a columnar form run on columns, unless their stored
-    state is in objects. With ``own_clock`` windrow keeps the time of each batch, even where Spark could; ``now`` is the
-    clock of a batch job, in milliseconds.
+    state is in objects. ``now`` is the clock of a batch job, in milliseconds.
     """
 
     def __init__(
@@ -126,7 +128,6 @@ class Lowered:
         stored: StoredPlan,
         *,
         checkpoint: Checkpoint | None = None,
-        own_clock: bool = False,
         now: int = 0,
         limits: RunLimits = USUAL_LIMITS,
     ) -> None:
@@ -138,8 +139,10 @@ class Lowered:
         self._stored = stored
         self._checkpoint = None if checkpoint is None else checkpoint.with_folders(stored.folders)
         self.clock = None
-        if checkpoint is not None and time_of(plan, own_clock=own_clock) == KEPT_TIME:
+        self.partitioned: dict[str, PartitionedSource] = {}
+        if checkpoint is not None and stored.time == KEPT_TIME:
             self.clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
+            self.partitioned = partitioned_sources(topology)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(topology.by_clock)
         self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
@@ -152,7 +155,8 @@ class Lowered:
         self.sinks = dict(enumerate(topology.sinks))
         # A job that is run again cannot be recognised, so each run has batches of its own.
         self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
-        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch=JOB_BATCH if checkpoint is None else None)
+        batch = JOB_BATCH if checkpoint is None else None
+        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch, is_keyed=bool(topology.keyed))
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}
@@ -249,7 +253,18 @@ class Lowered:
             each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)
         )
         number = place if own else None
-        context = ScanContext(self.spark, step, checkpoint, self.codec, self.limits, ordered, number, needed)
+        context = ScanContext(
+            self.spark,
+            step,
+            checkpoint,
+            self.codec,
+            self.limits,
+            ordered,
+            number,
+            marks_partitions=step.id in {each.step for each in self.partitioned.values()},
+            alignment=self._alignment(step),
+            columns=needed,
+        )
         scan = scan_source(source, context)
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
@@ -279,6 +294,19 @@ class Lowered:
             return frame
         # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
+
+    def _alignment(self, source: Step) -> Alignment | None:
+        aligned = alignments(self.topology)
+        if self.clock is None or source.id not in {self.partitioned[step].step for step in aligned}:
+            return None
+        if self._checkpoint is not None and not self._checkpoint.is_mounted:
+            raise UnsupportedOperationError(
+                "partitions are aligned in a process that does not open the file system of the checkpoint",
+                given=f"{source_of(source).describe()}, {self._checkpoint.path}",
+                expected="watermarks without alignment, or a checkpoint in a mounted file system",
+                where=source.where,
+            )
+        return Alignment(self.clock, source.id, aligned, {step: self.partitioned[step] for step in aligned})
 
     def _level(self, number: int) -> Level:
         last = number == self.topology.depth

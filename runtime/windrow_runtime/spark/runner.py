@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,21 +20,24 @@ from windrow.addresses.paths import reads_from
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
+from windrow_runtime.inputs.partitions import alignments, partitioned_sources
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
+from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_brokers, check_jar
@@ -59,7 +63,7 @@ from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
 from windrow_runtime.spark.sinks.kafka_rows import check_connector
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.sources.table import check_resumable
+from windrow_runtime.spark.sources.table import check_resumable, has_several_partitions
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
@@ -386,6 +390,7 @@ class SparkRunner:
                         if ends_when_silent(source_of(step), drain=drain)
                     },
                     planned=checkpoint.last_planned(),
+                    partitioned=lowered.partitioned,
                 )
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
@@ -402,6 +407,8 @@ class SparkRunner:
             if writer_of(step) is SinkWriter.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self.spark, step)
+            elif isinstance(sink := sink_of(step), KafkaSink) and not is_connect(self.spark):
+                check_topic(step, sink)
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
@@ -427,17 +434,30 @@ class SparkRunner:
             lower = partial(Lowered, now=now, limits=self._limits)
             return uninterrupted(lambda: lower(spark, pipeline, plan, unstored(plan, groups)), spark)
 
+    def _per_partition(self, topology: Topology, checkpoint: Checkpoint) -> bool:
+        """Returns whether watermarks are made per partition of a source; a checkpoint goes on as it began."""
+        if alignments(topology):
+            return True
+        if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
+            return False  # Spark writes such a sink, and no code sees where a batch ends
+        stored = checkpoint.description() if checkpoint.has_run() else None
+        if stored is not None:
+            # A source that is read otherwise by now, such as file by file, goes on as well.
+            growing = any(may_grow(source_of(step)) for step in topology.sources)
+            return stored.time == KEPT_TIME and growing and not topology.by_clock
+        sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
+        return any(is_connect(self.spark) or has_several_partitions(step) for step in sources)
+
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
         """Lowers a pipeline to a streaming query, and checks its checkpoint; ``by_user`` if the user starts it."""
         stored_steps = stored_on_columns(checkpoint, topology)
         plan = physical_plan(topology, columnar=self._columnar, stored=stored_steps)
-        own_clock = self._clock is not None
         stored = resume(
             checkpoint,
             plan,
-            time_of(plan, own_clock=own_clock),
+            time_of(plan, own_clock=self._clock is not None, per_partition=self._per_partition(topology, checkpoint)),
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),
@@ -454,7 +474,7 @@ class SparkRunner:
             checkpoint.clear_leftovers()
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            lower = partial(Lowered, checkpoint=checkpoint, own_clock=own_clock, limits=self._limits)
+            lower = partial(Lowered, checkpoint=checkpoint, limits=self._limits)
             lowered = uninterrupted(lambda: lower(spark, pipeline, plan, stored), spark)
         for step in topology.sinks if lowered.clock is not None else ():
             if writer_of(step) is SinkWriter.QUERY:
@@ -492,7 +512,7 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 
 def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
-    for step in sources:
+    for step in chain.from_iterable(map(read_by, sources)):
         source = source_of(step)
         if isinstance(source, FileSource) and reads_from(source.path, path):
             raise InvalidArgumentError(

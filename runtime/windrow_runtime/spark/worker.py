@@ -12,6 +12,9 @@ from typing import Final
 JOB_BATCH: Final = 0
 """The number of a batch job's only batch."""
 
+PARTITIONS: Final = "windrow.partitions"
+"""The property of tasks that says into how many partitions their batch is divided."""
+
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
 _TAG: Final = "windrow-batch-"
@@ -37,6 +40,14 @@ def current_batch() -> int | None:
     # Spark makes the tag part of a longer one.
     tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
     return None if tagged is None else int(tagged[1])
+
+
+def partitions_told() -> int:
+    """Returns how many partitions the batch of this task has; 0 if nobody has told."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.getLocalProperty(PARTITIONS) or 0)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import windrow
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import IncompatibleStateError
 from windrow.kafka import TopicSource
 from windrow.sources import Source
@@ -59,6 +60,7 @@ class StoredPlan:
     groups: KeyGroups
     fingerprint: bytes  # the plan's number in all stored state
     folders: Mapping[str, str]  # the folder of each source, by the id of its step
+    time: str = EVENT_TIME  # who keeps the time
     columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
 
 
@@ -126,6 +128,7 @@ def resume(
         KeyGroups.balanced(stored.partitions, stored.groups),
         bytes.fromhex(stored.fingerprint),
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
+        time,
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
 
@@ -157,7 +160,7 @@ def stored_on_columns(checkpoint: Checkpoint, topology: Topology) -> frozenset[s
 
 def unstored(plan: PhysicalPlan, groups: KeyGroups) -> StoredPlan:
     """Returns the plan of a run without a checkpoint, which is not stored."""
-    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, plan.on_columns)
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), {}, columnar=plan.on_columns)
 
 
 def _new_description(
@@ -193,8 +196,11 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
 
 # Any: sources of elements of every type.
 def _kind_of(source: Source[Any]) -> str:
-    """Returns the name of a source's class, and for topics who reads them: each has offsets of its own."""
+    """Returns the name of a source's class, for topics who reads them, and the parts: each has offsets of its own."""
     name = type(source).__name__
+    if isinstance(source, HybridSource):
+        kinds = (_kind_of(part) if isinstance(part, Source) else "a function" for part in source.parts)
+        return f"{name} of {' and '.join(kinds)}"
     return f"{name} by confluent-kafka" if isinstance(source, TopicSource) and not source.engine_connector else name
 
 

@@ -48,6 +48,7 @@ class PortFragment:
         self._object_edges = dict(object_edges)
         self.precedes_watermark = False
         self._begin: int | None = None
+        self._partition = ""
         self._seen: dict[tuple[str, bool], int] = {}
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
@@ -123,7 +124,8 @@ class PortFragment:
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:
-            return self._collectors.setdefault(step.id, TimestampCollector(step.id, node))
+            # A step whose elements are columns has a collector when it has elements.
+            return self._collectors.setdefault(step.id, TimestampCollector(step.id, node, self._partition))
         return self._trackers.setdefault(step.id, WatermarkTracker(step, node))
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
@@ -171,8 +173,13 @@ class PortFragment:
 
     def take_timestamps(self) -> list[SeenTimestamps]:
         """Returns what timestamp-assigning steps have seen since the last call, for the driver."""
-        seen = (collector.take() for collector in self._collectors.values())
-        return [timestamps for timestamps in seen if timestamps is not None]
+        return [seen for collector in self._collectors.values() for seen in collector.take()]
+
+    def begin_partition(self, name: str) -> None:
+        """Notes that the next elements are of another partition of the source."""
+        self._partition = name
+        for collector in self._collectors.values():
+            collector.partition = name
 
     def close(self) -> None:
         """Closes the user's functions."""

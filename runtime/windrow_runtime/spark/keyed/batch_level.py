@@ -67,6 +67,8 @@ class BatchLevel:
             packed = (map(PackedRow, *(column.to_pylist() for column in batch.columns)) for batch in batches)
             rows = self._run(task, chain.from_iterable(packed))
             yield from map(exchange_batch, _pieces(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
+            if writer is not None:
+                writer.finish()
 
     def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
         for label, of_group in groupby(rows, key=attrgetter("group")):

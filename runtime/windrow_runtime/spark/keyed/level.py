@@ -58,6 +58,8 @@ class SourceFragment(Fragment, Protocol):
 
     def end_batch(self) -> None: ...
 
+    def begin_partition(self, name: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class KeyedStep:

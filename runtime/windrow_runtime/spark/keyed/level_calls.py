@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from windrow.errors import WindrowError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.clock import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -48,22 +49,38 @@ class LevelCalls:
 
     def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
         """Runs a group that has rows in the batch. Spark calls this by label, so that service groups come first."""
-        with failures_marked(), infrequent_gc():
+        with self._calling():
             yield from self._spark_rows(self._take_rows(label, self._time_of(timer_values), rows))
 
     def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
         """Runs a group whose timer is due and that got no rows in the batch."""
-        with failures_marked(), infrequent_gc():
+        with self._calling():
             time = self._time_of(timer_values)
             yield from self._spark_rows(self._tick(label, time) if label < 0 else self._run(label, time, [], []))
 
     def close(self) -> None:
-        """Closes the operators and the writer at the end of the task."""
+        """Closes the operators and the writer at the end of the task; Spark calls this only where it has succeeded."""
+        writer, task, self._writer, self._task = self._writer, self._task, None, None
         with failures_marked(), ExitStack() as stack:
-            for part in (self._writer, self._task):
-                if part is not None:
-                    stack.callback(part.close)
-            self._writer = self._task = None
+            if writer is not None:
+                stack.callback(writer.close)
+            if task is not None:
+                task.close()
+            if writer is not None:
+                writer.finish()
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Closes the writer where a call fails, or is given up: Spark ends the process then, without another call."""
+        with failures_marked(), infrequent_gc():
+            try:
+                yield
+            except BaseException:
+                if self._writer is not None:
+                    with suppress(WindrowError):
+                        self._writer.close()
+                    self._writer = None
+                raise
 
     def _spark_rows(self, rows: Iterator[PackedRow]) -> Iterator[Row]:
         """Writes the rows from upper levels for sinks that the task writes itself; yields all others for Spark."""

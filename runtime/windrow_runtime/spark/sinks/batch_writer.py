@@ -16,9 +16,11 @@ from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
+from windrow_runtime.outputs.topic_writes import check_divided_alike
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
@@ -27,12 +29,13 @@ from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
+from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import batch_tag
+from windrow_runtime.spark.worker import PARTITIONS, batch_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,6 +77,8 @@ class BatchWriter:
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._files = {} if self.parts is None else self.parts.of_files
+        self._topics = [] if self.parts is None else self.parts.divided_anew
+        self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
             number: step
@@ -92,6 +97,7 @@ class BatchWriter:
         check_owner(self.sinks.values(), self.query)
         for part in self._files.values():
             part.begin(batch)
+        self._check_divided_alike(frame, batch)
         # Workers write their sinks while they compute the batch, in this pass.
         names = (
             self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
@@ -104,6 +110,14 @@ class BatchWriter:
             self.end_mark.note(batch)
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
+
+    def _check_divided_alike(self, frame: DataFrame, batch: int) -> None:
+        """Refuses a batch of which workers wrote a topic before, in other partitions; tells workers how many it has."""
+        if self._topics and self.note is not None:
+            partitions = _tell_partitions(frame)
+            for sink in self._topics if self._is_first and partitions else ():
+                check_divided_alike(sink.step, sink.sink, sink.identity, batch, partitions)
+            self._is_first = False
 
     def _run(self, action: Callable[[], T]) -> T:
         return action() if self.calls is None else self.calls.run(action)
@@ -165,7 +179,8 @@ class BatchWriter:
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended)
+            told = [(step, Told(*each)) for step, each in values[RowKind.PARTITIONS]]
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=told)
         return names, present
 
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
@@ -178,6 +193,15 @@ class BatchWriter:
             if isinstance(name, int) or name == "records_malformed":
                 self._facts.append((step, name, count))
         return counted
+
+
+def _tell_partitions(frame: DataFrame) -> int:
+    """Tells the tasks of a batch how many partitions it has, and returns their number; 0: a server runs the tasks."""
+    if is_connect(frame.sparkSession):
+        return 0
+    partitions = frame.rdd.getNumPartitions()
+    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, str(partitions))
+    return partitions
 
 
 def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:

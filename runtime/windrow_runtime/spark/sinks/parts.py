@@ -19,6 +19,7 @@ from typing import Any
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.errors import SinkError
+from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
@@ -29,12 +30,13 @@ from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.outputs.registry import CustomOutput
+from windrow_runtime.outputs.registry import CustomOutput, has_output, identities
+from windrow_runtime.outputs.topic_writes import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import current_batch
+from windrow_runtime.spark.worker import current_batch, partitions_told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -92,7 +94,7 @@ class CustomWorkerSink:
 
     step: Step
     sink: CustomSink[Any]
-    query: str
+    identity: Identity
 
     def task(self, batch: int) -> CustomOutput:
         """Opens the sink for a task, in a worker."""
@@ -100,9 +102,26 @@ class CustomWorkerSink:
 
         context = TaskContext.get()
         assert context is not None, "Spark has one in every task"
-        output = CustomOutput(self.step, self.sink, Identity(self.query, ""), context.partitionId())
+        output = CustomOutput(self.step, self.sink, self.identity, context.partitionId())
         output.open()
         return output
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWorkerSink:
+    """A topic of Kafka that workers write, each task by a transaction."""
+
+    step: Step
+    sink: KafkaSink[Any]
+    identity: Identity
+
+    def task(self, batch: int) -> TopicTask:
+        """Returns the writer of a task, in a worker."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "Spark has one in every task"
+        return TopicTask(self.step, self.sink, self.identity, batch, context.partitionId(), partitions_told())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,36 +131,50 @@ class WorkerSinks:
     ``batch`` is the number of a job's only batch; tasks of a stream get that of theirs from Spark.
     """
 
-    sinks: Mapping[int, PartSink | CustomWorkerSink]
+    sinks: Mapping[int, PartSink | CustomWorkerSink | TopicWorkerSink]
     batch: int | None = None
+    is_keyed: bool = False  # whether a batch is divided as the stored state is, and not by files and cores
 
     @property
     def of_files(self) -> dict[int, PartSink]:
         """The file sinks, whose files the driver publishes."""
         return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
 
+    @property
+    def divided_anew(self) -> list[TopicWorkerSink]:
+        """The topics that a batch which runs again may write in other partitions."""
+        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink) and not self.is_keyed]
+
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""
         return PartWriter(self)
 
 
-def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None) -> WorkerSinks | None:
+def worker_sinks(
+    sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None, *, is_keyed: bool = False
+) -> WorkerSinks | None:
     """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
     ``query`` returns the identity of the query, if a user's own sink needs it.
     """
-    written = {
-        number: _worker_sink(step, query) for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS
-    }
-    return WorkerSinks(written, batch) if written else None
+    steps = {number: step for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS}
+    own = [step for step in steps.values() if has_output(sink_of(step))]
+    named = identities(own, query()) if own else {}
+    written = {number: _worker_sink(step, named.get(step.id)) for number, step in steps.items()}
+    return WorkerSinks(written, batch, is_keyed) if written else None
 
 
-def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink:
+def _worker_sink(step: Step, identity: Identity | None) -> PartSink | CustomWorkerSink | TopicWorkerSink:
     sink = sink_of(step)
     if isinstance(sink, CustomSink):
+        assert identity is not None, "an output writes it"
         make_picklable(type(sink))
         check_picklable(step, [sink], "the sink", "make connections and files in open(), which each worker calls")
-        return CustomWorkerSink(sink_alone(step), sink, query())
+        return CustomWorkerSink(sink_alone(step), sink, identity)
+    if isinstance(sink, KafkaSink):
+        assert identity is not None, "an output writes it"
+        check_picklable(step, [sink.topic, sink.key], "a function of the sink")
+        return TopicWorkerSink(sink_alone(step), sink, identity)
     path = local_path(file_sink_of(step).path)
     assert path is not None, "Spark writes to other file systems"
     # A worker may run in another folder than the driver.
@@ -153,7 +186,7 @@ class PartWriter:
 
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
-        self._tasks: dict[int, PartFile | PartitionedFiles | CustomOutput] = {}
+        self._tasks: dict[int, PartFile | PartitionedFiles | TopicTask | CustomOutput] = {}
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks.sinks
@@ -194,11 +227,11 @@ class PartWriter:
         return [
             (sink, name.encode())
             for sink, task in self._tasks.items()
-            if not isinstance(task, CustomOutput)
+            if isinstance(task, PartFile | PartitionedFiles)
             for name in task.take_names()
         ]
 
-    def _task(self, sink: int) -> PartFile | PartitionedFiles | CustomOutput:
+    def _task(self, sink: int) -> PartFile | PartitionedFiles | TopicTask | CustomOutput:
         task = self._tasks.get(sink)
         if task is None:
             task = self._tasks[sink] = self._sinks.sinks[sink].task(self._batch)
@@ -210,8 +243,14 @@ class PartWriter:
         assert batch is not None, "Spark gives the batch's number to every task of a query"
         return batch
 
+    def finish(self) -> None:
+        """Commit the transactions of topics: the last thing that a task does which has succeeded."""
+        for task in self._tasks.values():
+            if isinstance(task, TopicTask):
+                task.finish()
+
     def close(self) -> None:
-        """Close the part files, which are incomplete until then, and users' own sinks."""
+        """Close the part files, which are incomplete until then, and users' own sinks; end open transactions."""
         with ExitStack() as stack:
             for task in self._tasks.values():
                 stack.callback(task.close)

@@ -73,11 +73,15 @@ def writer_of(step: Step) -> SinkWriter:
 def takes_columns(step: Step) -> bool:
     """Returns whether the elements of a sink are written as columns, whoever writes them.
 
-    JSON files are, unless their lines would differ or take longer: a column of decimals does not know how many digits
-    each value has, and one of any JSON would have to be parsed.
+    JSON is, unless its texts would differ or take longer: a column of decimals does not know how many digits each value
+    has, and one of any JSON would have to be parsed. Functions that give topics and keys take elements.
     """
     sink = sink_of(step)
-    if isinstance(sink, JsonFileSink):
+    if isinstance(sink, KafkaSink) and (
+        sink.engine_connector or sink.value_format != "json" or callable(sink.topic) or sink.key is not None
+    ):
+        return False
+    if isinstance(sink, (JsonFileSink, KafkaSink)):
         root = record_type(step.node.element_type).root
         return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)
     if isinstance(sink, CustomSink):
@@ -111,7 +115,7 @@ _WRITERS: Final[dict[type[Any], SinkWriter | Callable[[Any, Step], SinkWriter]]]
     CsvFileSink: _file,
     CustomSink: lambda sink, step: SinkWriter.WORKERS if is_on_workers(sink, step) else SinkWriter.OUTPUT,
     JsonFileSink: _file,
-    KafkaSink: SinkWriter.KAFKA,
+    KafkaSink: lambda sink, _: SinkWriter.KAFKA if sink.engine_connector else SinkWriter.WORKERS,
     ParquetFileSink: _file,
     TextFileSink: _file,
     WriterSink: SinkWriter.QUERY,

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -18,8 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.connectors import CustomSource
+from windrow.plan import Step
 from windrow_runtime.inputs.custom import CustomReads, Range, Reads
 from windrow_runtime.inputs.files import elements_of
+from windrow_runtime.inputs.partitions import PartitionMark, Told
+from windrow_runtime.spark.clock import Alignment
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
 
 def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     """Scans the partitions of a user's own source, which has to be picklable."""
-    make_picklable(type(source))
-    check_picklable(
-        context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
-    )
+    check_own(source, context.step)
     return scan_reads(CustomReads.of(source, context.step), context)
+
+
+def check_own(part: object, step: Step, what: str = "the source") -> None:
+    """Refuse a user's own source, or what makes it, that cannot be sent to workers."""
+    make_picklable(type(part))
+    check_picklable(step, [part], what, "open files, connections and locks in read(), where a worker needs them")
 
 
 def scan_reads(reads: Reads, context: ScanContext) -> Scan:
@@ -51,14 +57,20 @@ class StreamPlanner(Protocol):
     def latest(self) -> Any:
         """Returns what there is to read now."""
 
-    def advance(self, start: dict[str, Any], latest: Any) -> dict[str, Any]:
-        """Returns the offset up to which the next batch reads; the one where it starts if there is nothing."""
+    def advance_but(self, held: Collection[str], start: dict[str, Any], latest: Any) -> dict[str, Any]:
+        """Returns the offset up to which the next batch reads; the one where it starts if there is nothing.
+
+        Partitions that are ``held`` back stay where they are.
+        """
 
     def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
         """Returns the ranges between two offsets, one for each task."""
 
     def check_end(self, done: dict[str, Any], latest: Any) -> None:
         """Refuses an end of the stream before everything was read."""
+
+    def told(self, reached: dict[str, Any], latest: Any) -> Told:
+        """Returns what workers tell the driver of the partitions behind an offset."""
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Takes note that a batch is done."""
@@ -68,21 +80,31 @@ def range_frame(context: ScanContext, planner: StreamPlanner) -> DataFrame:
     """Returns a DataFrame with a row for each range of a batch: a text in JSON."""
     name = f"windrow-{uuid.uuid4().hex}"
     # A class made here is pickled by value for other processes, together with the source.
-    body = {"planner": planner, "name": classmethod(lambda _: name)}
+    body = {
+        "planner": planner,
+        "name": classmethod(lambda _: name),
+        "marks_partitions": context.marks_partitions,
+        "alignment": context.alignment,
+    }
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
     frame: DataFrame = context.reader.format(name).load()
     return frame
 
 
 def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
-    """Reads, in a worker, the elements of the ranges in Arrow batches."""
+    """Reads, in a worker, the elements of the ranges in Arrow batches, which may tell the open partitions."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
-            yield from reads.read(Range(*json.loads(text)))
+            partition, start, end, *told = json.loads(text)
+            yield PartitionMark(partition, Told(*told[0]) if told else None)
+            if start != end:
+                yield from reads.read(Range(partition, start, end))
 
 
 class _RangeSource(DataSource):
     planner: StreamPlanner
+    marks_partitions: bool
+    alignment: Alignment | None
 
     def schema(self) -> str:
         return "range string"
@@ -91,7 +113,7 @@ class _RangeSource(DataSource):
         return _JobReader(cast(Reads, self.planner))  # files are no such source in a batch job
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        return _StreamReader(self.planner)
+        return _StreamReader(self.planner, marks_partitions=self.marks_partitions, alignment=self.alignment)
 
 
 def _as_partitions(ranges: Sequence[Any]) -> list[InputPartition]:
@@ -106,7 +128,7 @@ class _JobReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with failures_marked():
-            return _as_partitions([each for ranges, _ in self._reads.to_the_end() for each in ranges])
+            return _as_partitions([each for ranges, _, _ in self._reads.to_the_end() for each in ranges])
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         # If there are no partitions, Spark passes one without a value.
@@ -116,9 +138,14 @@ class _JobReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of a stream, in a process beside the driver."""
 
-    def __init__(self, planner: StreamPlanner) -> None:
+    def __init__(
+        self, planner: StreamPlanner, *, marks_partitions: bool = False, alignment: Alignment | None = None
+    ) -> None:
         self._planner = planner
+        self._alignment = alignment
+        self._marks_partitions = marks_partitions
         self._latest: Any = None
+        self._newest: Any = None  # what the last batch was planned with
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
         return {}  # the first offset that has a partition contains its initial offset
@@ -129,16 +156,24 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         with failures_marked():
-            latest = self._planner.latest() if self._latest is None else self._latest
-            planned = self._planner.advance(start, latest)
-            if self._latest is not None and not self._planner.ranges(start, planned):
+            latest = self._newest = self._planner.latest() if self._latest is None else self._latest
+            held = () if self._alignment is None else self._alignment.held()
+            planned = self._planner.advance_but(held, start, latest)
+            if self._latest is not None and not held and not self._planner.ranges(start, planned):
                 # Spark takes an offset that does not move for the end, and the run would succeed.
                 self._planner.check_end(planned, latest)
             return planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with failures_marked():
-            return _as_partitions(self._planner.ranges(start, end))
+            ranges = list(self._planner.ranges(start, end))
+            if self._marks_partitions and end:
+                # A batch that runs again was planned by an earlier run.
+                latest = self._planner.latest() if self._newest is None else self._newest
+                first = ranges[0] if ranges else (next(iter(end)), None, None)
+                told = self._planner.told(end, latest)
+                ranges[:1] = [(*first, told if self._alignment is not None else Told(told.open))]
+            return _as_partitions(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         yield (partition.value,)

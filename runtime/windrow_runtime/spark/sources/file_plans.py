@@ -9,13 +9,15 @@ again has the same files in the same order, and one that was logged by a process
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
+from windrow_runtime.inputs.hybrid import Chunk
 from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.spark_files import LogOffset
 from windrow_runtime.spark.session import own_partitions
@@ -26,9 +28,6 @@ from windrow_runtime.spark.sources.scan import ScanContext
 MOST_PARTS: Final = 64
 _CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
 _OPENING_BYTES: Final = 4 << 20
-
-Chunk = list[tuple[str, int, int]]
-"""What one task reads: files, each with the number of a part and how many parts it has."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,14 @@ class FilePlans:
 
     def check_end(self, done: dict[str, Any], latest: set[str]) -> None:
         """Does nothing: a batch has a file, unless all have been read."""
+
+    def advance_but(self, held: Collection[str], start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
+        """Returns the offset behind the next batch: no file waits for others."""
+        return self.advance(start, latest)
+
+    def told(self, reached: dict[str, Any], latest: set[str]) -> Told:
+        """Tells nothing: workers tell the files that they read."""
+        return Told(())
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Does nothing: the log keeps the names of all files."""

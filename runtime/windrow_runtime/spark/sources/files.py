@@ -32,6 +32,7 @@ from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
 from windrow_runtime.inputs.checks import visible_below, warn_of_header
 from windrow_runtime.inputs.files import FileReader, ParquetReader, TextReader, elements_of, file_reader
 from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -73,7 +74,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         if isinstance(reader, ParquetReader):
             reader = replace(reader, only=context.columns)
-        files = NamedFiles(absolute, split_pattern(absolute)[1], context.step.where, reader)
+        pattern = split_pattern(absolute)[1]
+        files = NamedFiles(absolute, pattern, context.step.where, reader, marks=context.marks_partitions)
         kind = None if isinstance(reader, TextReader) else reader.kind
         if context.checkpoint is None:
             shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).found())
@@ -168,7 +170,7 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     if not is_begun:
         log.begin(checkpoint.files_read_by_spark(context.place) if checkpoint.has_run() else [])
     plans = FilePlans(FileOrder.of(source, context.step), source.files_per_batch, log, TaskShares.of(context))
-    return range_frame(context, plans)
+    return range_frame(replace(context, marks_partitions=False), plans)
 
 
 def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, keeps_order: bool) -> DataFrame:
@@ -210,11 +212,14 @@ class NamedFiles:
     where: str
     reader: FileReader | TextBlockReader
     chunks: tuple[bytes, ...] | None = None  # None: rows have names; empty: rows are chunks
+    marks: bool = False  # whether it tells the name of each file, before its elements
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Reads the files of Arrow batches of names, or of chunks or their numbers."""
         guard = PathGuard(self.path, self.pattern)
         for file, part, parts in self._named(batches):
+            if self.marks:
+                yield PartitionMark(file, Told([file]))
             with errors_at(self.where):
                 # Spark follows links when it lists files, and these may lead anywhere.
                 guard.check(file)

@@ -13,6 +13,7 @@ from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.clock import Alignment
 from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.storage.values import StateCodec
 
@@ -51,6 +52,8 @@ class ScanContext:
     limits: RunLimits = USUAL_LIMITS
     ordered: bool = True  # whether the results of keyed steps depend on the order of files in a batch
     place: int | None = None  # the number of the source for Spark; None: it is not known
+    marks_partitions: bool = False  # whether workers tell of which partition elements are, for watermarks
+    alignment: Alignment | None = None  # says which partitions wait for others
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
 
     @property

@@ -11,6 +11,7 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
+from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
@@ -81,6 +82,7 @@ class SourceStage:
             with closing(_Task(self)) as task:
                 rows = task.counted(accepted)
                 yield from task.run(rows if self.open is None else self.open(rows))
+                task.finish()
 
 
 class _Task:
@@ -108,6 +110,12 @@ class _Task:
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._rows_read = 0
+        self._told: list[tuple[str, Told]] = []  # of the partitions of the source, by its step id
+
+    def finish(self) -> None:
+        """Commits what the task has written; not called where it fails, or where Spark gives it up."""
+        if self._writer is not None:
+            self._writer.finish()
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -125,6 +133,9 @@ class _Task:
         fragment, packer = self._fragment, self._packer
         records = total = 0
         for batch in batches:
+            if isinstance(batch, PartitionMark):
+                self._mark(batch)
+                continue
             columns, count = self._take(batch)
             records += count
             rows = [*self._send_columns(columns), *packer.full()]
@@ -139,6 +150,11 @@ class _Task:
         rows += self._service_rows(total + records, needed=needed)
         if rows:
             yield packed_batch(rows, watermark, records)
+
+    def _mark(self, mark: PartitionMark) -> None:
+        self._fragment.begin_partition(mark.name)
+        if mark.told is not None:
+            self._told.append((self._stage.malformed.step_id, mark.told))
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
@@ -196,6 +212,7 @@ class _Task:
         for_driver: list[tuple[int, list[Any]]] = [
             (RowKind.WARNINGS, warnings),
             (RowKind.TIMESTAMPS, list(map(tuple, self._fragment.take_timestamps()))),
+            (RowKind.PARTITIONS, [(step, tuple(told)) for step, told in self._told]),
             (RowKind.COUNTERS, self._counts(records)),
         ]
         first = notes_number(self._origin, len(for_driver))

@@ -6,10 +6,12 @@ import io
 import math
 from collections.abc import Callable
 from functools import partial, singledispatch
+from re import Pattern
 from typing import Any, Final
 
 from windrow.connectors import CustomSource
 from windrow.connectors.custom_source import reads_arrow
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
@@ -30,9 +32,11 @@ from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.inputs.topic_values import topic_values
+from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
@@ -44,6 +48,7 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
 from windrow_runtime.spark.sources.files import scan_files
+from windrow_runtime.spark.sources.hybrid import scan_hybrid
 from windrow_runtime.spark.sources.kafka_scan import scan_topic
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.storage.values import StateCodec
@@ -193,6 +198,7 @@ scan_source.register(CollectionSource, _scan_collection)
 scan_source.register(CustomSource, scan_custom)
 scan_source.register(DataFrameSource, _scan_dataframe)
 scan_source.register(FileSource, scan_files)
+scan_source.register(HybridSource, scan_hybrid)
 scan_source.register(RateSource, _scan_rate)
 scan_source.register(SocketSource, _scan_socket)
 scan_source.register(TopicSource, scan_topic)
@@ -219,6 +225,14 @@ def _count_batches(count: int, size: int | None) -> int:
     return max(1, -(-count // (size or count or 1)))
 
 
+def has_several_partitions(step: Step) -> bool:
+    """Returns whether a source has several partitions at the begin of a query, or may find some later."""
+    source = source_of(step)
+    if isinstance(source, TopicSource):
+        return isinstance(source.topics, Pattern) or len(TopicReads.of(source, step).partitions()) > 1
+    return not isinstance(source, CustomSource) or len(CustomReads.of(source, step).partitions()) > 1
+
+
 def check_columns(source: Source[Any]) -> None:
     """Declines a source that does not give its elements as columns."""
     if isinstance(source, DataFrameSource):
@@ -231,6 +245,13 @@ def check_columns(source: Source[Any]) -> None:
         values = topic_values(source)
         if isinstance(values, str):
             raise DeclinedError(f"{source.describe()} is read record by record: {values}")
+    elif isinstance(source, HybridSource):
+        for part in source.sources:
+            check_columns(part)
+        if len(source.sources) < len(source.parts):
+            raise DeclinedError(f"{source.describe()}: a function makes a part of it")
+        if len(source.timezones) > 1:
+            raise DeclinedError(f"{source.describe()}: its parts have different timezone=")
     elif isinstance(source, CustomSource):
         if not reads_arrow(source):
             raise DeclinedError(f"{source.describe()} gives records one by one: it has no read_arrow")

@@ -1,0 +1,274 @@
+"""Sources that are read one after the other as one stream: a history that ends, and then what goes on.
+
+``HybridSource(files).then(topic)`` reads all records of the files, and then those of the topic, as Flink's
+``HybridSource`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from windrow.addresses.paths import local_path
+from windrow.addresses.redaction import longest_first
+from windrow.connectors.custom_source import CustomSource, reads_arrow
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.functions.names import function_name
+from windrow.kafka import TopicSource
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import type_name
+from windrow.plan.types import base_argument
+from windrow.sources import ArrowSource, CollectionSource, FileSource, OnMalformed, Source, check_on_malformed
+
+__all__ = ["HybridSource", "SourceSwitch", "check_made"]
+
+# Any in this module: sources of elements of every type, and offsets of every kind.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SourceSwitch:
+    """What one source of a :class:`HybridSource` ended with, for the function that makes the source behind it.
+
+    Attributes:
+        offsets: How far each partition was read: those of a source of your own by their names, those of topics as
+            ``"topic/0"``. Files are one partition, ``"all"``, whose offset is their number, as are elements and rows.
+    """
+
+    offsets: Mapping[str, Any]
+    _files: Callable[[], Sequence[str]] = field(default=tuple, repr=False)
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The absolute names of the files that were read, in order; none if the source reads no files."""
+        return tuple(self._files())
+
+
+class HybridSource(Source[T], Generic[T]):
+    """Reads sources one after the other as one stream, without a gap and without a double.
+
+    ``HybridSource(files).then(topic)`` is a backfill that goes on live. The sources, its parts, have elements of one
+    type. All but the last come to an end: files, collections, Arrow data, and a ``CustomSource`` that is bounded. The
+    last may go on, as topics that confluent-kafka reads (``engine_connector=False``) do.
+
+    The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` in front of others
+    ends where it has reached its latest offset. A batch reads one part, in portions as ``files_per_batch``,
+    ``batch_size``, ``next_offset`` or ``max_offsets_per_batch`` of the part says. When all of a part was read, the next
+    one begins where it says itself: at its ``starting_offsets`` or ``initial_offset``. The list of the files, and how
+    far each part was read, are in the checkpoint, so that a run that was killed goes on where it was, also between two
+    parts. There is one watermark, which goes on from part to part.
+
+    Malformed records of all parts have one destiny: their ``on_malformed`` is the same.
+
+    Attributes:
+        parts: The sources, and the functions that make some, in order.
+
+    Args:
+        first: The source that is read first.
+
+    Raises:
+        InvalidArgumentError: If it is no source.
+        UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
+    """
+
+    def __init__(self, first: Source[T]) -> None:
+        if not isinstance(first, Source):
+            raise InvalidArgumentError(
+                "a hybrid source begins with a source",
+                given=first,
+                expected="a source that ends, such as JsonFileSource(...)",
+                where=caller_location(),
+                hint="then(...) takes the next source, or a function that makes it",
+            )
+        _check_part(first, None, None, where=caller_location(), follows=False)
+        self.parts: tuple[Source[T] | Callable[[SourceSwitch], Source[T]], ...] = (first,)
+
+    def then(self, following: Source[T] | Callable[[SourceSwitch], Source[T]]) -> HybridSource[T]:
+        """The same source with one more part behind it.
+
+        Args:
+            following: The source, or a function that makes it when the part before it has ended, of what that ended
+                with: ``lambda switch: KafkaSource(..., starting_offsets=...)``. It makes topics or a ``CustomSource``.
+                Each process that reads calls it, after a restart too, with the same argument, so it has to make the
+                same source each time; where that begins is asked once, and kept. Its elements reach steps on columns
+                as objects.
+
+        Raises:
+            InvalidArgumentError: If the part before it does not end, the elements have another type, malformed records
+                go elsewhere, or topics begin at their latest records, which would leave out those that come meanwhile.
+            UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
+        """
+        where = caller_location()
+        last = self.parts[-1]
+        if isinstance(last, Source):
+            _check_ends(last, where)
+        if isinstance(following, Source):
+            others = [part for part in self.sources if not isinstance(part, CollectionSource)]
+            rule = self.on_malformed if others else None
+            _check_part(following, self.element_type, rule, where=where)
+        elif not callable(following) or isinstance(following, type):
+            raise InvalidArgumentError(
+                "a part of a hybrid source is a source, or a function that makes one",
+                given=following,
+                expected="such as KafkaSource(...), or lambda switch: KafkaSource(...)",
+                where=where,
+            )
+        longer = copy(self)
+        longer.parts = (*self.parts, following)
+        return longer
+
+    @property
+    def sources(self) -> Sequence[Source[T]]:
+        """The parts that no function makes."""
+        return [part for part in self.parts if isinstance(part, Source)]
+
+    @property
+    def timezones(self) -> Collection[object]:
+        """Where the clocks of times without an offset are, in the parts that windrow itself decodes."""
+        return {getattr(part, "timezone", None) for part in self.sources if not isinstance(part, CustomSource)}
+
+    @property
+    def element_type(self) -> object | None:
+        """The type of the elements of all parts, or None where no part says it."""
+        return next((kind for kind in map(_element_type, self.sources) if kind is not None), None)
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of malformed records of all parts."""
+        for source in self.sources:
+            if not isinstance(source, CollectionSource):
+                return source.on_malformed
+        return "fail"
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the last part comes to an end; one that a function makes is taken for one that does not."""
+        last = self.parts[-1]
+        return isinstance(last, Source) and last.is_bounded
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets of the parts that no function makes."""
+        return longest_first({secret for source in self.sources for secret in source.secrets})
+
+    def describe(self) -> str:
+        shown = (
+            each.describe() if isinstance(each, Source) else f"what {function_name(each)} makes" for each in self.parts
+        )
+        return ", then ".join(shown)
+
+
+def check_made(
+    source: object, element_type: object | None, on_malformed: OnMalformed, *, is_last: bool
+) -> CustomSource[Any, Any] | TopicSource[Any]:
+    """The source that a function has made, if it can be a part; engines call this.
+
+    Args:
+        source: What the function has made.
+        element_type: The type of the elements of the other parts; None: it is not known.
+        on_malformed: What becomes of their malformed records.
+        is_last: Whether no part follows.
+
+    Raises:
+        InvalidArgumentError: If it is no such source, or does not go with the other parts.
+        UnsupportedOperationError: If Spark's connector reads it.
+    """
+    if not isinstance(source, (CustomSource, TopicSource)):
+        raise InvalidArgumentError(
+            "the function of a part makes a source that is read from its offsets",
+            given=source.describe() if isinstance(source, Source) else repr(source),
+            expected="topics with engine_connector=False, or a CustomSource",
+            hint="give files, collections and Arrow data without a function",
+        )
+    _check_part(source, element_type, on_malformed)
+    if not is_last:
+        _check_ends(source)
+    return source
+
+
+def _check_ends(source: Source[Any], where: object = None) -> None:
+    """Refuse a source without an end that another one shall follow."""
+    is_bounded: object = source.is_bounded
+    if is_bounded is not True:
+        raise InvalidArgumentError(
+            "a source that others follow comes to an end",
+            given=source.describe(),
+            expected="files, a collection, Arrow data, or a CustomSource whose is_bounded is True",
+            where=where,
+            hint="@property in front of a method" if callable(is_bounded) else "the last part alone may go on",
+        )
+
+
+def _check_part(
+    source: Source[Any],
+    element_type: object | None,
+    on_malformed: OnMalformed | None,
+    *,
+    where: object = None,
+    follows: bool = True,
+) -> None:
+    """Refuse a source that cannot be a part of a hybrid one, or does not go with its other parts."""
+    if isinstance(source, TopicSource) and source.engine_connector:
+        raise UnsupportedOperationError(
+            "Spark's connector keeps the offsets of topics by itself, so they cannot be a part of a hybrid source",
+            given=source.describe(),
+            expected="engine_connector=False, by which confluent-kafka reads the topics",
+            where=where,
+        )
+    if isinstance(source, FileSource) and local_path(source.path) is None:
+        raise UnsupportedOperationError(
+            "files are a part of a hybrid source in mounted file systems only",
+            given=source.describe(),
+            expected="a path, or a file: URI",
+            where=where,
+            hint="mount the file system, or copy the files",
+        )
+    if not isinstance(source, ArrowSource | CollectionSource | CustomSource | FileSource | TopicSource):
+        raise UnsupportedOperationError(
+            "this source cannot be a part of a hybrid one",
+            given=source.describe(),
+            expected="files, a collection, Arrow data, topics with engine_connector=False, or a CustomSource",
+            where=where,
+            hint="HybridSource(first).then(second).then(third) has three parts"
+            if isinstance(source, HybridSource)
+            else "Spark writes the rows of a DataFrame to files, which ParquetFileSource reads",
+        )
+    try:
+        check_on_malformed(source.on_malformed)
+        if isinstance(source, CustomSource):
+            reads_arrow(source)
+    except InvalidArgumentError as error:
+        error.at(where)
+        raise
+    found = _element_type(source)
+    if None not in (found, element_type) and found != element_type:
+        raise InvalidArgumentError(
+            "the parts of a hybrid source have elements of different types",
+            given=f"{type_name(found)}, from {source.describe()}",
+            expected=type_name(element_type),
+            where=where,
+            hint="map two streams to one type, and union them, where no order between them matters",
+        )
+    is_plain = isinstance(source, CollectionSource)  # it has no malformed records
+    if on_malformed is not None and source.on_malformed != on_malformed and not is_plain:
+        raise InvalidArgumentError(
+            "malformed records of all parts of a hybrid source go one way",
+            given=f"on_malformed={source.on_malformed!r}, of {source.describe()}",
+            expected=f"on_malformed={on_malformed!r}, as in the parts before",
+            where=where,
+        )
+    if follows and isinstance(source, TopicSource) and source.starting_offsets == "latest":
+        raise InvalidArgumentError(
+            "topics behind another source begin where that ends, and their latest records leave a gap",
+            given='starting_offsets="latest", which is the default',
+            expected='a datetime, or "earliest"',
+            where=where,
+            hint="a function of the switch can say from what time on",
+        )
+
+
+def _element_type(source: Source[Any]) -> object | None:
+    return source.element_type or base_argument(source, Source, 0)

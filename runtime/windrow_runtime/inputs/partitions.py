@@ -1,0 +1,152 @@
+"""Finds the steps whose watermark is made per partition of their source, as Flink makes it per split.
+
+The partitions of Kafka and of a user's own source are those that it names. Each file of a source with
+``files_per_batch`` is one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from windrow.addresses.paths import local_path
+from windrow.connectors import CustomSource, HybridSource
+from windrow.errors import UnsupportedOperationError
+from windrow.kafka import TopicSource
+from windrow.plan import ReturnsNode, SideOutputNode, SourceNode, Step, TimestampsNode
+from windrow.sources import FileSource, Source
+from windrow.time import MIN_TIMESTAMP
+from windrow.watermarks import WatermarkAlignment
+from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.operators.watermarks import PartitionsRead
+
+# Any in this module: sources of elements of every type.
+
+
+class Told(NamedTuple):
+    """What the planner of a batch tells of the partitions of a source."""
+
+    open: Collection[str]  # those that may have more elements; of files, those that are read
+    waiting: Collection[str] = ()  # those that have elements which the batch does not read
+
+
+class PartitionMark(NamedTuple):
+    """Says, among what a worker reads from a source, whose elements follow, and what the planner tells."""
+
+    name: str
+    told: Told | None = None  # None: it is told elsewhere
+
+
+class PartitionedSource(NamedTuple):
+    """The source of a step whose watermark is made per partition."""
+
+    step: str  # the id of the source's step
+    files_per_batch: int | None = None  # None: the partitions are no files
+
+    def read(self, told: Told | None) -> PartitionsRead | None:
+        """Returns what a batch tells the tracker of the step; ``told`` is None if it has read nothing from the source.
+
+        A batch of as many files as ``files_per_batch`` may have left some; one with fewer shows that it has not.
+        """
+        if self.files_per_batch is None:
+            return None if told is None else PartitionsRead(told.open)
+        return PartitionsRead((), more_to_come=told is not None and len(set(told.open)) >= self.files_per_batch)
+
+
+def has_partitions(source: Source[Any]) -> bool:
+    """Returns whether a source may have several partitions, each with a watermark of its own."""
+    match source:
+        case FileSource():
+            # A batch of one file has no other beside it.
+            return (source.files_per_batch or 1) > 1 and local_path(source.path) is not None
+        case TopicSource():
+            return not source.engine_connector
+        case CustomSource() | HybridSource():
+            return True
+    return False
+
+
+def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
+    """Returns the alignments of timestamp-assigning steps, by the ids of these.
+
+    Raises:
+        UnsupportedOperationError: If a step reads no partitions that can wait, or a source has two such steps.
+    """
+    partitioned = partitioned_sources(topology)
+    found: dict[str, WatermarkAlignment] = {}
+    for step in topology.timestamps:
+        assert isinstance(step.node, TimestampsNode)
+        alignment: WatermarkAlignment | None = step.node.strategy.alignment
+        if alignment is None:
+            continue
+        source = partitioned.get(step.id)
+        taken = {partitioned[each].step for each in found}
+        if source is None or source.files_per_batch is not None or source.step in taken:
+            raise UnsupportedOperationError(
+                "watermarks are aligned where the partitions of a source can wait for others",
+                given=f"with_watermark_alignment({alignment.group!r}, ...)",
+                expected="one such step for each source, a topic without engine_connector or a CustomSource, and no "
+                "keyed step and no union between",
+                where=step.where,
+            )
+        found[step.id] = alignment
+    return found
+
+
+def partitioned_sources(topology: Topology) -> dict[str, PartitionedSource]:
+    """Returns the sources of timestamp-assigning steps whose watermark is made per partition, by the ids of these.
+
+    Such a step takes its elements from one such source alone, by steps without state.
+    """
+    found = {}
+    for step in topology.timestamps:
+        before = topology.boundaries_before[step.id]
+        if len(before) == 1 and isinstance(topology.step(before[0]).node, SourceNode):
+            source = source_of(topology.step(before[0]))
+            if has_partitions(source) and not _takes_malformed(topology, step):
+                size = source.files_per_batch if isinstance(source, FileSource) else None
+                found[step.id] = PartitionedSource(before[0], size)
+    return found
+
+
+def held_partitions(
+    aligned: Mapping[str, WatermarkAlignment],
+    sources: Mapping[str, PartitionedSource],
+    watermarks: Callable[[str], Mapping[str, int]],
+    waiting: Mapping[str, Collection[str]],
+) -> dict[str, set[str]]:
+    """Returns the partitions of each source, by the step id of the source, of which the next batch reads nothing.
+
+    They are too far ahead of the lowest one in their group that has elements which the last batch has left. That one is
+    read next, so something is read as long as there is something.
+
+    Args:
+        aligned: The alignments of steps, by id.
+        sources: Their sources.
+        watermarks: The watermarks of a step's partitions.
+        waiting: What the last batch has told of the partitions that have elements left, by the step id of the source.
+    """
+    lowest: dict[str, int] = {}
+    for step, alignment in aligned.items():
+        times = watermarks(step)
+        for name in waiting.get(sources[step].step, ()):
+            time = times.get(name, MIN_TIMESTAMP)
+            lowest[alignment.group] = min(lowest.get(alignment.group, time), time)
+    return {
+        sources[step].step: {
+            name for name, time in watermarks(step).items() if time > lowest[alignment.group] + alignment.max_drift
+        }
+        for step, alignment in aligned.items()
+        if alignment.group in lowest
+    }
+
+
+def _takes_malformed(topology: Topology, step: Step) -> bool:
+    """Returns whether a step reads the malformed records of a source, of which no partition is told."""
+    inputs = [topology.step(each) for each in step.inputs]
+    if isinstance(step.node, SideOutputNode):
+        while isinstance(inputs[0].node, ReturnsNode):
+            inputs = [topology.step(each) for each in inputs[0].inputs]
+        if isinstance(inputs[0].node, SourceNode):
+            return True
+    return any(_takes_malformed(topology, each) for each in inputs)

@@ -1,0 +1,490 @@
+"""Writes Kafka topics by confluent-kafka, each task of a batch in one transaction, on both engines.
+
+A transaction holds the records of a task, and the number of the batch as an offset of a consumer group that has the
+name of the transactional id, so that both are there or neither. A batch that runs again finds its number, and writes
+nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from windrow.addresses.redaction import redact
+from windrow.distribution import install_hint
+from windrow.errors import SinkError, UnsupportedOperationError
+from windrow.kafka import KafkaSink
+from windrow.plan import Step
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.operators.errors import field_errors, shortened
+from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.topic_records import TopicRecords
+
+# Any in this module: confluent-kafka and pyarrow have no types, and elements are of every type.
+
+_SECONDS: Final = 20.0
+"""How long a request to the brokers may take."""
+
+_SECONDS_TO_ABORT: Final = 5.0
+
+_SECONDS_TO_SEND: Final = 30.0
+"""How long a record may wait for a broker, unless the options say otherwise."""
+
+_PATIENCE: Final = 0.1
+"""How long a producer that is kept waits for its own mark, in seconds, before another one takes its place."""
+
+_PRODUCERS: Final = 32
+"""The producers that a process keeps for the next batches."""
+
+_ADMINS: Final = 8
+_ERRORS: Final = 20
+"""The newest errors that a client keeps: those in which it has failed to connect, before a request gets no answer."""
+
+_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+_ABSENT: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
+_SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT")
+_LOGIN: Final = ("AUTHENTICATION", "AUTHORIZATION_FAILED", "_SSL")
+_FENCED: Final = ("_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
+_TOLD: Final = (
+    (
+        _LARGE,
+        "Kafka refuses a record of a sink, as it is too large",
+        "records within max.message.bytes of the topic and message.max.bytes of the sink",
+        "raise these limits, or write smaller elements; nothing of the task was written",
+    ),
+    (
+        _ABSENT,
+        "the topic of a sink is not there",
+        "a topic that was made before, which this user may see",
+        "make it, or correct its name",
+    ),
+    (
+        _SILENT,
+        "no broker of Kafka answers to a sink",
+        "a server that the driver and workers reach",
+        "look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a checkpoint the "
+        "next run goes on with this batch",
+    ),
+    (
+        _LOGIN,
+        "Kafka does not let a sink write",
+        "a login that may write to the topic, with transactional ids and consumer groups that begin with windrow-",
+        "the options of the sink have the login; rights are given by the ACLs of the brokers",
+    ),
+    (
+        _FENCED,
+        "another task has taken over a transaction of a Kafka sink",
+        "one run of the query, and one task for each of its partitions",
+        "nothing of the task was written; it is written when the batch runs again from the checkpoint",
+    ),
+    (
+        ("INVALID_TRANSACTION_TIMEOUT",),
+        "the brokers allow no transactions of a Kafka sink that last so long",
+        "a transaction.timeout.ms within transaction.max.timeout.ms of the brokers",
+        "lower the one, or raise the other",
+    ),
+    (
+        ("",),
+        "Kafka cannot be written",
+        "brokers that take transactions, and options that librdkafka knows",
+        "the servers and options of the sink say where, and how",
+    ),
+)
+"""Words in the names of errors, and what is told of them: the message, what was expected, and a hint."""
+
+# librdkafka logs some errors in any case; all of them raise.
+_log: Final = logging.getLogger(f"{__name__}.librdkafka")
+_log.propagate = False
+_log.addHandler(logging.NullHandler())
+
+
+class _Key(NamedTuple):
+    """What tells clients apart. A process that was forked shares none with the one before."""
+
+    process: int
+    options: tuple[tuple[str, str], ...]
+    name: str = ""
+
+    @classmethod
+    def of(cls, sink: KafkaSink[Any], name: str = "") -> _Key:
+        return cls(os.getpid(), tuple(sorted(sink.options.items())), name)
+
+
+class _Mark(NamedTuple):
+    """What a transaction notes: the batch, into how many partitions it was divided (0: unknown), and the producer."""
+
+    batch: int
+    partitions: int
+    producer: str
+
+
+class TopicTask:
+    """Writes the records of one task of a batch. Its methods raise a ``SinkError`` if Kafka does not take them."""
+
+    def __init__(
+        self, step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partition: int, partitions: int
+    ) -> None:
+        self._step, self._sink = step, sink
+        self._batch, self._partitions = batch, partitions
+        self._name = f"{_prefix(identity)}{partition}"
+        self._records = TopicRecords.of(step, sink)
+        self._encode = self._records.encoder()
+        self._producer: _Producer | None = None
+        self._is_open = False  # whether a transaction has begun
+        self._begun = 0.0
+        self._first_topic = ""
+
+    def write(self, values: Sequence[Any]) -> int:
+        """Write elements; returns how many bytes they take."""
+        if not values:
+            return 0
+        with field_errors(self._step.where):
+            topics = self._records.topics_of(values)
+            keys = self._records.keys_of(values)
+            texts = self._encode(values)
+        return self._send(topics, keys, texts)
+
+    def write_rows(self, rows: Any) -> int:
+        """Does what :meth:`write` does, for elements of an Arrow batch that go to one topic without keys."""
+        # Arrow only where columns are written: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.decoding import lines_of_rows
+
+        topic, lines = self._records.topic, self._records.lines
+        assert isinstance(topic, str), "functions take elements"
+        assert lines is not None, "JSON alone is written of columns"
+        with field_errors(self._step.where):
+            texts = lines_of_rows(rows, record_type(self._step.node.element_type), lines).encode().split(b"\n")[:-1]
+        return self._send([topic] * len(texts), [None] * len(texts), texts)
+
+    def finish(self) -> None:
+        """Commits the transaction, at the end of a task that has succeeded."""
+        if self._is_open and self._producer is not None:
+            with self._kafka_errors("the end of the transaction"):
+                while self._producer.client.flush(1.0):
+                    self._check_delivered()
+                self._check_delivered()
+                self._producer.commit(self._first_topic, self._batch, self._partitions)
+            self._is_open = False
+            self._producer.keep()
+
+    def close(self) -> None:
+        """Ends a transaction that was not committed; nothing of it is seen by consumers that read what is committed."""
+        if self._producer is not None and self._is_open:
+            self._producer.abort()
+        self._producer, self._is_open = None, False
+
+    def _send(self, topics: Sequence[str], keys: Sequence[bytes | None], texts: Sequence[bytes]) -> int:
+        if self._producer is None:
+            with self._kafka_errors("the beginning of a transaction"):
+                self._begin(topics[0])
+        producer = self._producer
+        if producer is None or not self._is_open:
+            return 0  # the batch was written before
+        unknown = {*topics} - producer.topics
+        if unknown:
+            with self._kafka_errors("the list of topics"):
+                producer.find(unknown)
+        produce, place = producer.client.produce, 0
+        while place < len(texts):
+            self._check_delivered()
+            try:
+                for topic, key, text in zip(topics[place:], keys[place:], texts[place:], strict=True):
+                    produce(topic, text, key)
+                    place += 1
+            except BufferError:
+                self._check_delivered(0.01)
+            except _client().KafkaException as error:
+                self._check_delivered()  # what was refused before is the reason
+                raise self._refused(error.args[0], _shown(topics[place], keys[place], texts[place])) from None
+        return sum(map(len, texts))
+
+    def _begin(self, topic: str) -> None:
+        """Takes a producer, and begins a transaction unless an earlier one has written the batch."""
+        producer = _kept.pop(_Key.of(self._sink, self._name), None)
+        mark = None
+        if producer is not None:
+            with suppress(_client().KafkaException):
+                mark = newest_mark(self._sink, self._name, _PATIENCE)
+        if producer is None or mark is None or mark != producer.mark:
+            # Another task has taken over the transactional id since then, or there is none.
+            producer = _Producer(self._sink, self._name)
+            mark = newest_mark(self._sink, self._name, _SECONDS)
+        self._producer = producer
+        if mark is None or mark.batch < self._batch:
+            producer.client.begin_transaction()
+            self._is_open, self._begun, self._first_topic = True, time.monotonic(), topic
+
+    def _check_delivered(self, seconds: float = 0) -> None:
+        """Waits for answers of brokers, and raises the error for a record that they have refused."""
+        if self._producer is not None:
+            with self._kafka_errors("its records"):
+                self._producer.client.poll(seconds)
+            if self._producer.failed:
+                error, message = self._producer.failed[0]
+                raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
+
+    def _kafka_errors(self, what: str) -> AbstractContextManager[None]:
+        return _kafka_errors(self._step, self._sink, what, self._refused)
+
+    def _refused(self, error: Any, what: str) -> SinkError:
+        lasted = time.monotonic() - self._begun
+        if not (self._is_open and _is_of(error, _FENCED) and lasted >= _longest(self._sink)):
+            return _refused(self._step, self._sink, error, what)
+        return SinkError(
+            "a transaction of a Kafka sink lasted longer than it may",
+            given=f"{self._sink.describe()}: {lasted:.0f} s",
+            expected=f"at most {_longest(self._sink):.0f} s",
+            where=self._step.where,
+            hint="smaller batches, or a longer transaction.timeout.ms among the options of the sink; brokers allow "
+            "transaction.max.timeout.ms. Nothing of the task was written",
+        )
+
+
+class TopicOutput(Output):
+    """Writes each batch of a sink in one transaction, in the interpreter."""
+
+    def __init__(self, step: Step, sink: KafkaSink[Any], identity: Identity) -> None:
+        self._step, self._sink, self._identity = step, sink, identity
+
+    def close(self) -> None:
+        _kept.pop(_Key.of(self._sink, f"{_prefix(self._identity)}0"), None)
+
+    def open(self) -> None:
+        check_topic(self._step, self._sink)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        task = TopicTask(self._step, self._sink, self._identity, batch, partition=0, partitions=1)
+        try:
+            task.write(values)
+            task.finish()
+        finally:
+            task.close()
+
+
+class _Producer:
+    """A producer with a transactional id, which has ended the transactions of the producers with it before."""
+
+    def __init__(self, sink: KafkaSink[Any], name: str) -> None:
+        client, options = _client(), dict(sink.options)
+        self._key = _Key.of(sink, name)
+        self.mark: _Mark | None = None  # that of its last transaction
+        self._token = uuid4().hex
+        self.failed: list[tuple[Any, Any]] = []  # the error and the message of a record that was refused
+        self.topics: set[str] = set()
+        errors: deque[Any] = deque(maxlen=_ERRORS)
+        defaults: dict[str, Any] = {
+            "transaction.timeout.ms": int(_longest(sink) * 1000),
+            "message.timeout.ms": int(min(_longest(sink), _SECONDS_TO_SEND) * 1000),
+            "partitioner": "murmur2_random",  # that of Java's clients
+            "queue.buffering.max.kbytes": 64 << 10,
+            "queue.buffering.max.messages": 1_000_000,
+            "linger.ms": 50,  # a task flushes at its end
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+        }
+        own = {
+            "transactional.id": name,
+            "delivery.report.only.error": True,
+            "on_delivery": _noting(self.failed),
+            "error_cb": errors.append,
+        }
+        self.client = client.Producer({**defaults, **options, **own}, logger=_log)
+        with _reasons(self.client, errors):
+            # It connects first: a client without a broker asks for the coordinator twice a second.
+            self.find(set())
+            self.client.init_transactions(_SECONDS)
+        consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=_log)
+        self._group = consumer.consumer_group_metadata()
+        consumer.close()
+
+    def keep(self) -> None:
+        """Keeps the producer for the next batch; the one that was kept first has to go where there are many."""
+        _kept[self._key] = self
+        while len(_kept) > _PRODUCERS:
+            _kept.popitem(last=False)
+
+    def find(self, topics: set[str]) -> None:
+        """Lists the topics that are there, and refuses those that are not."""
+        # Without a name, which might make a topic that is not there.
+        found = self.client.list_topics(timeout=_SECONDS).topics
+        self.topics = {name for name, topic in found.items() if topic.error is None}
+        for topic in sorted(topics - self.topics):
+            raise _absent(topic)
+
+    def commit(self, topic: str, batch: int, partitions: int) -> None:
+        """Commits the records with the mark, whose place is a partition that is there for sure."""
+        mark = _Mark(batch, partitions, self._token)
+        place = _client().TopicPartition(topic, 0, batch, metadata=f"{partitions} {self._token}")
+        self.client.send_offsets_to_transaction([place], self._group, _SECONDS)
+        self.client.commit_transaction(_SECONDS)
+        self.mark = mark
+
+    def abort(self) -> None:
+        """Tries to end the transaction; one that lasts is ended by the next producer with the transactional id."""
+        with suppress(_client().KafkaException):
+            self.client.purge()
+            self.client.abort_transaction(_SECONDS_TO_ABORT)
+
+
+_kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
+
+
+def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
+    """Refuse a sink, before the run, without the library, an answer of a broker, or the topic of all elements."""
+    try:
+        _client()
+    except ImportError as error:
+        raise UnsupportedOperationError(
+            "a library is missing that this sink needs",
+            given=f"{sink.describe()}, without confluent_kafka",
+            where=step.where,
+            hint=install_hint("kafka"),
+        ) from error
+    with _kafka_errors(step, sink, "the list of topics"):
+        client, errors = _admin(_Key.of(sink))
+        with _reasons(client, errors):
+            topics = client.list_topics(timeout=_SECONDS).topics
+        if isinstance(sink.topic, str) and (sink.topic not in topics or topics[sink.topic].error is not None):
+            raise _absent(sink.topic)
+
+
+def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partitions: int) -> None:
+    """Refuse a batch that was written in part, if it was divided into another number of partitions then."""
+    prefix = _prefix(identity)
+    with _kafka_errors(step, sink, "the list of consumer groups"):
+        groups = _admin(_Key.of(sink))[0].list_consumer_groups(request_timeout=_SECONDS).result().valid
+        names = [f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit()]
+        for name in sorted(names):
+            mark = newest_mark(sink, name)
+            if mark is not None and mark.batch == batch and mark.partitions not in (0, partitions):
+                raise SinkError(
+                    "a batch that was written to Kafka in part is divided differently now",
+                    given=f"batch {batch} of {sink.describe()}: {partitions} partitions, and {mark.partitions} before",
+                    expected=f"{mark.partitions} partitions, as when {name} wrote it",
+                    where=step.where,
+                    hint="run this batch with as many cores as then; the next ones may run on others",
+                )
+
+
+def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) -> _Mark | None:
+    """Returns the mark of the newest transaction with a transactional id that has been committed.
+
+    With ``patience``, in seconds, it waits for one that is about to end, and raises an error where that takes longer.
+    """
+    client = _client()
+    # The place of the mark, where it is known: about the others brokers do not say that one is about to come.
+    places = [client.TopicPartition(sink.topic, 0)] if isinstance(sink.topic, str) else None
+    asked, end = client.ConsumerGroupTopicPartitions(name, places), time.monotonic() + (patience or 0)
+    while True:
+        admin = _admin(_Key.of(sink))[0]
+        answers = admin.list_consumer_group_offsets(
+            [asked], require_stable=patience is not None, request_timeout=_SECONDS
+        )
+        try:
+            found = answers[name].result().topic_partitions
+            errors = [place.error for place in found if place.error is not None]
+            if errors:
+                raise client.KafkaException(errors[0])
+        except client.KafkaException as error:
+            if error.args[0].name() != "UNSTABLE_OFFSET_COMMIT" or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+            continue
+        return max((_Mark(each.offset, *_noted(each.metadata)) for each in found if each.offset >= 0), default=None)
+
+
+def _noted(metadata: str | None) -> tuple[int, str]:
+    partitions, _, producer = (metadata or "").partition(" ")
+    return (int(partitions) if partitions.isdigit() else 0), producer
+
+
+def _prefix(identity: Identity) -> str:
+    return f"windrow-{identity.query}-{identity.sink}-"
+
+
+def _noting(failed: list[tuple[Any, Any]]) -> Callable[[Any, Any], None]:
+    """Returns what librdkafka calls for each record that was refused: it keeps the first, or the largest of large ones.
+
+    A broker refuses all records of a request because of one.
+    """
+
+    def note(error: Any, message: Any) -> None:
+        if not failed:
+            failed.append((error, message))
+        elif _is_of(error, _LARGE) and _is_of(failed[0][0], _LARGE) and len(message) > len(failed[0][1]):
+            failed[0] = error, message
+
+    return note
+
+
+@contextmanager
+def _reasons(client: Any, errors: Iterable[Any]) -> Iterator[None]:
+    """Replaces the error of a request that got no answer by the reason that the client was told, such as a login."""
+    try:
+        yield
+    except _client().KafkaException as error:
+        client.poll(0)
+        told = [each for each in errors if each.name() != "_ALL_BROKERS_DOWN"]
+        if _is_of(error.args[0], _SILENT) and told:
+            logins = [each for each in told if _is_of(each, _LOGIN)]
+            raise _client().KafkaException((logins or told)[-1]) from None
+        raise
+
+
+@contextmanager
+def _kafka_errors(
+    step: Step, sink: KafkaSink[Any], what: str, refused: Callable[[Any, str], SinkError] | None = None
+) -> Iterator[None]:
+    try:
+        yield
+    except _client().KafkaException as error:
+        # The error is not chained: its text may hold an option's value.
+        raise (refused or partial(_refused, step, sink))(error.args[0], what) from None
+
+
+def _refused(step: Step, sink: KafkaSink[Any], error: Any, what: str) -> SinkError:
+    """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
+    message, expected, hint = next(told for words, *told in _TOLD if _is_of(error, words))
+    given = f"{sink.describe()}, {what}: {redact(error.str(), sink.secrets)} ({error.name()})"
+    return SinkError(message, given=given, expected=expected, where=step.where, hint=hint)
+
+
+def _is_of(error: Any, words: Iterable[str]) -> bool:
+    return any(word in error.name() for word in words)
+
+
+def _absent(topic: str) -> Exception:
+    client = _client()
+    error: Exception = client.KafkaException(client.KafkaError(client.KafkaError.UNKNOWN_TOPIC_OR_PART, topic))
+    return error
+
+
+def _longest(sink: KafkaSink[Any]) -> float:
+    """Returns how long a transaction may last, in seconds; brokers allow 15 minutes by default."""
+    return float(sink.options.get("transaction.timeout.ms", 900_000)) / 1000
+
+
+def _shown(topic: str, key: bytes | None, value: bytes) -> str:
+    return f"{len(key or b'') + len(value)} bytes for {topic}, key {key!r}, value {shortened(value)}"
+
+
+def _client() -> Any:
+    """Returns the library, which is imported where a plan has such a sink alone."""
+    import confluent_kafka.admin
+
+    return confluent_kafka
+
+
+@lru_cache(maxsize=_ADMINS)
+def _admin(key: _Key) -> tuple[Any, deque[Any]]:
+    """Returns a client for questions, which the process keeps, and its newest errors."""
+    errors: deque[Any] = deque(maxlen=_ERRORS)
+    settings = {**dict(key.options), "log_level": 0, "error_cb": errors.append}
+    return _client().admin.AdminClient(settings, logger=_log), errors

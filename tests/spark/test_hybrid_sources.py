@@ -1,0 +1,262 @@
+"""Sources that are read one after the other as one stream, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from tests.budget import for_a_night
+from tests.kafka.topics import Topics, in_json
+from tests.local.test_hybrid_sources import (
+    SENSORS_COUNTED,
+    Columns,
+    Counted,
+    Numbered,
+    Reading,
+    batches,
+    history,
+    reading,
+    sensors,
+    write_files,
+)
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.connectors import HybridSource, SourceSwitch
+from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError, UserFunctionError
+from windrow.kafka import KafkaSource
+from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
+from windrow.sources import (
+    ArrowSource,
+    CollectionSource,
+    CsvFileSource,
+    JsonFileSource,
+    MalformedRecord,
+    ParquetFileSource,
+)
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: sources of every type.
+
+MALFORMED = OutputTag("malformed", MalformedRecord)
+
+
+def counting(source: HybridSource[Reading]) -> tuple[Pipeline, CollectSink[Counted]]:
+    counts = CollectSink[Counted]()
+    timed = from_source(source, name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
+    )
+    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts)), counts
+
+
+def columnar(folder: Path) -> HybridSource[Reading]:
+    """Parts that all give columns: 33 readings."""
+    write_files(folder / "json", 2, 9)
+    (folder / "csv").mkdir()
+    (folder / "csv" / "a.csv").write_text("sensor,at\n" + "".join(f"s{n % 2},{n}000\n" for n in range(9, 15)))
+    stream = from_source(CollectionSource(map(reading, range(15, 21))))
+    LocalRunner().run(Pipeline("write", stream.sink_to(ParquetFileSink(folder / "parquet"))))
+    rows = pa.Table.from_pylist([reading(number)._asdict() for number in range(21, 26)])
+    return (
+        HybridSource(history(folder / "json", files_per_batch=1))
+        .then(CsvFileSource(folder / "csv", Reading))
+        .then(ParquetFileSource(folder / "parquet", Reading))
+        .then(ArrowSource(rows, Reading, batch_size=3))
+        .then(Columns(26, 33, bounded=True))
+    )
+
+
+def with_objects(folder: Path) -> HybridSource[Reading]:
+    write_files(folder / "json", 2, 9)
+    return (
+        HybridSource(CollectionSource([reading(0), reading(0)]))
+        .then(history(folder / "json", files_per_batch=1))
+        .then(lambda switch: Numbered(9, 9 + 2 * switch.offsets["all"], bounded=True))
+        .then(JsonFileSource(folder / "json" / "*.none", Reading))
+        .then(Numbered(13, 33, bounded=True))
+    )
+
+
+@pytest.mark.parametrize("make", [columnar, with_objects])
+@pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
+def test_all_parts_give_what_they_give_in_the_interpreter(
+    spark: SparkSession, tmp_path: Path, make: Callable[[Path], HybridSource[Reading]]
+) -> None:
+    source = make(tmp_path)
+    pipeline, counts = counting(source)
+    expected = LocalRunner().run(pipeline)
+    runner = SparkRunner(spark)
+    assert ("runs as columns" in pipeline.explain(runner)) == (make is columnar)
+    result = runner.run(pipeline)
+    assert sorted(result.collected(counts)) == sorted(expected.collected(counts))
+    assert sum(each.elements for each in result.collected(counts)) == 33 + 2 * (make is with_objects)
+    assert result.counter("late_records_dropped") == expected.counter("late_records_dropped") == 0
+    in_a_job = runner.run_batch(pipeline)
+    assert sorted(in_a_job.collected(counts)) == sorted(expected.collected(counts))
+
+
+def test_partitions_of_the_history_do_not_hold_the_watermark_afterwards(spark: SparkSession) -> None:
+    pipeline, counts = sensors()
+    result = SparkRunner(spark).run(pipeline, drain=False)
+    assert result.collected(counts) == SENSORS_COUNTED
+    assert result.counter("late_records_dropped") == 0
+
+
+def test_batches_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    source = columnar(tmp_path)
+    assert batches(source, SparkRunner(spark)) == batches(source)
+
+
+def test_a_history_is_what_was_there_when_the_stream_began(spark: SparkSession, tmp_path: Path) -> None:
+    """Runs go on within the history, at its end and behind it; files that come later are not read."""
+    write_files(tmp_path / "in", 2, 5, 9)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def run(end: int, *, files_per_batch: int = 1) -> list[int]:
+        taken = CollectSink[Reading]()
+        source = HybridSource(history(tmp_path / "in", files_per_batch=files_per_batch)).then(Live(tmp_path, 9, end))
+        pipeline = Pipeline("p", from_source(source, name="in").sink_to(taken))
+        return [each.at // 1_000 for each in runner.run(pipeline, drain=False).collected(taken)]
+
+    (tmp_path / "stop").touch()
+    with pytest.raises(UserFunctionError, match=r"given: +latest_offset\('all'\)"):
+        run(9)
+    (tmp_path / "stop").unlink()
+    write_files(tmp_path / "in", 2, 5, 9, 40)
+    assert run(9, files_per_batch=7) == []
+    assert run(14) == [9, 10, 11, 12, 13]
+    assert run(14) == []
+    assert run(15) == [14]
+    (tmp_path / "checkpoint" / "sources" / "1.0" / "files-of-batches").unlink()
+    with pytest.raises(CheckpointError, match="it is gone, and batches have run"):
+        run(15)
+
+
+class Live(Numbered):
+    """A source whose service is away while there is a file."""
+
+    def __init__(self, folder: Path, first: int, end: int) -> None:
+        super().__init__(first, end)
+        object.__setattr__(self, "folder", folder)
+
+    def latest_offset(self, partition: str) -> int:
+        if (self.folder / "stop").exists():  # type: ignore[attr-defined]  # set above
+            raise ConnectionError("away")
+        return self.end
+
+
+def live(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
+    return KafkaSource(
+        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
+    )
+
+
+def test_records_of_a_topic_that_come_while_history_and_topic_are_read(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    topics = Topics(kafka, f"hybrid-{uuid4().hex[:8]}")
+    topic = topics.make("in")
+    write_files(tmp_path / "in", 4, 11, 17)
+
+    def send(begin: int, end: int) -> None:
+        topics.send(topic, in_json(reading(number)._asdict() for number in range(begin, end)))
+
+    send(17, 25)
+    source = HybridSource(history(tmp_path / "in", files_per_batch=1)).then(live(topics, topic))
+    pipeline, counts = counting(source)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert "runs as columns" in pipeline.explain(runner)
+    running = runner.start(pipeline)
+    send(25, 38)
+    running.process_available()
+    send(38, 61)
+    result = running.drain()
+    assert result.counter("late_records_dropped") == 0
+    ends = [Counted(end, 5) for end in range(10_000, 61_000, 10_000) for _ in range(2)]
+    assert sorted(result.collected(counts)) == [*ends, Counted(70_000, 1)]
+    # The interpreter fires what the watermark has reached.
+    assert sorted(LocalRunner().run(pipeline, drain=False).collected(counts)) == ends
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_run_that_fails_in_each_batch_reads_each_record_once(
+    spark: SparkSession, kafka: str, tmp_path: Path, made: bool
+) -> None:
+    """Two batches of history, and three of a topic: it fails before and behind each, and the switch lies between."""
+    topics = Topics(kafka, f"hybrid-{uuid4().hex[:8]}")
+    topic = topics.make("in")
+    write_files(tmp_path / "in", 4, 11)
+    topics.send(topic, in_json(reading(number)._asdict() for number in range(11, 20)))
+    part = live(topics, topic, max_offsets_per_batch=3)
+    source = HybridSource(history(tmp_path / "in", files_per_batch=1))
+    source = source.then((lambda switch: part) if made else part)
+    written: dict[int, list[int]] = {}
+    failures = for_a_night([(batch, behind) for batch in range(5) for behind in (False, True)], [(1, True), (2, False)])
+
+    def take(batch: int, readings: Iterable[Reading]) -> None:
+        if failures and failures[0] == (batch, False):
+            failures.pop(0)
+            raise ConnectionError("before")
+        written[batch] = [each.at // 1_000 for each in readings]
+        if failures and failures[0] == (batch, True):
+            failures.pop(0)
+            raise ConnectionError("behind")
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    pipeline = Pipeline("p", from_source(source, name="in").sink_to(FunctionSink(take)))
+    while failures:
+        with pytest.raises(UserFunctionError):
+            runner.run(pipeline, drain=False)
+    runner.run(pipeline, drain=False)
+    assert [batch for _, batch in sorted(written.items()) if batch] == [
+        list(range(4)), list(range(4, 11)), [11, 12, 13], [14, 15, 16], [17, 18, 19],
+    ]  # fmt: skip
+
+
+def test_other_parts_need_another_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    source = HybridSource(CollectionSource([reading(0)])).then(Numbered(1, 2))
+    runner.run(counting(source)[0], drain=False)
+    message = (
+        "the sources were HybridSource of CollectionSource and Numbered and are HybridSource of CollectionSource and"
+    )
+    with pytest.raises(IncompatibleStateError, match=f"{message} a function"):
+        runner.run(
+            counting(HybridSource(CollectionSource([reading(0)])).then(lambda switch: Numbered(1, 2)))[0], drain=False
+        )
+
+
+def test_malformed_records_of_all_parts(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "in", 1)
+    (tmp_path / "in" / "x.json").write_text("x\n")
+    part = history(tmp_path / "in", on_malformed=MALFORMED)
+    stream = from_source(HybridSource(part).then(part))
+    values, malformed = CollectSink[Reading](), CollectSink[MalformedRecord]()
+    pipeline = Pipeline("p", stream.sink_to(values), stream.get_side_output(MALFORMED).sink_to(malformed))
+    result = SparkRunner(spark).run(pipeline)
+    assert result.collected(values) == [reading(0)] * 2
+    assert [each.origin for each in result.collected(malformed)] == [f"{tmp_path}/in/x.json:1"] * 2
+
+
+def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
+    def following(switch: SourceSwitch) -> Any:
+        return CollectionSource([1])
+
+    pipeline, _ = counting(HybridSource(CollectionSource([reading(0)])).then(following))
+    with pytest.raises(InvalidArgumentError, match=r"given: +collection of 1\n(.|\n)*where: +p\.1\.in, "):
+        SparkRunner(spark).run(pipeline, drain=False)
+    write_files(tmp_path / "in", 1)
+    pipeline, _ = counting(HybridSource(CollectionSource([reading(0)])).then(history(tmp_path)))
+    with pytest.raises(InvalidArgumentError, match=r"the checkpoint lies in a folder that a source reads"):
+        SparkRunner(spark, checkpoint=tmp_path / "in" / "checkpoint").run(pipeline)

@@ -1,0 +1,244 @@
+"""The watermark of a step that reads a source with partitions, on Spark: as the interpreter makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.custom_sources import Entry
+from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, random_case, write_hours
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.time import MIN_TIMESTAMP
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.inputs.partitions import Told, partitioned_sources
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import runner as runner_module
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_runtime.spark.exchange.fragment import PortFragment
+from windrow_runtime.storage.values import StateCodec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# The stored time, without Spark
+
+
+def keeper(folder: Path, plan: Pipeline) -> tuple[ClockKeeper, ClockFiles, str, str, str]:
+    topology = Topology(plan.steps)
+    files = ClockFiles(folder / "clock")
+    made = ClockKeeper(files, topology, lambda: 7, StateCodec(), partitioned=partitioned_sources(topology))
+    made.begin()
+    ((source,), (stamper,), (window,)) = (topology.sources, topology.timestamps, topology.keyed)
+    return made, files, source.id, stamper.id, window.id
+
+
+@pytest.mark.parametrize("strategy", [MONOTONOUS, OWN])
+def test_partitions_are_stored_with_the_batch(tmp_path: Path, strategy: WatermarkStrategy[object]) -> None:
+    # batch        0     1     2  |  2     3        killed behind the file of batch 3; "c" is found in batch 2
+    # a            10    20    -     -     40
+    # b            5     15    25    25    -
+    # c            -     -     -     -     27
+    # watermark       4     14    14          24
+    plan, _ = counted(logs(tmp_path), strategy)
+    first, files, source, stamper, window = keeper(tmp_path, plan)
+
+    def end(keeper: ClockKeeper, batch: int, open_: list[str], **times: int) -> int:
+        seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in times.items()]
+        # Two tasks tell of partitions, as workers do that read files.
+        told = [(source, Told(open_[:1])), (source, Told(open_[1:]))]
+        keeper.end_batch(batch, seen, ended=False, read={source}, told=told)
+        return files.read(batch + 1).watermarks[window]
+
+    assert end(first, 0, ["a", "b"], a=10, b=5) == 4
+    assert end(first, 1, ["a", "b"], a=20, b=15) == 14
+    assert end(first, 2, ["a", "b", "c"], b=25) == 14
+    stored = files.read(3)
+    assert {name: note[0] for name, note in stored.partitions[stamper].items()} == {
+        "a": 19,
+        "b": 24,
+        "c": MIN_TIMESTAMP,
+    }
+    again = keeper(tmp_path, plan)[0]
+    assert end(again, 2, ["a", "b", "c"], b=25) == 14
+    assert files.read(3) == stored
+    assert end(again, 3, ["a", "b", "c"], a=40, c=27) == 24
+    # What runs again without its file makes the same of it.
+    files.file(3).path.unlink()
+    assert end(keeper(tmp_path, plan)[0], 2, ["a", "b", "c"], b=25) == 14
+    assert files.read(3) == stored
+
+
+def test_names_of_steps_are_those_of_the_checkpoint(tmp_path: Path) -> None:
+    note = (5, False, None, "")
+    clock = BatchClock(partitions={"p.2.t": {"a": note}}, released={"p.2.t": 3})
+    assert clock.renamed({"p.2.t": "#t"}) == BatchClock(partitions={"#t": {"a": note}}, released={"#t": 3})
+
+
+def test_a_time_without_partitions_goes_on(tmp_path: Path) -> None:
+    """An earlier version has stored one tracker for all partitions; its watermark never falls."""
+    plan, _ = counted(logs(tmp_path), OWN)
+    made, files, source, stamper, window = keeper(tmp_path, plan)
+    plain = ClockKeeper(files, Topology(plan.steps), None, StateCodec())
+    plain.end_batch(0, [SeenTimestamps(stamper, [None], [100])], ended=False)
+    old = files.read(1)
+    assert (old.watermarks[window], old.partitions) == (99, {})
+    seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in (("a", 500), ("b", 50))]
+    made.end_batch(1, seen, ended=False, told=[(source, Told(["a", "b"]))])
+    assert files.read(2).watermarks[window] == 99
+    made.end_batch(2, [SeenTimestamps(stamper, [None], [300], "b")], ended=False)
+    assert files.read(3).watermarks[window] == 299
+
+
+def test_elements_in_columns_are_of_the_partition_that_was_begun(tmp_path: Path) -> None:
+    """A step that columns alone pass has nothing to collect with before its first element."""
+    topology = Topology(counted(logs(tmp_path))[0].steps)
+    ((source,), (stamper,), (window,)) = (topology.sources, topology.timestamps, topology.keyed)
+    fragment = PortFragment(topology, Port(source.id), ClockFiles(tmp_path), frozenset({window.id}))
+    for name, time in (("a", 5), ("a", 9), ("b", 7)):
+        fragment.begin_partition(name)
+        fragment.observe(stamper.id, time)
+    assert fragment.take_timestamps() == [(stamper.id, [None], [9], "a"), (stamper.id, [None], [7], "b")]
+    assert fragment.take_timestamps() == []
+
+
+# On Spark
+
+
+def both(spark: SparkSession, plan: tuple[Pipeline, Outputs], *, drain: bool = True, step: int | None = None) -> None:
+    """Runs a plan on both engines, which agree, and on Spark without columns as well."""
+    pipeline, outputs = plan
+    results = [
+        outputs.of(runner.run(pipeline, drain=drain))
+        for runner in (
+            LocalRunner(clock=None if step is None else count(0, step).__next__),
+            SparkRunner(spark, clock=None if step is None else count(0, step).__next__),
+            SparkRunner(spark, columnar=False, clock=None if step is None else count(0, step).__next__),
+        )
+    ]
+    assert results[0] == results[1] == results[2]
+    assert results[0][0]
+    assert results[0][1] == []
+
+
+@pytest.mark.parametrize("strategy", [MONOTONOUS, OWN])
+def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
+    spark: SparkSession, tmp_path: Path, strategy: WatermarkStrategy[object]
+) -> None:
+    put(tmp_path / "logs", a=[3600, 3601, 3612, 3613, 3625], b=[0, 1, 2, 13, 14])
+    both(spark, counted(logs(tmp_path / "logs"), strategy))
+
+
+@pytest.mark.classic(reason="a clock of the test's is called in this process")
+def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
+    both(spark, counted(logs(tmp_path / "logs", lines=1)), drain=False)
+    put(tmp_path / "silent", a=[1, 11, 21, 31], b=[])
+    patient = MONOTONOUS.with_idleness(timedelta(milliseconds=250))
+    both(spark, counted(logs(tmp_path / "silent", bounded=False, lines=1), patient), drain=False, step=100)
+
+
+def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    folder = put(tmp_path / "logs", a=[1, 11, 21], b=[2, 12, 22])
+    plan, outputs = counted(logs(folder, bounded=False, lines=1))
+
+    def run() -> tuple[list[Count], list[Entry]]:
+        return outputs.of(SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=False))
+
+    tens = [("a", 10_000, 1), ("a", 20_000, 1), ("b", 10_000, 1), ("b", 20_000, 1)]
+    assert run() == (tens, [])
+    # "c" holds the watermark as soon as it is found, even without a line.
+    put(folder, a=[31], b=[32], c=[])
+    assert run() == ([], [])
+    put(folder, c=[23])
+    assert run() == ([], [])
+    put(folder, c=[35])
+    assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
+
+
+@pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")
+def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path / "logs", a=[1, 11, 21], b=[2, 3])
+    plan, outputs = counted(logs(folder, bounded=False))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with monkeypatch.context() as patch:  # as an earlier version began it
+        patch.setattr(runner_module, "has_several_partitions", lambda step: False)
+        first = outputs.of(runner.run(plan, drain=False))
+    stored = Checkpoint(tmp_path / "checkpoint").description()
+    assert stored is not None
+    assert stored.time == "event time"
+    assert first == ([("a", 10_000, 1), ("a", 20_000, 1), ("b", 10_000, 2)], [])
+    put(folder, a=[31], b=[4])
+    assert outputs.of(runner.run(plan, drain=False)) == ([("a", 30_000, 1)], [Entry("b", 4)])
+
+
+@pytest.mark.parametrize(("size", "order"), [(4, None), (3, "name")])
+def test_files_side_by_side_lose_nothing_whatever_their_times_are(
+    spark: SparkSession, tmp_path: Path, size: int, order: str | None
+) -> None:
+    random = Random(size)
+    files = write_hours(tmp_path / "files", writers=3 if order is None else 1, hours=5, random=random)
+    files.shuffle(random)
+    both(spark, hourly(files, size) if order is None else hourly(files, size, "name"))
+
+
+@pytest.mark.classic(reason="the function takes what the sink gets into a list of this process")
+def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: SparkSession, tmp_path: Path) -> None:
+    one = put(tmp_path / "one", a=[0, 100, 200, 300], c=[0, 40])
+    other = put(tmp_path / "other", b=[0, 10, 20, 30, 60, 90, 150, 250])
+    found: dict[int, list[str]] = {}
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        found[batch] = sorted(f"{entry.log}{entry.second}" for entry in entries)
+
+    def run(runner: LocalRunner | SparkRunner) -> tuple[list[list[str]], list[Count]]:
+        found.clear()
+        aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+        timed = [
+            logs(folder, lines=1).assign_timestamps_and_watermarks(aligned, timestamp=lambda entry: entry.second * 1000)
+            for folder in (one, other)
+        ]
+        united = timed[0].union(timed[1])
+        windows = united.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+        counts = CollectSink[Count]()
+        sums = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
+        pipeline = Pipeline("aligned", sums.sink_to(counts), united.sink_to(FunctionSink(take)))
+        result = runner.run(pipeline)
+        return [found[batch] for batch in sorted(found)], sorted(result.collected(counts))
+
+    expected = run(LocalRunner())
+    assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
+    assert run(SparkRunner(spark)) == expected
+    # A run goes on with what the batch before has told.
+    assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected
+
+
+@pytest.mark.classic(reason="a clock of the test's is called in this process")
+@pytest.mark.parametrize("seed", range(4))
+def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    cases = [random_case(random) for _ in range(5)]
+    plans = [counted(from_source(source), strategy) for source, strategy in cases]
+    sinks = [sink for pipeline, _ in plans for sink in pipeline.sinks]
+    pipeline = Pipeline("random", *sinks)
+
+    def run(runner: LocalRunner | SparkRunner) -> list[tuple[list[Count], list[Entry]]]:
+        result = runner.run(pipeline, drain=False)
+        return [outputs.of(result) for _, outputs in plans]
+
+    expected = run(LocalRunner(clock=count(0, 100).__next__))
+    assert sum(len(counts) for counts, _ in expected) > 10
+    assert run(SparkRunner(spark, clock=count(0, 100).__next__, columnar=seed % 2 == 0)) == expected

@@ -1,0 +1,205 @@
+"""Kafka's topics written by confluent-kafka in Spark's workers, each record once, against a broker."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from tests.kafka.topics import Topics, in_json
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
+from windrow.errors import SinkError, UserFunctionError
+from windrow.kafka import KafkaSink, KafkaSource
+from windrow.sinks import CollectSink
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.sinks import batch_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: JSON, and sinks of every type of elements.
+
+START = 1_700_000_000_000
+COUNT = 600
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+    n: int
+
+
+class Total(NamedTuple):
+    sensor: str
+    end: int
+    n: int
+
+
+@pytest.fixture
+def topics(kafka: str) -> Topics:
+    return Topics(kafka, f"sink-{uuid4().hex[:8]}")
+
+
+def given(topics: Topics, partitions: int = 2) -> DataStream[Reading]:
+    """The stream of a topic with readings, of which some batches have a part."""
+    topic = topics.make("in", partitions)
+    for partition in range(partitions):
+        numbers = range(partition, COUNT, partitions)
+        readings = in_json(Reading(f"s{n % 7}", START + n * 100, n)._asdict() for n in numbers)
+        topics.send(topic, readings, partition=partition)
+    source = KafkaSource(topics.servers, topic, Reading, starting_offsets="earliest", max_offsets_per_batch=COUNT // 4)
+    return from_source(source, name="in")
+
+
+def totals(stream: DataStream[Reading], check: Any = None) -> DataStream[Total]:
+    timed = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=20)), timestamp=lambda each: each.at
+    )
+    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+    if check is None:
+        return windows.aggregate(agg.into(Total, agg.key(), agg.window_end(), agg.sum(lambda each: each.n)))
+
+    def total(key: str, window: Any, readings: Any) -> list[Total]:
+        check(key)
+        return [Total(key, window.end, sum(each.n for each in readings))]
+
+    return windows.apply(total).returns(Total)
+
+
+def found(topics: Topics, topic: str) -> Counter[str]:
+    """The committed values of all partitions of a topic."""
+    return Counter((record.value or b"").decode() for record in topics.committed(topic))
+
+
+def forget(checkpoint: Path, number: int) -> None:
+    """Has Spark run a batch again, as if the driver had died behind the last task."""
+    (checkpoint / "spark" / "commits" / str(number)).unlink()
+    (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
+
+
+def newest(checkpoint: Path) -> int:
+    return max(int(file.name) for file in (checkpoint / "spark" / "commits").iterdir() if file.name.isdigit())
+
+
+def expected_of(stream: DataStream[Any]) -> Counter[str]:
+    """The values that a stream comes to in the interpreter."""
+    sink = CollectSink[Any]()
+    values = LocalRunner().run(Pipeline("p", stream.sink_to(sink)), drain=False).collected(sink)
+    return Counter(json.dumps(value._asdict(), separators=(",", ":")) for value in values)
+
+
+def test_each_record_is_written_once_also_by_batches_that_run_again(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    stream = given(topics)
+    copied, keyed, summed = topics.make("copied", 3), topics.make("keyed", 3), topics.make("summed")
+    tenfold = stream.map(lambda each: Reading(each.sensor, each.at, each.n * 10))
+    pipeline = Pipeline(
+        "p",
+        tenfold.sink_to(KafkaSink[Reading](topics.servers, copied)),
+        tenfold.sink_to(KafkaSink[Reading](topics.servers, lambda each: keyed, key=lambda each: each.sensor)),
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path / "stateless")
+    assert pipeline.explain(runner).count("runs as columns") == 1
+    windows = Pipeline("w", totals(stream).sink_to(KafkaSink[Total](topics.servers, summed, key=lambda t: t.sensor)))
+    by_windows = SparkRunner(spark, checkpoint=tmp_path / "keyed", partitions=2)
+    runner.run(pipeline, drain=False)
+    by_windows.run(windows, drain=False)
+    wanted = [(copied, expected_of(tenfold)), (keyed, expected_of(tenfold)), (summed, expected_of(totals(stream)))]
+    for topic, expected in wanted:
+        assert expected.total() > 20
+        assert found(topics, topic) == expected
+
+    for name, again, plan in (("stateless", runner, pipeline), ("keyed", by_windows, windows)):
+        forget(tmp_path / name, newest(tmp_path / name))
+        again.run(plan, drain=False)
+    for topic, expected in wanted:
+        assert found(topics, topic) == expected
+
+
+@pytest.mark.parametrize("form", ["stateless", "keyed"])
+def test_a_task_that_fails_leaves_nothing_and_its_batch_is_written_then(
+    spark: SparkSession, topics: Topics, tmp_path: Path, form: str
+) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+
+    def check(what: object) -> None:
+        # Others of the task were written before it.
+        if what in ("s6", COUNT - 1) and broken.exists():
+            raise ValueError("not now")
+
+    def checked(each: Reading) -> Reading:
+        check(each.n)
+        return each
+
+    stream = given(topics, partitions=1)
+    target = topics.make("out")
+    results: DataStream[Any] = stream.map(checked) if form == "stateless" else totals(stream, check)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
+    pipeline = Pipeline("p", results.sink_to(KafkaSink[Any](topics.servers, target, key=lambda each: each.sensor)))
+    with pytest.raises(UserFunctionError, match="not now"):
+        runner.run(pipeline, drain=False)
+    before = found(topics, target)
+    broken.unlink()
+    expected = expected_of(results)
+    assert before.total() == {"stateless": COUNT * 3 // 4, "keyed": 0}[form]
+    runner.run(pipeline, drain=False)
+    assert found(topics, target) == expected
+
+
+@pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
+def test_a_batch_that_is_divided_differently_is_refused(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = topics.make("out")
+    pipeline = Pipeline("p", given(topics).sink_to(KafkaSink[Reading](topics.servers, target)))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner.run(pipeline, drain=False)
+    expected = found(topics, target)
+    forget(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_writer, "_tell_partitions", lambda frame: 5)
+        with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*5 partitions, and 2 before") as caught:
+            runner.run(pipeline, drain=False)
+        assert str(caught.value.where).startswith("p.2.sink, ")
+    runner.run(pipeline, drain=False)
+    assert found(topics, target) == expected
+
+
+def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
+    target, summed = topics.make("out"), topics.make("summed")
+    readings = from_collection([Reading(f"s{n % 7}", START + n * 100, n) for n in range(COUNT)])
+    pipeline = Pipeline(
+        "p",
+        readings.sink_to(KafkaSink[Reading](topics.servers, target)),
+        totals(readings).sink_to(KafkaSink[Total](topics.servers, summed, key=lambda each: each.sensor)),
+    )
+    SparkRunner(spark, partitions=2).run_batch(pipeline)
+    assert found(topics, target) == expected_of(readings)
+    sink = CollectSink[Total]()
+    values = LocalRunner().run(Pipeline("p", totals(readings).sink_to(sink))).collected(sink)
+    assert found(topics, summed).total() == len(values)
+
+
+def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) -> None:
+    target = topics.make("out", settings={"max.message.bytes": "20000"})
+    texts = from_collection(["a", "b" * 50_000, "c"])
+    large = KafkaSink[str](topics.servers, target, key=lambda text: text[0], value_format="text")
+    with pytest.raises(SinkError, match="Kafka refuses a record of a sink, as it is too large") as caught:
+        SparkRunner(spark).run(Pipeline("large", texts.sink_to(large)))
+    assert f"50001 bytes for {target}, key b'b', value b'bbbb" in str(caught.value)
+    assert str(caught.value.where).startswith("large.2.sink, ")
+    absent = KafkaSink[str](topics.servers, f"{topics.prefix}-absent", value_format="text")
+    for run in (SparkRunner(spark).run, SparkRunner(spark).run_batch):
+        with pytest.raises(SinkError, match="the topic of a sink is not there"):
+            run(Pipeline("absent", texts.sink_to(absent)))
+    assert found(topics, target).total() <= 2
