@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from tests.partitioned import MONOTONOUS, logs, put
 from tests.spark.comparison import Event, millis
-from tests.spark.test_partition_watermarks import MONOTONOUS, logs, put
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
