@@ -64,8 +64,12 @@ __all__ = [
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
 PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast")
-ELSEWHERE = ("parquet", "columns", "panes", *MODES)
-"""The plans without a database, and without partitioned files that have a header: these may lie on S3 or HDFS."""
+ELSEWHERE = ("parquet", "panes", *MODES)
+"""The plans whose files may lie on S3 or HDFS.
+
+They have no database, and no partitioned files with a header; and how often a window fires does not depend on the order
+of the files of a batch, as that of "columns" does: Spark keeps none there.
+"""
 TWO_SOURCES = ("watermarks", "interval", "broadcast")
 """The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
