@@ -71,7 +71,9 @@ classes: java $(STAMP)
 	@$(BIN)/python -m tests.spark_home
 
 services: $(STAMP)
-	@$(BIN)/python -m tests.services kafka fetch || echo "  tests that need it are skipped"
+	@for name in kafka s3 hdfs; do \
+		$(BIN)/python -m tests.services $$name fetch || echo "  tests that need it are skipped"; \
+	done
 
 thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest --timeout 7200 --numprocesses 2 --dist loadfile $(ARGS)

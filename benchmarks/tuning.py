@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from windrow_runtime.spark.session import QUERY_SETTINGS
+from windrow_runtime.spark.session import MOUNTED_SETTINGS, QUERY_SETTINGS
 
 __all__ = ["tuned"]
 
@@ -15,10 +15,11 @@ __all__ = ["tuned"]
 @contextmanager
 def tuned(spark: SparkSession) -> Iterator[None]:
     """Set them in the session while a query starts: it keeps the settings that it was started with."""
-    for name, value in QUERY_SETTINGS.items():
+    settings = {**QUERY_SETTINGS, **MOUNTED_SETTINGS}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in QUERY_SETTINGS:
+        for name in settings:
             spark.conf.unset(name)

@@ -24,7 +24,20 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tests.crash.batches import give_next, given, taken, write_taken
-from tests.crash.pipeline import MODES, PLANS, SPANS, TWO_SOURCES, Event, Pane, Span, Total, build, write_input
+from tests.crash.elsewhere import SYSTEMS, Elsewhere, Here
+from tests.crash.pipeline import (
+    ELSEWHERE,
+    MODES,
+    PLANS,
+    SPANS,
+    TWO_SOURCES,
+    Event,
+    Pane,
+    Span,
+    Total,
+    build,
+    write_input,
+)
 from windrow import Pipeline, from_source
 from windrow.panes import Change
 from windrow.sinks import CollectSink
@@ -50,11 +63,18 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=3, help="how often to kill (default 3)")
     parser.add_argument("--seed", type=int, default=1, help="chooses the moments (default 1)")
     parser.add_argument("--plan", choices=PLANS, default=PLANS[0], help="the pipeline (default %(default)s)")
+    parser.add_argument("--on", choices=SYSTEMS, help="where all files are, instead of a folder of this machine")
     options = parser.parse_args()
+    if options.on is not None and options.plan not in ELSEWHERE:
+        parser.error(f"--on takes one of the plans {', '.join(ELSEWHERE)}")
     # Whoever ends this process ends the pipeline with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="windrow-crash-") as folder:
-        return run(Path(folder), options.kills, random.Random(options.seed), options.plan)
+        chance = random.Random(options.seed)
+        if options.on is None:
+            return run(Path(folder), options.kills, chance, options.plan)
+        with Elsewhere.opened(options.on, Path(folder).name) as elsewhere:
+            return run(Path(folder), options.kills, chance, options.plan, elsewhere)
 
 
 @dataclass(frozen=True)
@@ -68,12 +88,13 @@ class Moment:
         return f"{self.seconds:.2f} s after its {'first batch' if self.after_batch else 'beginning'}"
 
 
-def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -> int:
-    """Run on Spark with kills, then undisturbed in the interpreter.
+def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], elsewhere: Here | None = None) -> int:
+    """Run on Spark with kills, then undisturbed in the interpreter; with all files of the run here, or elsewhere.
 
     Returns:
         0 if the outputs are equal, and the kills came where there was something to lose; else 1.
     """
+    place = elsewhere or Here(str(folder))
     moments = [Moment(chance.uniform(0, _BATCHES), after_batch=True) for _ in range(kills)]
     for number in chance.sample(range(kills), kills // _ONE_IN):
         moments[number] = Moment(chance.uniform(0, _STARTING), after_batch=False)
@@ -81,7 +102,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
     for number, moment in enumerate(moments, 1):
         before = batches(folder)
         write_input(folder / "in", files=before + _FILES_AHEAD)
-        code = attempt(folder, plan, moment)
+        code = attempt(folder, place, plan, moment)
         if code != -signal.SIGKILL:
             print(f"start {number} ended with exit code {code} before it was killed, {moment}")
             print(log_end(folder))
@@ -91,7 +112,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
         within = f"within batch {done}" if batches(folder, "offsets") > done else "between batches"
         if done and within == "between batches" and chance.random() < _GIVEN:
             # A moment of some milliseconds that few kills find.
-            give_next(folder / "checkpoint" / "spark", 0, folder / "in")
+            place.put_log(folder, give_next(folder / "checkpoint" / "spark", 0, folder / "in"))
             within += ", the next file given"
         print(f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new", flush=True)
     # The last start needs not do all that lies ahead, but for what Spark has noted already.
@@ -99,11 +120,13 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
     ahead = max((number for source in sources for number in given(spark, source)), default=-1) + 1
     for file in sorted((folder / "in").iterdir())[ahead + _FILES_AT_END :]:
         file.unlink()
-    code = attempt(folder, plan)
+        place.delete(f"in/{file.name}")
+    code = attempt(folder, place, plan)
     if code != 0:
         print(f"the last start failed with exit code {code}")
         print(log_end(folder))
         return 1
+    place.fetch(folder, "out")
     for source in sources:
         if sorted(chain(*taken(spark, source))) != sorted((folder / "in").iterdir()):
             print(f"not every file was taken once: {taken(spark, source)}")
@@ -130,11 +153,12 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
     return 0 if equal else 1
 
 
-def attempt(folder: Path, plan: str, moment: Moment | None = None) -> int:
+def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) -> int:
     """Start the pipeline, and kill it with all its processes.
 
     Args:
-        folder: Where it reads, writes and keeps its checkpoint.
+        folder: Where its files are, or are copied to.
+        place: Where it reads, writes and keeps its checkpoint.
         plan: Which one.
         moment: When to kill it; None: never.
 
@@ -144,12 +168,14 @@ def attempt(folder: Path, plan: str, moment: Moment | None = None) -> int:
     Raises:
         TimeoutError: If it does no batch.
     """
-    arguments = [str(folder / name) for name in ("in", "out", "checkpoint")]
+    place.put(folder, "in")
+    arguments = [f"{place.url}/{name}" for name in ("in", "out", "checkpoint")]
     before = batches(folder)
     with (folder / "log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.child", *arguments, plan],
             cwd=ROOT,
+            env={**os.environ, "PYSPARK_SUBMIT_ARGS": place.submit_arguments},
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -161,6 +187,7 @@ def attempt(folder: Path, plan: str, moment: Moment | None = None) -> int:
                 if time.monotonic() > end:
                     raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{log_end(folder)}")
                 time.sleep(0.02)
+                place.fetch(folder, "checkpoint/spark/commits")
         return child.wait(None if moment is None else moment.seconds)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
@@ -169,6 +196,7 @@ def attempt(folder: Path, plan: str, moment: Moment | None = None) -> int:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        place.fetch(folder, *(f"checkpoint/spark/{name}" for name in ("commits", "offsets", "sources")))
 
 
 def batches(folder: Path, what: str = "commits") -> int:

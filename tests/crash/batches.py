@@ -43,19 +43,23 @@ def given(spark_folder: Path, source: int) -> dict[int, list[Path]]:
     return {number: list(paths) for number, paths in found.items()}
 
 
-def give_next(spark_folder: Path, source: int, folder: Path) -> None:
+def give_next(spark_folder: Path, source: int, folder: Path) -> Path | None:
     """Note, as Spark does, that a source gives the next file of a folder; as if a kill came right behind that.
 
     Not where the note would be one of all: then nothing is noted.
+
+    Returns:
+        The note, or None.
     """
     before = given(spark_folder, source)
     number = max(before) + 1
     if number % _COMPACT == _COMPACT - 1:
-        return
+        return None
     file = sorted(folder.iterdir())[sum(map(len, before.values()))]
     entry = {"path": file.as_uri(), "timestamp": int(file.stat().st_mtime) * 1000, "batchId": number}
     log = spark_folder / "sources" / str(source) / str(number)
     log.write_text(f"v1\n{json.dumps(entry)}", encoding="utf-8")
+    return log
 
 
 def write_taken(spark_folder: Path, folders: list[Path]) -> int:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.crash.elsewhere import Url
 from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.functions import (
@@ -46,11 +47,29 @@ from windrow.windows import (
     Window,
 )
 
-__all__ = ["MODES", "PLANS", "SPANS", "TWO_SOURCES", "Event", "Pane", "Span", "Total", "build", "write_input"]
+__all__ = [
+    "ELSEWHERE",
+    "MODES",
+    "PLANS",
+    "SPANS",
+    "TWO_SOURCES",
+    "Event",
+    "Pane",
+    "Span",
+    "Total",
+    "build",
+    "write_input",
+]
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
 PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast")
+ELSEWHERE = ("parquet", "panes", *MODES)
+"""The plans whose files may lie on S3 or HDFS.
+
+They have no database, and no partitioned files with a header; and how often a window fires does not depend on the order
+of the files of a batch, as that of "columns" does: Spark keeps none there.
+"""
 TWO_SOURCES = ("watermarks", "interval", "broadcast")
 """The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
@@ -126,7 +145,7 @@ def _stamped(stream: DataStream[Event], disorder: int) -> DataStream[Event]:
     )
 
 
-def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None = None) -> Pipeline:
+def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: Path | Url | None = None) -> Pipeline:
     """The pipeline.
 
     Args:
@@ -168,7 +187,6 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         .returns(Total)
     )
     seconds = keyed.process(SumEverySecond())
-    output.mkdir(parents=True, exist_ok=True)
     if plan == "parquet":
         return Pipeline(
             "crash",
@@ -184,7 +202,7 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
             sessions.sink_to(JsonFileSink(output / "sessions", partition_by="key")),
             sessions.get_side_output(late).sink_to(CsvFileSink(output / "late", partition_by=("key", "value"))),
         )
-    url = f"sqlite:///{output}/totals.db"
+    url = _database(output)
     return Pipeline(
         "crash",
         sessions.sink_to(JsonFileSink(output / "sessions")),
@@ -195,9 +213,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
     )
 
 
-def _joined(left: DataStream[Event], right: DataStream[Event], output: Path) -> Pipeline:
+def _joined(left: DataStream[Event], right: DataStream[Event], output: Path | Url) -> Pipeline:
     """Joins, by interval with late elements of both sides, and by window. What they come to needs no order."""
-    output.mkdir(parents=True, exist_ok=True)
     late = OutputTag("late", Event)
     pairs = (
         left.key_by(key_of)
@@ -213,10 +230,16 @@ def _joined(left: DataStream[Event], right: DataStream[Event], output: Path) -> 
         "crash",
         pairs.sink_to(ParquetFileSink(output / "pairs")),
         # Without a key, so that a row that is doubled shows.
-        pairs.sink_to(DatabaseSink(f"sqlite:///{output}/totals.db", "pairs")),
+        pairs.sink_to(DatabaseSink(_database(output), "pairs")),
         pairs.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
         seconds.apply(pair).sink_to(JsonFileSink(output / "seconds")),
     )
+
+
+def _database(output: Path | Url) -> str:
+    assert isinstance(output, Path), "a plan with a database needs a folder of this machine"
+    output.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{output}/totals.db"
 
 
 def key_of(event: Event) -> str:
@@ -227,14 +250,13 @@ def pair(left: Event, right: Event) -> Total:
     return Total(f"{left.at}={left.value} {right.at}", left.key, right.value)
 
 
-def _ruled(stream: DataStream[Event], rules: DataStream[Event], output: Path) -> Pipeline:
+def _ruled(stream: DataStream[Event], rules: DataStream[Event], output: Path | Url) -> Pipeline:
     """A keyed stream with rules that do not depend on the order in which those of a batch come."""
-    output.mkdir(parents=True, exist_ok=True)
     found = stream.key_by(key_of).connect(rules.broadcast(Highest.RULES)).process(Highest())
     return Pipeline(
         "crash",
         found.sink_to(ParquetFileSink(output / "found")),
-        found.sink_to(DatabaseSink(f"sqlite:///{output}/totals.db", "found")),
+        found.sink_to(DatabaseSink(_database(output), "found")),
     )
 
 
@@ -264,7 +286,7 @@ class Highest(KeyedBroadcastProcessFunction[str, Event, Event, Total]):
         return [Total(f"second {timestamp} {rule}", context.key, context.get_state(self._SUM).get() or 0)]
 
 
-def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:
+def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path | Url) -> Pipeline:
     """Declared aggregates: sessions, late firings, windows behind windows, and windows that fire at intervals."""
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
     seconds = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
@@ -299,7 +321,7 @@ def value_of(event: Event) -> int:
     return event.value
 
 
-def _panes_on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:
+def _panes_on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path | Url) -> Pipeline:
     """Declared aggregates in each accumulation mode, refined by count and by the clock, early and late.
 
     Which panes there are depends on the clock, and on the order of files in a batch; what they come to does not.
@@ -327,7 +349,7 @@ def _panes_on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], ou
     return Pipeline("crash", *sinks)
 
 
-def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path) -> Pipeline:
+def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path | Url) -> Pipeline:
     """Windows with early and late panes in an accumulation mode; those that retract have windows behind them."""
     # No counts: which elements a pane holds would depend on the order of files, which a batch of several does not keep.
     trigger = after_watermark(early=EveryQuarter(), late=EveryQuarter())

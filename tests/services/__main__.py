@@ -4,6 +4,8 @@ python -m tests.services kafka start     # tests then use this one, and do not s
 python -m tests.services kafka status
 python -m tests.services kafka stop
 python -m tests.services kafka fetch     # only brings what it needs into the cache
+
+So it does for hdfs and s3, which keep files.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
-from tests.services import kafka
+from tests.services import hdfs, kafka, s3
 from tests.services.cache import CACHE_VARIABLE, cache_folder
 from tests.services.errors import NoServiceError
 
-_SERVICES: Final[dict[str, ModuleType]] = {"kafka": kafka}
+_SERVICES: Final[dict[str, ModuleType]] = {"hdfs": hdfs, "kafka": kafka, "s3": s3}
 
 
 def main(arguments: Sequence[str]) -> int:

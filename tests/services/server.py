@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.services.cache import cache_folder
 
-__all__ = ["LOOPBACK", "Server", "free_ports", "recorded", "start_server"]
+__all__ = [
+    "LOOPBACK",
+    "Server",
+    "free_ports",
+    "kept_server",
+    "new_folder",
+    "recorded",
+    "running_server",
+    "start_server",
+    "stop_server",
+]
 
 LOOPBACK: Final = "127.0.0.1"
 _SECONDS: Final = 90
@@ -118,6 +130,50 @@ def start_server(
             raise RuntimeError(f"{name} does not answer at {address}; its log ends in\n{told}")
         time.sleep(0.05)
     return server
+
+
+@contextmanager
+def new_folder(name: str) -> Iterator[Path]:
+    """A new folder for the data and the log of a service, which is removed if the service does not start."""
+    folder = Path(tempfile.mkdtemp(prefix=f"windrow-{name}-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def stop_server(server: Server) -> None:
+    """Kill a server, and remove its folder: nobody needs what it has stored."""
+    server.kill()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def kept_server(name: str, start: Callable[[], Server] | None = None) -> Server | None:
+    """The server that outlives programs, if it runs; else the one that ``start`` starts, which is noted."""
+    there = recorded(name)
+    if there is not None and there.is_running:
+        return there
+    if start is None:
+        return None
+    server = start()
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    server.record()
+    return server
+
+
+@contextmanager
+def running_server(name: str, start: Callable[[], Server]) -> Iterator[Server]:
+    """The server that was started by hand, or a new one until the end."""
+    there = kept_server(name)
+    if there is not None:
+        yield there
+        return
+    server = start()
+    try:
+        yield server
+    finally:
+        stop_server(server)
 
 
 def _record_of(name: str) -> Path:

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from tests.services import kafka
+from tests.services import hdfs, kafka, s3
 from tests.services.__main__ import main
 from tests.services.cache import CACHE_VARIABLE, cache_folder
 from tests.services.errors import NoServiceError
@@ -127,6 +128,29 @@ def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
 def test_ports_are_free_and_differ() -> None:
     assert len(set(free_ports(5))) == 5
     assert not kafka.answers(("127.0.0.1", free_ports(1)[0]))
+
+
+@pytest.mark.parametrize("service", [s3, hdfs])
+def test_file_systems_answer_until_they_are_stopped(
+    service: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        service.fetch()
+    except NoServiceError as error:
+        pytest.skip(str(error))
+    for each in cache_folder().iterdir():
+        if each.is_dir():
+            (tmp_path / each.name).symlink_to(each)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    name = service.__name__.rpartition(".")[2]
+    assert main([name, "status"]) == 1
+    with service.running() as server:
+        server.record()
+        capsys.readouterr()
+        assert main([name, "start"]) == 0
+        assert f"{name} answers at {server.address}" in capsys.readouterr().out
+    assert not Path(server.folder).exists()
+    assert main([name, "status"]) == 1
 
 
 def test_a_broker_that_was_started_by_hand(

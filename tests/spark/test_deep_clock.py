@@ -131,7 +131,7 @@ def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
 def test_without_the_file_of_the_progress_the_watermark_begins_anew(tmp_path: Path) -> None:
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=True)
-    checkpoint.progress_file.write_text("damaged")
+    Path(checkpoint.progress_file).write_text("damaged")
     plan = PhysicalPlan(topology)
     resume(checkpoint, plan, KEPT_TIME, SESSION)
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids).read(5)

@@ -116,7 +116,7 @@ def test_an_unfinished_line_of_a_process_that_died_is_passed_over(folder: Path) 
     put(folder, "1", "2")
     planner = plans(folder, 1, begin=True)
     first = planner.advance({}, planner.latest())
-    log, whole = planner.log.path, planner.log.path.read_bytes()
+    log, whole = Path(planner.log.path), planner.log.path.read_bytes()
     planner.advance(first, planner.latest())
     for size in range(len(whole) + 1, log.stat().st_size):
         log.write_bytes(log.read_bytes()[:size])
@@ -132,7 +132,7 @@ def test_a_changed_line_is_refused(folder: Path) -> None:
     put(folder, "1", "2")
     planner = plans(folder, 1, begin=True)
     planner.advance(planner.advance({}, planner.latest()), planner.latest())
-    planner.log.path.write_bytes(planner.log.path.read_bytes().replace(b"/1", b"/3"))
+    Path(planner.log.path).write_bytes(planner.log.path.read_bytes().replace(b"/1", b"/3"))
     with pytest.raises(CheckpointError, match="the files of its entry 0 are gone"):
         plans(folder, 1).advance({}, set())
 

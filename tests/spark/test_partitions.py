@@ -26,6 +26,7 @@ from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,10 +166,21 @@ def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
     try:
         runner.run(pipeline(), drain=False)
         assert [counts(form) for form in SINKS] == [24] * 3
-        # A batch that is run again replaces what it wrote.
+        whole = {f"batch-{number}" for number in range(3)}
+        for form in () if is_connect(spark) else SINKS:
+            assert {file.name for file in (tmp_path / "elsewhere" / form / "_windrow").glob("batch-*")} == whole
+        # A batch that is run again replaces what it wrote, and deletes what only the attempt before has written.
+        stale = [tmp_path / "elsewhere" / form / "name=gone" / "number=99" / "windrow_batch=2" / "a" for form in SINKS]
+        for file in stale:
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"damaged")
         (tmp_path / "checkpoint" / "spark" / "commits" / "2").unlink()
         (tmp_path / "checkpoint" / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
         runner.run(pipeline(), drain=False)
+        if is_connect(spark):
+            for file in stale:
+                file.unlink()
+        assert not any(file.exists() for file in stale)
         assert [counts(form) for form in SINKS] == [24] * 3
         with pytest.raises(SinkError, match=r"batches of another run(.|\n)*viewfs://parts/out"):
             SparkRunner(spark).run(pipeline())

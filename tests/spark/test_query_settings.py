@@ -20,7 +20,13 @@ from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.run import query
-from windrow_runtime.spark.session import FEW_ROWS_SETTINGS, QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
+from windrow_runtime.spark.session import (
+    FEW_ROWS_SETTINGS,
+    MOUNTED_SETTINGS,
+    QUERY_SETTINGS,
+    SHUFFLE_PARTITIONS,
+    settings_during,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +47,7 @@ def run(spark: SparkSession, folder: Path) -> list[str]:
 
 
 def test_a_batch_writes_what_changed_and_the_session_stays_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    before = {name: spark.conf.get(name, None) for name in (*QUERY_SETTINGS, SHUFFLE_PARTITIONS)}
+    before = {name: spark.conf.get(name, None) for name in (*QUERY_SETTINGS, *MOUNTED_SETTINGS, SHUFFLE_PARTITIONS)}
     assert ".changelog" in run(spark, tmp_path)
     assert {name: spark.conf.get(name, None) for name in before} == before
     assert before[CHANGES] is None

@@ -142,7 +142,7 @@ def test_rewritten_statistics_stop_no_run(folder: Path) -> None:
     assert held(checkpoint, NEWEST + 1, 2).steps["step"].open_windows == 7
     whole = file.read_bytes()
     for _ in range(100):
-        file.write_bytes(rewritten(whole.decode(), chance).encode(errors="surrogatepass"))
+        Path(file).write_bytes(rewritten(whole.decode(), chance).encode(errors="surrogatepass"))
         assert checkpoint.description() is not None
         assert held(checkpoint, NEWEST + 1, 2).steps["step"].open_windows in {7, None}
 
@@ -226,7 +226,7 @@ def test_the_number_of_a_batch_is_read_as_it_was_written(tmp_path: Path) -> None
     note.note(7)
     note.note(3)
     assert note.batch() == 7
-    for content in ("9" * 5_000, "²", "-1", "1 2", "", "7", note.path.read_text().replace("7", "8")):
-        note.path.write_text(content)
+    for content in ("9" * 5_000, "²", "-1", "1 2", "", "7", Path(note.path).read_text().replace("7", "8")):
+        Path(note.path).write_text(content)
         with pytest.raises(CheckpointError, match="the file was changed"):
             note.batch()

@@ -294,7 +294,7 @@ def test_the_end_of_the_stream_is_the_newest_line_by_any_clock(tmp_path: Path, m
     checkpoint = Checkpoint.at(tmp_path)
     checkpoint.control_folder.mkdir()
     checkpoint.end_stream(3)
-    lines = sorted(checkpoint.control_folder.iterdir(), key=lambda line: line.stat().st_mtime)
+    lines = sorted(Path(checkpoint.control_folder).iterdir(), key=lambda line: line.stat().st_mtime)
     assert [line.read_text().strip() for line in lines] == ["wake", "wake", "wake", "end"]
 
 

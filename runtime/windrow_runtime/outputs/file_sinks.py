@@ -31,7 +31,8 @@ from windrow_runtime.outputs.whole_files import check_no_link, read_whole
 
 # Any in this module: sinks of elements of every type.
 
-_OWNER: Final = "_windrow"
+OWNER: Final = "_windrow"
+"""The folder in that of a sink with files of windrow's own, which readers pass over."""
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
@@ -170,20 +171,20 @@ def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown
 
 
 def _owner(folder: Path) -> str | None:
-    check_no_link(folder / _OWNER)
+    check_no_link(folder / OWNER)
     try:
-        names = os.listdir(folder / _OWNER)
+        names = os.listdir(folder / OWNER)
     except FileNotFoundError:
         return None
     except NotADirectoryError:
         # An earlier version noted the owner in a file.
-        return read_whole(folder / _OWNER).decode(errors="replace").strip()
+        return read_whole(folder / OWNER).decode(errors="replace").strip()
     return " ".join(names) or None
 
 
 def _set_owner(folder: Path, run: str) -> None:
     """Note the identity of a run as the name of an empty file, since some readers open all files that are not empty."""
-    note = folder / _OWNER
+    note = folder / OWNER
     if note.is_dir():
         for other in note.iterdir():
             other.unlink()

@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -34,6 +33,7 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -41,6 +41,7 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     checkpoint_errors,
     damaged_file,
     file_numbers,
+    is_there,
 )
 from windrow_runtime.storage.values import StateCodec
 
@@ -173,7 +174,7 @@ class ClockFiles:
     The driver and all workers see their folder. ``stored_ids`` has the names of steps in the files, by the steps' ids.
     """
 
-    folder: Path
+    folder: StoragePath
     stored_ids: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, batch: int) -> StoredFile[BatchClock]:
@@ -182,7 +183,7 @@ class ClockFiles:
 
     def exists(self, batch: int) -> bool:
         """Returns whether the time of a batch is known."""
-        return self.file(batch).path.exists()
+        return is_there(self.file(batch).path)
 
     def read(self, batch: int) -> BatchClock:
         """Returns the time of a batch. The first one may begin without a file; a later file that is missing raises."""

@@ -15,6 +15,7 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
@@ -159,6 +160,9 @@ class Lowered:
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}
+        # If Spark's own query writes, the driver sees no batch, and workers note what happens where they can.
+        has_notes = SinkWriter.QUERY in writers and checkpoint is not None and checkpoint.is_mounted
+        self._own_notes = checkpoint if has_notes else None
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
@@ -267,7 +271,6 @@ class Lowered:
         # Nobody has to read the side output; malformed records are counted all the same.
         bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None
         malformed_output = None if bad is None or bad not in self.topology.ports(step) else self.steps.fragment(bad)
-        by_spark = any(writer_of(sink) is SinkWriter.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
             create=self.steps.fragment(Port(step.id)),
@@ -276,14 +279,14 @@ class Lowered:
             malformed=MalformedRule(step.id, step.where, rule == "fail", malformed_output, step.node.location),
             place=place,
             classes=self.classes,
-            closed=None if checkpoint is None else checkpoint.closed_sources,
+            closed=None if checkpoint is None or checkpoint.is_inside else checkpoint.closed_sources,
             open=scan.open,
             names=scan.names,
             targets=shipped.edges(step.id),
             sink_targets=shipped.sink_edges(Port(step.id)),
             kind=scan.kind,
             bounds=self._bounds,
-            note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
+            note=None if self._own_notes is None else self._own_notes.newest_batch,
             sinks=None if self.topology.depth else self.parts,
         )
         frame = scan.frame.mapInArrow(stage, SOURCE_SCHEMA)
@@ -296,6 +299,13 @@ class Lowered:
         aligned = alignments(self.topology)
         if self.clock is None or source.id not in {self.partitioned[step].step for step in aligned}:
             return None
+        if self._checkpoint is not None and not self._checkpoint.is_mounted:
+            raise UnsupportedOperationError(
+                "partitions are aligned in a process that does not open the file system of the checkpoint",
+                given=f"{source_of(source).describe()}, {self._checkpoint.path}",
+                expected="watermarks without alignment, or a checkpoint in a mounted file system",
+                where=source.where,
+            )
         return Alignment(self.clock, source.id, aligned, {step: self.partitioned[step] for step in aligned})
 
     def _level(self, number: int) -> Level:
@@ -311,5 +321,5 @@ class Lowered:
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
             sinks=self.parts if last else None,
-            end=None if self._checkpoint is None or number > 1 else self._checkpoint.end_mark,
+            end=self._own_notes.end_mark if number == 1 and self._own_notes is not None else None,
         )

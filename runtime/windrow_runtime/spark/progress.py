@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
@@ -22,6 +21,7 @@ from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.exchange.facts import (
@@ -156,7 +156,7 @@ class Sums(SourceTimes):
         return [before + newest for before, newest in pairs]
 
 
-def reported_times(file: Path) -> SourceTimes | None:
+def reported_times(file: StoragePath) -> SourceTimes | None:
     """Returns the times in the progress file of a checkpoint; None if it is missing or damaged, which fails no run."""
     try:
         return StoredFile(file, SourceTimes).read()
@@ -173,7 +173,7 @@ class WatermarkBounds:
     by one, without partial aggregation.
     """
 
-    file: Path | None  # the progress file; None: a batch job, whose elements come under no watermark
+    file: StoragePath | None  # the progress file; None: a batch job, whose elements come under no watermark
     clock: ClockFiles | None  # the watermarks themselves, if windrow keeps them
 
     def read(self) -> Callable[[str], int | None]:
@@ -198,7 +198,7 @@ class ProgressKeeper:
     the watermark is that of the sources, and processing time is the clock of the machine.
     """
 
-    def __init__(self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None) -> None:
+    def __init__(self, steps: Sequence[WatchedStep], file: StoragePath | None, times: ClockFiles | None = None) -> None:
         self._steps = steps
         self._file = None if file is None else StoredFile(file, Sums)
         self._times = times

@@ -35,7 +35,8 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.lease import lock_of
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
@@ -72,8 +73,10 @@ class SparkRunner:
 
     Args:
         spark: The session; by default the active one, or a new one on this machine, which the first run starts.
-        checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
-            an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
+        checkpoint: The folder in which the query keeps its progress and its state, in a file system that every machine
+            has mounted, or that the session's Hadoop knows, such as ``s3a://bucket/folder``. A run that is given the
+            folder of an earlier one goes on where that one stopped. By default a temporary one, which is deleted at
+            the end.
         partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default the
             session's number; Spark's own default of 200 suits a cluster. The first run of a checkpoint fixes it: later
             runs use the stored number, whatever the session has, and refuse another one that is given here.
@@ -317,7 +320,9 @@ class SparkRunner:
         else:
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
-            lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
+            lowered = self._lowered(
+                pipeline, topology, Checkpoint.in_query_folder(self._checkpoint, self._elsewhere()), by_user=True
+            )
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
@@ -343,11 +348,11 @@ class SparkRunner:
             # This check precedes all writes: a checkpoint in the folder of a source would be read as elements.
             if self._checkpoint is not None:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
-                checkpoint = Checkpoint.at(self._checkpoint)
+                checkpoint = Checkpoint.at(self._checkpoint, self._elsewhere())
             else:
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
                 _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
-            lock = CheckpointLock(checkpoint.path)
+            lock = lock_of(checkpoint.path, self._limits.lease_seconds)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology.sinks)
@@ -391,6 +396,11 @@ class SparkRunner:
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()
             return query
+
+    def _elsewhere(self) -> Callable[[str], StoragePath] | None:
+        """Returns what opens checkpoints in file systems that are not mounted; None: nothing, over Spark Connect."""
+        is_remote = self._session is not None and is_connect(self._session)
+        return None if is_remote else lambda url: HadoopPath.of(self.spark, url, uninterrupted)
 
     def _check_sinks(self, sinks: Iterable[Step]) -> None:
         for step in sinks:

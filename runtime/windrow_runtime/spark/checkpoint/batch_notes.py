@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
@@ -20,6 +19,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
 from windrow_runtime.spark.checkpoint.spark_files import LogOffset, file_log
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
     StoredFile,
@@ -40,7 +40,7 @@ class _Counted:
 class CounterNotes:
     """The files of a checkpoint with the counters of each batch. A batch without counts has no file."""
 
-    folder: Path
+    folder: StoragePath
 
     def _file(self, batch: int) -> StoredFile[_Counted]:
         return StoredFile(self.folder / f"{batch}", _Counted)
@@ -144,7 +144,7 @@ def _time_of(
     }
 
 
-def _offsets(file: Path, sources: int) -> tuple[_BatchLine, list[int]]:
+def _offsets(file: StoragePath, sources: int) -> tuple[_BatchLine, list[int]]:
     """Reads Spark's entry for a planned batch, and how many entries in the log of each source were read."""
     with checkpoint_errors(file):
         lines = file.read_bytes().splitlines()

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from windrow_runtime.outputs.whole_files import append_bytes, checksum, read_whole, write_whole
-from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file
+from windrow_runtime.outputs.whole_files import append_bytes, checksum
+from windrow_runtime.spark.checkpoint.storage import StoragePath, read_whole, write_whole
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, is_there
 
 
 @dataclass
@@ -19,15 +20,14 @@ class FileLog:
     whose query was killed may still add a line when the next query plans: of two with one number all take the first.
     """
 
-    path: Path
+    path: StoragePath
     entries: dict[int, list[str]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     _reached: int = 0
 
     def exists(self) -> bool:
         """Returns whether a run has begun the log."""
-        with checkpoint_errors(self.path.parent):
-            return self.path.exists()
+        return is_there(self.path)
 
     def read(self) -> dict[int, list[str]]:
         """Returns the files of each entry, by its number; none if the log does not exist."""
@@ -63,7 +63,7 @@ class FileLog:
         """Add an entry, unless another planner has added one."""
         count = len(self.entries)
         with checkpoint_errors(self.path.parent):
-            append_bytes(self.path, b"\n" + _line(count, files))
+            append_bytes(Path(self.path), b"\n" + _line(count, files))
         self.update(count + 1)
 
 

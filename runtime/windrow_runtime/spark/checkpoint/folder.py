@@ -6,19 +6,18 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.outputs.whole_files import clear, write_whole
 from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
@@ -28,11 +27,17 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     is_logged,
     last_number,
 )
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, hand_on, set_time, write_whole
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, is_there
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.progress import reported_times
 from windrow_runtime.spark.worker import current_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from windrow_runtime.spark.clock import ClockFiles
 
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line only wakes the query."""
@@ -74,7 +79,7 @@ class EndMark(BatchNote):
     __slots__ = ()
 
     def note_end(self) -> None:
-        """Note the batch of this task, which has read the line that ends the stream."""
+        """Note the batch of this task, which has read the line that ends the stream, where Spark writes the sink."""
         number = current_batch()
         if number is not None:
             self.note(number)
@@ -123,11 +128,12 @@ class Description:
 class Checkpoint:
     """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` if a file is damaged.
 
-    Every machine has its file system mounted. The folder lies ``inside`` of Spark's if the user starts the query, and
+    Every machine has its file system mounted, or Spark's JVM opens it. The folder lies
+    ``inside`` of Spark's if the user starts the query, and
     contains Spark's otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
     """
 
-    def __init__(self, path: Path, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
+    def __init__(self, path: StoragePath, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
         self.path = path
         self.spark_path = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self.spark_path)
@@ -144,50 +150,63 @@ class Checkpoint:
         self._end_line = self.control_folder / "end-of-stream"
         self._drained = path / "drained"
         self._folders = folders or {}
-        self._inside = inside
+        self.is_inside = inside
 
     def with_folders(self, folders: Mapping[str, str]) -> Checkpoint:
         """Returns the same checkpoint with other folders of sources."""
-        return Checkpoint(self.path, folders, inside=self._inside)
+        return Checkpoint(self.path, folders, inside=self.is_inside)
 
     @staticmethod
-    def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
+    def at(
+        path: str | os.PathLike[str], elsewhere: Callable[[str], StoragePath] | None = None, *, inside: bool = False
+    ) -> Checkpoint:
         """Opens the checkpoint in a folder, which is created if it is missing; refuses one that Spark could not read.
 
-        Only its owner may read an empty folder from then on, unless it belongs to another user.
+        Only its owner may read an empty folder from then on, unless it belongs to another user. ``elsewhere``
+        opens folders in file systems that are not mounted.
         """
-        text = os.fspath(path)
-        local = local_path(text)
-        if local is None:
-            raise InvalidArgumentError(
-                "the checkpoint must be in a mounted file system",
-                given=redact_address(text),
-                expected="a path that the driver and all workers can open",
-            )
-        folder = Path(local)
+        folder = _opened(os.fspath(path), elsewhere)
         as_read_path(folder)  # refuses a path that Spark cannot read
         checkpoint = Checkpoint(folder, inside=inside)
         with checkpoint_errors(folder):
             if inside and not folder.parent.exists():
                 folder.parent.mkdir(mode=_OWNER_ALONE, parents=True)  # Spark keeps the state there
             folder.mkdir(mode=_OWNER_ALONE, parents=True, exist_ok=True)
-            mode = stat.S_IMODE(folder.stat().st_mode)
-            if mode & _OTHERS and not any(folder.iterdir()):
-                with suppress(PermissionError):
-                    folder.chmod(mode & ~_OTHERS)
+            if isinstance(folder, Path):
+                mode = stat.S_IMODE(folder.stat().st_mode)
+                if mode & _OTHERS and not any(folder.iterdir()):
+                    with suppress(PermissionError):
+                        folder.chmod(mode & ~_OTHERS)
         checkpoint._check_no_links()
         return checkpoint
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether workers and other processes open the folder by themselves, and its files keep the times they get."""
+        return not isinstance(self.path, HadoopPath)
+
+    def hand_on(self, spark: SparkSession, batch: int | None = None, clock: ClockFiles | None = None) -> None:
+        """Hand to the tasks of the batch that this thread runs what they read of a folder that they cannot open.
+
+        Without a batch, it is for the tasks of all batches of a query that this thread starts.
+        """
+        files = [self.closed_sources.path]
+        if batch is not None:
+            files += [self.progress_file, *([] if clock is None else [clock.file(batch).path])]
+        hand_on(spark, files)
 
     def _check_no_links(self) -> None:
         """Refuse links instead of folders of the checkpoint, since they may lead to files of others."""
         spark = [self.spark_path / name for name in ("offsets", "commits", "state", "sources")]
         own = [self.control_folder, self.clock_folder, self.counters_folder, self.results_folder, self.path / "sources"]
-        for folder in (*own, *spark, *([] if self._inside else [self.spark_path])):
+        for folder in (*own, *spark, *([] if self.is_inside else [self.spark_path])):
             if folder.is_symlink():
                 raise damaged_file(folder, "it is a link")
 
     @staticmethod
-    def in_query_folder(path: str | os.PathLike[str] | None) -> Checkpoint:
+    def in_query_folder(
+        path: str | os.PathLike[str] | None, elsewhere: Callable[[str], StoragePath] | None = None
+    ) -> Checkpoint:
         """Opens windrow's part inside the checkpoint folder of a query that is the user's own."""
         if path is None:
             raise InvalidArgumentError(
@@ -196,15 +215,15 @@ class Checkpoint:
                 hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
             )
         text = os.fspath(path)
-        if Checkpoint(Path(local_path(text) or text)).plan.path.exists():
+        if is_there(Checkpoint(_opened(text, elsewhere)).plan.path):
             raise IncompatibleStateError(
                 "the checkpoint belongs to a run of a pipeline",
                 given=text,
                 expected="a folder of its own for each query",
             )
-        return Checkpoint.at(f"{text}/windrow", inside=True)
+        return Checkpoint.at(f"{text}/windrow", elsewhere, inside=True)
 
-    def folder_of(self, step: Step) -> Path:
+    def folder_of(self, step: Step) -> StoragePath:
         """Returns the folder for elements of a source, such as a collection, that Spark has to read from files."""
         return self.path / "sources" / self._folders.get(step.id, str(step.index))
 
@@ -222,11 +241,11 @@ class Checkpoint:
 
     def is_committed(self, batch: int) -> bool:
         """Returns whether Spark has noted a batch as done. Numbers below 0 count as done."""
-        return batch < 0 or (self.spark_path / "commits" / str(batch)).exists()
+        return batch < 0 or is_there(self.spark_path / "commits" / str(batch))
 
     def check_open(self, *, drain: bool) -> None:
         """Refuse a checkpoint whose stream has ended, except for a run that finishes a failed drain."""
-        if self._drained.exists():
+        if is_there(self._drained):
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
                 given=str(self.path),
@@ -244,7 +263,7 @@ class Checkpoint:
     @property
     def is_ending(self) -> bool:
         """Returns whether Spark has planned a batch that reads the end of the stream, or is about to."""
-        if not self._end_line.exists():
+        if not is_there(self._end_line):
             return False
         return self.last_planned() >= self.closed_sources.batch() >= 0 or is_logged(self.spark_path, self._end_line)
 
@@ -264,7 +283,7 @@ class Checkpoint:
         for number, line in enumerate([*(self.control_folder / name for name in names), self._end_line]):
             self._write(line, END_LINE if line == self._end_line else "wake")
             with checkpoint_errors(self.path):
-                os.utime(line, (written, written - batches + number))
+                set_time(line, written - batches + number)
 
     def wake(self) -> None:
         """Give the query a line to read if all planned batches are done, so that Spark runs another batch.
@@ -294,7 +313,7 @@ class Checkpoint:
     def description(self) -> Description | None:
         """Returns the description of the plan that the first run stored; None before it."""
         stored = self.plan.read()
-        if stored is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
+        if stored is None and (self._newest_known() >= 0 or (not self.is_inside and self.last_planned() >= 0)):
             raise damaged_file(self.plan.path, "it is gone, and batches have run")
         return stored
 
@@ -328,7 +347,7 @@ class Checkpoint:
 
     def files_read_by_spark(self, place: int | None) -> list[list[str]]:
         """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""
-        if place is None or self._inside:
+        if place is None or self.is_inside:
             raise IncompatibleStateError(
                 "nobody knows which files of the source Spark has read, beside sources that the query has itself",
                 given="files_in_order, in the checkpoint of a query that read its files by time",
@@ -348,6 +367,30 @@ class Checkpoint:
                 self._end_line.unlink(missing_ok=True)
                 self.closed_sources.path.unlink(missing_ok=True)
 
-    def _write(self, file: Path, line: str) -> None:
+    def _write(self, file: StoragePath, line: str) -> None:
         with checkpoint_errors(self.path):
             write_whole(file, f"{line}\n")
+
+
+def _opened(path: str, elsewhere: Callable[[str], StoragePath] | None) -> StoragePath:
+    """Returns the path of a checkpoint; refuses one that is not mounted if nothing opens such file systems."""
+    local = local_path(path)
+    if local is not None:
+        return Path(local)
+    if elsewhere is None:
+        raise InvalidArgumentError(
+            "the checkpoint must be in a mounted file system",
+            given=redact_address(path),
+            expected="a path that the driver and all workers can open",
+            hint="a session in the program itself, not over Spark Connect, opens other file systems as well",
+        )
+    try:
+        return elsewhere(path.rstrip("/"))
+    except OSError as error:
+        raise CheckpointError(
+            "the session does not open the file system of the checkpoint",
+            given=error.strerror,
+            expected="a scheme that its Hadoop knows",
+            where=redact_address(path),
+            hint="give the session the jar of the file system: org.apache.hadoop:hadoop-aws for s3a://",
+        ) from error

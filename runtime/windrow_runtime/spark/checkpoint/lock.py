@@ -24,6 +24,9 @@ class CheckpointLock(ProcessLock):
     If another run uses the checkpoint, a :class:`~windrow.errors.CheckpointError` names it.
     """
 
+    def check(self) -> None:
+        """Does nothing: nobody takes such a lock over."""
+
     def __init__(self, folder: Path) -> None:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         note = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"
@@ -31,17 +34,21 @@ class CheckpointLock(ProcessLock):
             with checkpoint_errors(folder):
                 super().__init__(folder.resolve() / _FILE, note=note)
         except LockedError as error:
-            raise CheckpointError(
-                "another run uses the checkpoint",
-                given=error.note or "another process",  # which has not written its name yet
-                expected="a checkpoint that no run uses",
-                where=str(folder),
-                hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of "
-                "its own",
-            ) from None
+            raise checkpoint_in_use(folder, error.note) from None
         if not self.is_supported:
             warnings.warn(
                 "the file system of the checkpoint has no locks: see to it that one run at a time uses the checkpoint",
                 WindrowWarning,
                 stacklevel=2,
             )
+
+
+def checkpoint_in_use(folder: os.PathLike[str], owner: str) -> CheckpointError:
+    """Returns the error for a run whose checkpoint another one has; an owner without a name has not written it yet."""
+    return CheckpointError(
+        "another run uses the checkpoint",
+        given=owner or "another process",
+        expected="a checkpoint that no run uses",
+        where=str(folder),
+        hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of its own",
+    )

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
 
+from windrow_runtime.spark.checkpoint.storage import StoragePath, clear
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, file_numbers
 from windrow_runtime.spark.paths import path_of_url
 
@@ -36,19 +35,20 @@ _CHECKSUM: Final = re.compile(r"\.(\d{1,18}|metadata)\.crc", re.ASCII)
 _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
 
-def last_number(folder: Path) -> int:
+def last_number(folder: StoragePath) -> int:
     """Returns the highest number of a file in the folder of a log; -1: there is none."""
     return max(file_numbers(folder), default=-1)
 
 
-def is_logged(spark: Path, file: Path) -> bool:
+def is_logged(spark: StoragePath, file: StoragePath) -> bool:
     """Returns whether the log of a source has a file; Spark writes it before it plans the batch that reads the file."""
     name = json.dumps(f"/{file.parent.name}/{file.name}")[2:].encode()
     with checkpoint_errors(spark):
-        return any(name in log.read_bytes() for log in (spark / "sources").glob("*/*") if log.is_file())
+        logs = (entry for log in (spark / "sources").glob("*") for entry in log.glob("[!_.]*"))
+        return any(name in entry.read_bytes() for entry in logs)
 
 
-def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
+def check_spark_files(spark: StoragePath, newest: int, *, stateful: bool) -> None:
     """Refuse a folder of Spark's with missing files if Spark would go on as if these had never existed.
 
     ``newest`` is the number of the newest batch that is known to have run; -1: none.
@@ -77,7 +77,7 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
             _IDENTITY.decode(metadata)
 
 
-def check_source_logs(spark: Path, sources: int) -> None:
+def check_source_logs(spark: StoragePath, sources: int) -> None:
     """Refuse a folder in which the log of a source does not reach up to the newest batch.
 
     Spark would give missing numbers to new files, and take those files for read; and it would read files again that are
@@ -88,7 +88,7 @@ def check_source_logs(spark: Path, sources: int) -> None:
         return
     offsets = spark / "offsets" / str(batch)
     with checkpoint_errors(spark):
-        lines = offsets.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = offsets.read_bytes().decode(errors="replace").splitlines()
     # Spark itself refuses a file of another format. A DataFrame may bring several sources, or one twice.
     if lines[:1] != [_FORMAT] or len(lines) != _HEAD + sources:
         return
@@ -132,7 +132,7 @@ _ENTRY: Final = msgspec.json.Decoder(_FileLine)
 _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
 
 
-def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
+def _missing_entry(log: StoragePath, offsets: StoragePath, line: str) -> int | None:
     """Returns the first entry that the log of a source lacks, by its line in the offsets; None: it lacks none."""
     with _read_of(offsets):
         try:
@@ -150,7 +150,7 @@ def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
     return 0 if began and not (log / "0").exists() else None
 
 
-def _check_file_log(log: Path, last: int) -> int | None:
+def _check_file_log(log: StoragePath, last: int) -> int | None:
     """Returns the first entry that the log of a source of files lacks, or None; refuses incomplete entries."""
     names = file_numbers(log)
     # A compact entry contains all earlier ones, which Spark deletes.
@@ -165,7 +165,7 @@ def _check_file_log(log: Path, last: int) -> int | None:
     return None
 
 
-def _check_entries(file: Path, entries: range) -> None:
+def _check_entries(file: StoragePath, entries: range) -> None:
     """Refuse a log file that lacks one of ``entries``: Spark writes an entry only for files that were read.
 
     Spark would take those files for new ones, and read them again.
@@ -181,7 +181,7 @@ def _check_entries(file: Path, entries: range) -> None:
         raise damaged_file(file, reason)
 
 
-def file_log(log: Path) -> dict[int, list[str]]:
+def file_log(log: StoragePath) -> dict[int, list[str]]:
     """Returns the files in each entry of the log of Spark's source of files, by number, in the order of their times."""
     lines: set[tuple[int, int, str]] = set()
     with checkpoint_errors(log):
@@ -198,7 +198,7 @@ def file_log(log: Path) -> dict[int, list[str]]:
     return dict(files_by_entry)
 
 
-def clear_leftovers(spark: Path) -> None:
+def clear_leftovers(spark: StoragePath) -> None:
     """Remove unfinished files of a process that died. No other run may use the folder meanwhile.
 
     Spark refuses to start a query if it finds such a file. If no batch was planned yet, state and an unreadable
@@ -216,12 +216,12 @@ def clear_leftovers(spark: Path) -> None:
                     file.unlink(missing_ok=True)
         if any(file_numbers(spark / name) for name in _LOGS):
             return
-        state = next((file for file in spark.glob("state/**/*") if _STATE_FILE.fullmatch(file.name)), None)
+        state = next((file for file in (spark / "state").rglob("*") if _STATE_FILE.fullmatch(file.name)), None)
     if state is not None:
-        raise damaged_file(spark / "offsets", f"{_GONE}, and there is state in {state.relative_to(spark)}")
+        below = str(state).removeprefix(f"{spark}/")
+        raise damaged_file(spark / "offsets", f"{_GONE}, and there is state in {below}")
     with checkpoint_errors(spark):
-        if (spark / "state").exists():
-            shutil.rmtree(spark / "state")
+        clear(spark / "state")
         try:
             _IDENTITY.decode(_bytes_of(spark / "metadata") or b"")
         except (ValueError, RecursionError):
@@ -233,12 +233,12 @@ def _is_leftover(name: str) -> bool:
     return _UNFINISHED.fullmatch(name) is not None or _CHECKSUM.fullmatch(name) is not None
 
 
-def _bytes_of(file: Path) -> bytes | None:
+def _bytes_of(file: StoragePath) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
 @contextmanager
-def _read_of(file: Path) -> Iterator[None]:
+def _read_of(file: StoragePath) -> Iterator[None]:
     """Turns an error of a JSON reader into one that names the file."""
     try:
         yield

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
-from pathlib import Path
 from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
@@ -20,7 +19,8 @@ import msgspec
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.outputs.whole_files import checksum, read_whole, write_whole
+from windrow_runtime.outputs.whole_files import checksum
+from windrow_runtime.spark.checkpoint.storage import StoragePath, read_whole, write_whole
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
 class StoredFile(Generic[T]):
     """A file of a checkpoint; ``kind`` is the class of its content, by whose annotations msgspec checks it."""
 
-    path: Path
+    path: StoragePath
     kind: type[T]
 
     def write(self, content: T) -> None:
@@ -76,7 +76,7 @@ class StoredFile(Generic[T]):
 
 
 @contextmanager
-def checkpoint_errors(folder: Path) -> Iterator[None]:
+def checkpoint_errors(folder: StoragePath) -> Iterator[None]:
     """Turns each ``OSError`` into a :class:`CheckpointError` that names the checkpoint's folder."""
     try:
         yield
@@ -90,14 +90,21 @@ def checkpoint_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged_file(file: Path, reason: str) -> CheckpointError:
+def damaged_file(file: StoragePath, reason: str) -> CheckpointError:
     """Returns the error for a file of the checkpoint that was changed or is missing."""
     expected = "the folder as the runs before left it"
     return damaged_state(reason, message="the checkpoint is damaged", expected=expected).at(str(file))
 
 
-def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:
+def file_numbers(folder: StoragePath, prefix: str = "", suffix: str = "") -> set[int]:
     """Returns the numbers in the names of files, between a prefix and a suffix; ignores other names."""
     name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
-    matches = (name.fullmatch(file.name) for file in folder.glob("*"))
+    with checkpoint_errors(folder):
+        matches = [name.fullmatch(file.name) for file in folder.glob("*")]
     return {int(match[1]) for match in matches if match is not None}
+
+
+def is_there(file: StoragePath) -> bool:
+    """Returns whether there is a file."""
+    with checkpoint_errors(file.parent):
+        return file.exists()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkPicklingError, StreamingQueryException
@@ -23,7 +24,7 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.lease import RunLock
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.kafka import kafka_failure
@@ -34,6 +35,7 @@ from windrow_runtime.spark.run.background import BackgroundCall, Ending, JobCall
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.session import (
     FEW_ROWS_SETTINGS,
+    MOUNTED_SETTINGS,
     QUERY,
     QUERY_SETTINGS,
     SHUFFLE_PARTITIONS,
@@ -72,7 +74,7 @@ class Query:
         self,
         lowered: Lowered,
         checkpoint: Checkpoint,
-        lock: CheckpointLock,
+        lock: RunLock,
         outputs: Mapping[str, Output],
         keeper: ClockKeeper | None,
         *,
@@ -97,7 +99,7 @@ class Query:
         self._written = _writer_sink(lowered)
         spooled = None
         if is_connect(lowered.spark):
-            spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
+            spooled = SpooledResults(Path(checkpoint.results_folder), lowered.codec)
             spooled.clear()
         self._results: Results = spooled or Results()
         if on_progress is not None:
@@ -114,6 +116,7 @@ class Query:
             checkpoint.newest_batch,
             outputs,
             CounterNotes(checkpoint.counters_folder),
+            checkpoint.end_mark,
         )
         self._write: Callable[[DataFrame, int], None] = self._write_here
         if spooled is not None:
@@ -188,10 +191,13 @@ class Query:
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
+        if self._checkpoint.is_mounted:
+            defaults |= MOUNTED_SETTINGS
         with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
+                self._checkpoint.hand_on(self.lowered.spark)
                 query: StreamingQuery = writer.trigger(**trigger).start()
                 self._started = query
                 try:
@@ -237,6 +243,8 @@ class Query:
         gate = self._gate
         gate.enter(batch, frame.sparkSession)
         try:
+            self.lock.check()
+            self._checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
             self._batches(frame, batch)
             report = self._results.latest_report()
             if report is not None:
@@ -296,6 +304,13 @@ class Query:
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
+        if self._written is not None and self.lowered.topology.keyed and not self._checkpoint.is_mounted:
+            raise UnsupportedOperationError(
+                "Spark writes to this sink by itself, and nobody notes the end of the stream in such a checkpoint",
+                given=f"{self._written[2].describe()}, {self._checkpoint.path}",
+                expected="run(pipeline, drain=False), or a checkpoint in a mounted file system",
+                where=self._written[1].where,
+            )
         batches = 0 if self._checkpoint.is_ending else self._batches_left()
         if batches is None:
             self.run_available()
@@ -323,7 +338,8 @@ class Query:
     def _batches_left(self) -> int | None:
         """Returns the number of batches before the end of the stream; None: it is not known, or too many."""
         topology = self.lowered.topology
-        if topology.by_clock or not topology.keyed:
+        # The lines before the end are told apart by the times of their files.
+        if topology.by_clock or not topology.keyed or not self._checkpoint.is_mounted:
             return None
         batches = max(batches_of(source_of(step)) for step in topology.sources)
         if batches > (1 if self._checkpoint.has_run() else _MOST_LINES):

@@ -22,7 +22,7 @@ from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
 from windrow_runtime.outputs.topic_writes import check_divided_alike
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
-from windrow_runtime.spark.checkpoint.folder import BatchNote
+from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
@@ -69,6 +69,7 @@ class BatchWriter:
     note: BatchNote | None = None  # stores the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
     counters: CounterNotes | None = None  # None: it is a batch job
+    end_mark: EndMark | None = None  # None: it is a batch job
     calls: JobCalls | None = None  # runs the actions of a batch job; None: a query, whose thread no signal reaches
 
     def __post_init__(self) -> None:
@@ -87,7 +88,9 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
+        again = False
         if self.note is not None:
+            again = self.note.batch() >= batch
             self.note.note(batch)
         started = time.monotonic()
         register_classes(self.classes)
@@ -96,11 +99,15 @@ class BatchWriter:
             part.begin(batch)
         self._check_divided_alike(frame, batch)
         # Workers write their sinks while they compute the batch, in this pass.
-        names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        names = (
+            self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        )
         # Another run may have taken a folder without locks while the batch was computed.
         check_owner(self.sinks.values(), self.query)
         for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
+        if self._ended and self.end_mark is not None:
+            self.end_mark.note(batch)
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
@@ -115,7 +122,7 @@ class BatchWriter:
     def _run(self, action: Callable[[], T]) -> T:
         return action() if self.calls is None else self.calls.run(action)
 
-    def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
+    def _write_kept(self, frame: DataFrame, batch: int, *, again: bool) -> dict[int, list[bytes]]:
         """Writes a batch of which Spark writes some sinks; it is persisted, since several actions read it."""
         kept = frame.persist()
         try:
@@ -123,7 +130,8 @@ class BatchWriter:
             for number, step in self._by_spark.items():
                 if writer_of(step) is SinkWriter.SPARK_FILES:
                     has_rows = number in present
-                    self._run(partial(write_files, kept, batch, number, step, self.classes, has_rows=has_rows))
+                    write = partial(write_files, kept, batch, number, step, self.classes, query=self.query)
+                    self._run(partial(write, has_rows=has_rows, again=again))
                 elif number in present:
                     self._run(partial(write_kafka, kafka_rows(rows_of(kept, number), step, self.classes), step))
         finally:

@@ -5,6 +5,7 @@ The encoders of all other files decide what values look like: Spark's writers ge
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,13 +25,15 @@ from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import file_sink_of, other_run
+from windrow_runtime.outputs.file_sinks import OWNER, file_sink_of, other_run
 from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
+from windrow_runtime.spark.checkpoint.storage import HadoopPath
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.session import settings_changed
+from windrow_runtime.spark.run.background import uninterrupted
+from windrow_runtime.spark.session import is_connect, settings_changed
 from windrow_runtime.spark.sinks.table import ColumnsSink
 
 if TYPE_CHECKING:
@@ -145,20 +148,41 @@ def are_of(numbers: Iterable[int]) -> str:
 
 
 def write_files(
-    frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
+    frame: DataFrame,
+    batch: int,
+    number: int,
+    step: Step,
+    classes: tuple[UserClass, ...],
+    *,
+    query: str,
+    has_rows: bool,
+    again: bool,
 ) -> None:
-    """Write the elements of a file sink, given by its number, in a batch, by Spark's writers."""
+    """Write the elements of a file sink, given by its number, in a batch, by Spark's writers.
+
+    A file that says whose batch it is comes last. If the batch was begun before, ``again``, all of it is deleted first.
+    Over Spark Connect there is no such file, and a folder that has no rows any more is written without rows.
+    """
     sink = file_sink_of(step)
+    session = frame.sparkSession
     try:
-        # Spark has no API to rename or delete files, so it writes to the final folder directly.
+        # Renaming takes as long as writing on object stores, so Spark writes to the final folders.
+        mark = (
+            None
+            if is_connect(session)
+            else _withdrawn(HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted), batch, again=again)
+        )
         if sink.partition_by:
-            # A folder that has no rows any more cannot be deleted.
             if has_rows:
                 _write_folder(frame, number, step, sink.path, classes, batch)
         else:
             folder = f"{sink.path}/{BATCH_COLUMN}={batch}"
-            if has_rows or exists_for_spark(frame.sparkSession, as_read_path(folder)):
+            if has_rows or (mark is None and exists_for_spark(session, as_read_path(folder))):
                 _write_folder(frame, number, step, folder, classes)
+        if mark is not None and has_rows:
+            mark.write(json.dumps({"query": query, "batch": batch}).encode())
+    except OSError as error:
+        raise sink_unwritable(step, sink.path, error.strerror or str(error)) from error
     except WindrowError:
         raise
     except Exception as error:
@@ -167,6 +191,17 @@ def write_files(
         if reason is None:
             raise
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
+
+
+def _withdrawn(folder: HadoopPath, batch: int, *, again: bool) -> HadoopPath:
+    """Deletes what an earlier attempt of a batch has written; returns the file that says that the batch is whole."""
+    mark = folder / OWNER / f"{BATCH_PREFIX}{batch}"
+    if again:
+        mark.unlink(missing_ok=True)
+        for file in list(folder.rglob("*")):
+            if f"/{BATCH_COLUMN}={batch}/" in file.url or "/.spark-staging-" in file.url:
+                file.unlink(missing_ok=True)
+    return mark
 
 
 def _write_folder(

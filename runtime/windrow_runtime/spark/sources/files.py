@@ -158,6 +158,13 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     is_begun = log.exists()
     if order == "time" and not is_begun:
         return None
+    if not checkpoint.is_mounted:
+        raise UnsupportedOperationError(
+            "windrow plans the batches of files in an order of one's own, in a process that opens no such checkpoint",
+            given=f"{source.describe()}, {checkpoint.path}",
+            expected='files_in_order="time", or a checkpoint in a mounted file system',
+            where=context.step.where,
+        )
     make_picklable(type(order))
     check_picklable(context.step, [order], "files_in_order", "open what it needs in the function")
     if not is_begun:

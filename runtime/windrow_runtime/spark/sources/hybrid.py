@@ -57,6 +57,8 @@ def _listed(context: ScanContext, order: FileOrder, place: int) -> Callable[[], 
         if checkpoint.has_run():
             raise damaged_file(log.path, "it is gone, and batches have run")
         log.begin([list_files(order, context.step)])
+    if not checkpoint.is_mounted:
+        log.update(1)  # the planner, which cannot open it, gets what it has
     return partial(_logged, log)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Callable
 from functools import partial, singledispatch
 from re import Pattern
@@ -41,8 +40,8 @@ from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.storage import set_time, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
@@ -123,7 +122,8 @@ def _stored_batches(
             if not file.exists():
                 write_whole(file, _parquet(stored(start, start + size)))
             # Spark reads files in the order of their modification, and a copy of a checkpoint may have other times.
-            os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
+            # Elsewhere they have the times, or at least the order, in which they were written.
+            set_time(file, _FIRST_TIME + number)
     stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1).option(*ANY_AGE)
     return stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder))
 

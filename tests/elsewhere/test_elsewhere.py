@@ -1,0 +1,61 @@
+"""Checkpoints, sources and file sinks on S3 and HDFS: what comes of them is what comes of local folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.crash.elsewhere import Elsewhere
+
+ROOT = Path(__file__).parents[2]
+
+# Any in this module: what a program prints.
+
+
+def outcome(folder: str, submit_arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.elsewhere.program", folder],
+        cwd=ROOT,
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return outcome(str(tmp_path_factory.mktemp("local")), "pyspark-shell")
+
+
+@pytest.mark.timeout(900)  # each starts Spark several times
+@pytest.mark.program
+@pytest.mark.parametrize("system", ["s3", "hdfs"])
+def test_a_run_elsewhere_gives_what_one_here_does(
+    system: str, local: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(system)  # skips where there is none
+    with Elsewhere.opened(system, f"run-{uuid4().hex[:8]}") as elsewhere:
+        found = outcome(elsewhere.url, elsewhere.submit_arguments)
+        files = elsewhere.files("out") | elsewhere.files("by-key")
+    expected = sorted([f"k{key}", sum(range(key, 90, 3))] for key in range(3) for _ in range(4))
+    assert found["out"] == found["by-key"] == local["out"] == local["by-key"] == expected
+    assert found["numbers"] == local["numbers"] == list(range(7))
+    for said in (found["here"], found["there"]):
+        assert "another run uses the checkpoint" in said
+        assert f"process {found['process']} on " in said
+    assert "was drained" in found["after"]
+    batches = {path.split("=")[-1].split("/")[0] for path in files if path.endswith(".parquet")}
+    for name in ("out", "by-key"):
+        marks = {path.rpartition("batch-")[2] for path in files if path.startswith(f"{name}/_windrow/")}
+        assert marks == batches

@@ -1,0 +1,176 @@
+"""A server that speaks S3's protocol and keeps objects in memory, and the jars of Hadoop's client to it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from tests.services.cache import cache_folder
+from tests.services.errors import NoServiceError
+from tests.services.jars import Jars
+from tests.services.server import (
+    LOOPBACK,
+    Server,
+    free_ports,
+    kept_server,
+    new_folder,
+    recorded,
+    running_server,
+    start_server,
+    stop_server,
+)
+
+__all__ = ["BUCKET", "CONNECTOR", "running", "settings"]
+
+BUCKET: Final = "windrow-tests"
+"""The bucket that a server has from its start."""
+
+_NAME: Final = "s3"
+# moto[server] brings twice as many packages, for other services than S3. They lie in the cache and not in the
+# environment, whose versions of other packages they would narrow.
+_PACKAGES: Final = ("moto[s3]==5.2.5", "boto3==1.44.8", "flask==3.1.3", "flask-cors==6.0.5", "werkzeug==3.1.9")
+_SECONDS: Final = 240
+_PROGRAM: Final = "import sys; from moto.server import main; main(sys.argv[2:])"
+
+
+@dataclass(frozen=True)
+class _Connector:
+    """Hadoop's client, and the parts of the SDK that it needs: 18 MB, of which the whole SDK has 659."""
+
+    client = Jars(
+        "client of S3",
+        ("org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"),
+        with_dependencies=False,
+    )
+    kit = Jars(
+        "client of S3",
+        (
+            "software.amazon.awssdk:s3:2.35.4",
+            "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+            "software.amazon.awssdk:sts:2.35.4",
+        ),
+    )
+
+    def fetch(self) -> list[Path]:
+        """Fetch the jars unless they are in the cache; see :meth:`Jars.fetch`."""
+        return [*self.client.fetch(), *self.kit.fetch()]
+
+
+CONNECTOR: Final = _Connector()
+"""What a session needs in ``spark.jars`` to open ``s3a://``."""
+
+
+def settings(address: str) -> dict[str, str]:
+    """What a session needs besides, to find the server at an address."""
+    return {
+        "spark.hadoop.fs.s3a.endpoint": f"http://{address}",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": "anyone",
+        "spark.hadoop.fs.s3a.secret.key": "anything",
+        # Uploads of files would go through Netty, of which Spark and the parts of the SDK have other versions.
+        "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
+    }
+
+
+def _packages() -> Path:
+    """The folder of the server's packages, which pip fetches once.
+
+    Raises:
+        NoServiceError: If pip fails, such as without a network.
+    """
+    mark = blake2b(repr((_PACKAGES, sys.version_info[:2])).encode(), digest_size=4).hexdigest()
+    folder = cache_folder() / f"moto-{mark}"
+    if folder.exists():
+        return folder
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    # Another process may do the same, so that the folder gets its name when it is whole.
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as name:
+        target = Path(name) / "packages"
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), *_PACKAGES]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise NoServiceError(f"no S3: pip took more than {_SECONDS} seconds") from None
+        if done.returncode != 0:
+            raise NoServiceError(f"no S3: pip cannot fetch moto: {done.stderr.strip()[-300:]}")
+        try:
+            target.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+    return folder
+
+
+def _start(*, outlives: bool = False) -> Server:
+    packages = _packages()
+    with new_folder(_NAME) as folder:
+        (port,) = free_ports(1)
+        path = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH"))))
+        command = ["env", f"PYTHONPATH={path}", sys.executable, "-c", _PROGRAM]
+        return start_server(
+            _NAME,
+            [*command, str(folder), "-H", LOOPBACK, "-p", str(port)],
+            folder,
+            address=f"{LOOPBACK}:{port}",
+            answers=lambda: _makes_bucket(port),
+            outlives=outlives,
+        )
+
+
+def _makes_bucket(port: int) -> bool:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    try:
+        connection.request("PUT", f"/{BUCKET}")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """The server that ``python -m tests.services s3 start`` has started, or a new one until the end.
+
+    Raises:
+        NoServiceError: If its packages cannot be fetched.
+    """
+    with running_server(_NAME, _start) as server:
+        yield server
+
+
+def start() -> Server:
+    """Start a server that outlives the program, unless there is one."""
+    server = kept_server(_NAME, partial(_start, outlives=True))
+    assert server is not None
+    return server
+
+
+def status() -> Server | None:
+    """The server that outlives the programs, if it runs."""
+    return kept_server(_NAME)
+
+
+def stop() -> bool:
+    """Stop that server; returns whether there was one."""
+    there = recorded(_NAME)
+    if there is not None:
+        stop_server(there)
+    return there is not None
+
+
+def fetch() -> None:
+    """Bring the packages and the jars into the cache."""
+    _packages()
+    CONNECTOR.fetch()

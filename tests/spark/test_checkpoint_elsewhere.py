@@ -1,0 +1,185 @@
+"""Runs whose checkpoint lies in a file system that is not mounted, as far as windrow can see.
+
+It is Hadoop's view of a folder of this machine. ``tests/elsewhere`` has S3 and HDFS.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.partitioned import MONOTONOUS, logs, put
+from tests.spark.comparison import Event, millis
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.connectors import HybridSource
+from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow.sinks import CollectSink, FunctionSink, WriterSink
+from windrow.sources import CollectionSource, JsonFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# Any in this module: Spark's writers.
+
+pytestmark = pytest.mark.classic(reason="the checkpoint must be in a mounted file system")
+
+
+class Total(NamedTuple):
+    key: str
+    value: int
+
+
+EVENTS = [Event(f"k{number % 3}", number * 40, number) for number in range(60)]
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A folder whose files are those of ``here`` in the folder of the test."""
+    (tmp_path / "here").mkdir()
+    name = re.sub(r"\W|_", "", tmp_path.name)  # Hadoop keeps a view open under its name
+    setting = f"fs.viewfs.mounttable.{name}.link./all"
+    spark.conf.set(setting, f"file://{tmp_path}/here")
+    yield f"viewfs://{name}/all"
+    spark.conf.unset(setting)
+
+
+def sums(stream: DataStream[Event]) -> DataStream[Total]:
+    timed = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(100)), timestamp=lambda event: event.at
+    )
+    windows = timed.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    return windows.aggregate(agg.into(Total, agg.key(), agg.sum(lambda event: event.value)))
+
+
+def collected(runner: SparkRunner, size: int, *, drain: bool = True) -> list[Total]:
+    sink = CollectSink[Total]()
+    stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=size)))
+    return sorted(runner.run(Pipeline("sums", stream.sink_to(sink)), drain=drain).collected(sink))
+
+
+@pytest.mark.parametrize("clock", [None, lambda: 1_000])
+def test_a_run_goes_on_where_another_one_stopped(
+    spark: SparkSession, folder: str, tmp_path: Path, clock: Callable[[], int] | None
+) -> None:
+    here = collected(SparkRunner(spark, checkpoint=tmp_path / "local", clock=clock), 20)
+    runner = SparkRunner(spark, checkpoint=f"{folder}/checkpoint", clock=clock)
+    first = collected(runner, 20, drain=False)
+    # A batch that runs again has the time that it had.
+    checkpoint = tmp_path / "here" / "checkpoint"
+    last = max(int(file.name) for file in (checkpoint / "spark" / "offsets").glob("[0-9]*"))
+    for name in (str(last), f".{last}.crc"):
+        (checkpoint / "spark" / "commits" / name).unlink(missing_ok=True)
+    (checkpoint / "spark" / "offsets" / ".9.0f8fad5b-d9cb-469f-a165-70867728950e.tmp").touch()
+    rest = collected(runner, 20)
+    assert first
+    assert rest
+    assert sorted({*first, *rest}) == here
+    with pytest.raises(Exception, match="was drained"):
+        collected(runner, 20)
+    shutil.rmtree(checkpoint / "spark" / "offsets")
+    (checkpoint / "drained").unlink()
+    with pytest.raises(CheckpointError, match="its plan is gone"):
+        collected(runner, 20)
+
+
+def test_a_second_run_is_refused(spark: SparkSession, folder: str) -> None:
+    runner = SparkRunner(spark, checkpoint=f"{folder}/checkpoint")
+    sink = CollectSink[Total]()
+    running = runner.start(Pipeline("sums", sums(from_source(CollectionSource(EVENTS, Event))).sink_to(sink)))
+    try:
+        with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+            collected(runner, 20)
+        running.process_available()
+    finally:
+        running.stop()
+    assert collected(runner, 60)
+
+
+def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    taken: list[Event] = []
+    pipeline = Pipeline(
+        "taken",
+        from_source(JsonFileSource(incoming, Event)).sink_to(FunctionSink(lambda batch, events: taken.extend(events))),
+    )
+    running = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").start(pipeline)
+    (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
+    running.process_available()
+    assert len(taken) == 1
+    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
+    (incoming / "1.json").write_text('{"key": "b", "at": 1, "value": 2}\n')
+    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+        running.process_available()
+    assert len(taken) == 1
+
+
+def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:
+    checkpoint = f"{folder}/checkpoint"
+    frame = SparkRunner(spark, checkpoint=checkpoint).to_dataframe(
+        sums(from_source(CollectionSource(EVENTS, Event, batch_size=20)))
+    )
+    for _ in range(2):
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def to_memory(frame: Any) -> DataStreamWriter:
+        writer: DataStreamWriter = frame.writeStream.format("noop")
+        return writer
+
+    runner = SparkRunner(spark, checkpoint=f"{folder}/by-spark")
+    stream = sums(from_source(CollectionSource(EVENTS, Event)))
+    pipeline = Pipeline("sums", stream.sink_to(WriterSink(to_memory)))
+    runner.run(pipeline, drain=False)
+    with pytest.raises(UnsupportedOperationError, match="nobody notes the end of the stream"):
+        runner.run(pipeline)
+
+
+def test_files_in_an_order_of_ones_own_need_a_mounted_checkpoint(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
+    source = from_source(JsonFileSource(tmp_path / "in", Event, files_in_order="name"))
+    sink = CollectSink[Event]()
+    with pytest.raises(UnsupportedOperationError, match=r"an order of one's own(.|\n)*viewfs://"):
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("ordered", source.sink_to(sink)))
+    with pytest.raises(CheckpointError, match=r"does not open(.|\n)*No FileSystem for scheme"):
+        SparkRunner(spark, checkpoint="nosuch://a/b").run(Pipeline("ordered", source.sink_to(sink)))
+
+
+def test_parts_of_a_hybrid_source(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.json").write_text(f'{{"key": "a", "at": {number}, "value": 2}}\n')
+    history = JsonFileSource(tmp_path / "in", Event, files_per_batch=1)
+    sink = CollectSink[Event]()
+    stream = from_source(HybridSource(history).then(CollectionSource([Event("b", 9, 1)], Event)))
+    result = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("hybrid", stream.sink_to(sink)))
+    assert [event.at for event in result.collected(sink)] == [0, 1, 2, 9]
+
+
+def test_partitions_are_aligned_with_a_mounted_checkpoint_alone(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+    timed = logs(put(tmp_path / "logs", a=[0, 1]), lines=1).assign_timestamps_and_watermarks(
+        aligned, timestamp=lambda entry: entry.second * 1000
+    )
+    windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+    sums = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
+    pipeline = Pipeline("aligned", sums.sink_to(CollectSink[Total]()))
+    with pytest.raises(UnsupportedOperationError, match=r"without alignment"):
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline)

@@ -1,0 +1,232 @@
+"""Checkpoints in file systems that are not mounted: their files, and the lock, on a file system in memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.spark.memory_files import MemoryFiles, folder_in
+from windrow.errors import CheckpointError, InvalidArgumentError
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.lease import LeaseLock
+from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_whole
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
+from windrow_runtime.spark.clock import BatchClock, ClockFiles
+
+OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
+
+
+@pytest.fixture(params=["mounted", "elsewhere"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> StoragePath:
+    return tmp_path if request.param == "mounted" else folder_in(MemoryFiles())
+
+
+def test_files_are_the_same_wherever_they_are(folder: StoragePath) -> None:
+    file = folder / "below" / "3"
+    file.parent.mkdir(parents=True)
+    assert not file.exists()
+    assert list((folder / "none").glob("*")) == []
+    with pytest.raises(FileNotFoundError):
+        read_whole(file)
+    write_whole(file, "three")
+    write_whole(folder / "below" / ".hidden", b"")
+    assert read_whole(file, 2) == b"ree"
+    assert file.name == "3"
+    assert file_numbers(folder / "below") == {3}
+    assert {path.name for path in (folder / "below").glob(".*")} == {".hidden"}
+    assert {path.name for path in folder.rglob("*")} >= {"3", ".hidden"}
+    file.unlink()
+    file.unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        file.unlink()
+    clear(folder / "below")
+    assert not (folder / "below").exists()
+
+
+def test_a_checkpoint_elsewhere_notes_what_one_here_does(folder: StoragePath) -> None:
+    checkpoint = Checkpoint(folder)
+    write_whole(folder / "spark" / "offsets" / "7", "v1") if isinstance(folder, HadoopPath) else None
+    checkpoint.newest_batch.note(7)
+    checkpoint.newest_batch.note(5)
+    assert Checkpoint(folder).newest_batch.batch() == 7
+    ClockFiles(checkpoint.clock_folder).write(8, BatchClock({"one": 5}))
+    assert ClockFiles(checkpoint.clock_folder).read(8).watermarks == {"one": 5}
+    with pytest.raises(CheckpointError, match="damaged"):
+        ClockFiles(checkpoint.clock_folder).read(9)
+
+
+def test_what_a_killed_spark_has_left_is_removed() -> None:
+    files = MemoryFiles()
+    spark = folder_in(files)
+    left = ".7.0f8fad5b-d9cb-469f-a165-70867728950e.tmp"
+    for name in ("offsets/6", f"offsets/{left}", "commits/6"):
+        write_whole(spark / name, "v1")
+    clear_leftovers(spark)
+    assert sorted(files.content) == ["mem://checkpoint/commits/6", "mem://checkpoint/offsets/6"]
+
+
+def test_failures_are_errors_of_the_checkpoint() -> None:
+    files = MemoryFiles()
+    files.fails = True
+    folder = folder_in(files)
+    checkpoint = Checkpoint(folder)
+    for read in (
+        StoredFile(folder / "plan", int).read,
+        checkpoint.last_planned,
+        checkpoint.has_fired_all,
+        checkpoint.query_id,
+        lambda: checkpoint.is_committed(1),
+        lambda: checkpoint.is_ending,
+        lambda: checkpoint.check_open(drain=True),
+        lambda: checkpoint.check_whole([], stateful=True),
+        lambda: checkpoint.log_of_files("0").read(),
+        lambda: ClockFiles(folder).exists(1),
+        checkpoint.clear_leftovers,
+        lambda: LeaseLock(folder, 1),
+    ):
+        with pytest.raises(CheckpointError, match="the network is down"):
+            read()
+
+
+def test_a_worker_reads_only_what_it_was_handed() -> None:
+    here = folder_in(MemoryFiles())
+    write_whole(here / "plan", "it")
+    there = pickle.loads(pickle.dumps(here / "plan"))
+    assert there.url == (here / "plan").url
+    with pytest.raises(OSError, match="has not handed the file"):
+        there.read_bytes()
+    with pytest.raises(OSError, match="no worker opens"):
+        there.write(b"")
+
+
+def test_without_a_session_of_its_own_the_folder_must_be_mounted() -> None:
+    with pytest.raises(InvalidArgumentError, match="mounted file system") as caught:
+        Checkpoint.at("s3a://ann:secret@bucket/checkpoint")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_second_run_is_refused_at_once_in_one_process() -> None:
+    folder = folder_in(MemoryFiles())
+    lock = LeaseLock(folder, 60)
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
+        LeaseLock(folder, 60)
+    assert f"process {os.getpid()} on " in str(caught.value.given)
+    lock.release()
+    lock.release()
+    later = LeaseLock(folder, 60)
+    later.is_owner_live = lambda: False  # its query failed, and nobody has asked for its end
+    LeaseLock(folder, 60).release()
+    assert file_numbers(folder / "locks", "lock-") == {2, 3}
+
+
+def test_a_run_that_gives_signs_of_life_is_left_alone() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "locks" / "lock-4", OTHER)
+    reads: list[str] = []
+
+    def renewed(url: str) -> None:
+        reads.append(url)
+        if len(reads) == 2:
+            write_whole(folder / "locks" / "lock-4", OTHER.replace(b"1\n", b"2\n"))
+
+    files.before_read = renewed
+    with pytest.raises(CheckpointError) as caught:
+        LeaseLock(folder, 3)
+    assert caught.value.given == "process 1 on elsewhere, since 2026"
+
+
+def test_the_lease_of_a_dead_process_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "locks" / "lock-4", OTHER)
+    begun = time.monotonic()
+    with caplog.at_level(logging.WARNING, "windrow"):
+        lock = LeaseLock(folder, 0.5)
+    assert time.monotonic() - begun >= 0.5
+    assert "belongs to process 1 on elsewhere, since 2026: waiting up to" in caplog.text
+    assert file_numbers(folder / "locks", "lock-") == {4, 5}
+    lock.check()
+    lock.release()
+
+
+def test_a_lease_that_has_ended_long_ago_costs_no_time(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "locks" / "lock-4", OTHER)
+    files.times["mem://checkpoint/locks/lock-4"] -= 100
+    LeaseLock(folder, 60).release()
+    assert caplog.text == ""
+
+
+def test_who_was_taken_over_finds_it_before_its_next_batch() -> None:
+    folder = folder_in(MemoryFiles())
+    lock = LeaseLock(folder, 60)
+    lock.check()
+    assert (folder / "locks" / "lock-2").write_once(OTHER)
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
+        lock.check()
+    assert caught.value.given == "process 1 on elsewhere, since 2026"
+    assert not lock.is_held
+    lock.release()
+    assert read_whole(folder / "locks" / "lock-2") == OTHER
+
+
+def test_a_lock_is_renewed_again_after_failures(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    lock = LeaseLock(folder_in(files), 0.1)
+    file = "mem://checkpoint/locks/lock-1"
+    end = time.monotonic() + 20
+    files.fails_to_write = True
+    while "could not be renewed" not in caplog.text:
+        assert time.monotonic() < end
+    written = files.content[file]
+    files.fails_to_write = False
+    while files.content[file] == written:
+        assert time.monotonic() < end
+    assert lock.is_held
+    lock.release()
+    assert files.content[file] == b"free"
+
+
+def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "locks" / "lock-4", OTHER)
+
+    def between(url: str) -> None:
+        files.before_read = lambda url: write_whole(folder / "locks" / "lock-4", OTHER)
+        del files.content[url]  # the file system has deleted it to rename another one to it
+        files.content["mem://checkpoint/locks/_lock-4.1"] = OTHER
+
+    files.before_read = between
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        LeaseLock(folder, 3)
+
+
+def test_of_two_that_take_over_one_gets_the_lock() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    LeaseLock(folder, 60).release()
+
+    def first(url: str) -> None:
+        files.before_read = lambda url: None
+        write_whole(folder / "locks" / "lock-2", OTHER)  # between the look and the file of this run
+
+    files.before_read = first
+    begun = time.monotonic()
+    lock = LeaseLock(folder, 0.4)
+    assert time.monotonic() - begun >= 0.4  # it has waited for the other one
+    assert file_numbers(folder / "locks", "lock-") == {2, 3}
+    lock.release()
+
+
+def test_the_first_batch_has_a_clock_without_a_file() -> None:
+    assert ClockFiles(folder_in(MemoryFiles())).read(0).watermarks.get("one", MIN_TIMESTAMP) == MIN_TIMESTAMP
