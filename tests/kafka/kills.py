@@ -102,6 +102,7 @@ def child(servers: str, prefix: str, checkpoints: Path, *, ends: bool) -> None:
 
     from windrow_runtime.spark import SparkRunner
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2,3]")
         .config("spark.ui.enabled", "false")

@@ -49,6 +49,9 @@ class Topics:
         full = f"{self.prefix}-{name}"
         admin = self._admin()
         _wait_for(admin.create_topics([untyped.NewTopic(full, partitions, 1, config=dict(settings or {}))]))
+        end = time.monotonic() + _SECONDS
+        while full not in admin.list_topics(timeout=_SECONDS).topics:
+            assert time.monotonic() < end, f"{full} is not there yet"
         return full
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -50,6 +50,12 @@ _ERRORS: Final = 20
 """The newest errors that a client keeps: those in which it has failed to connect, before a request gets no answer."""
 
 _LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+_PASSING: Final = (
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "UNSTABLE_OFFSET_COMMIT",
+)
 _ABSENT: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
 _SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT")
 _LOGIN: Final = ("AUTHENTICATION", "AUTHORIZATION_FAILED", "_SSL")
@@ -387,11 +393,13 @@ def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) 
     """Returns the mark of the newest transaction with a transactional id that has been committed.
 
     With ``patience``, in seconds, it waits for one that is about to end, and raises an error where that takes longer.
+    It waits for a coordinator that has just become one, too.
     """
     client = _client()
     # The place of the mark, where it is known: about the others brokers do not say that one is about to come.
     places = [client.TopicPartition(sink.topic, 0)] if isinstance(sink.topic, str) else None
-    asked, end = client.ConsumerGroupTopicPartitions(name, places), time.monotonic() + (patience or 0)
+    asked = client.ConsumerGroupTopicPartitions(name, places)
+    end = time.monotonic() + (_SECONDS if patience is None else patience)
     while True:
         admin = _admin(_Key.of(sink))[0]
         answers = admin.list_consumer_group_offsets(
@@ -403,7 +411,7 @@ def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) 
             if errors:
                 raise client.KafkaException(errors[0])
         except client.KafkaException as error:
-            if error.args[0].name() != "UNSTABLE_OFFSET_COMMIT" or time.monotonic() > end:
+            if error.args[0].name() not in _PASSING or time.monotonic() > end:
                 raise
             time.sleep(0.01)
             continue
