@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.budget import for_a_night
+from tests.crash.batches import give_next
 from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
 from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
 from windrow import Pipeline, from_dataframe, from_source
@@ -307,6 +308,25 @@ def test_a_batch_by_time_that_failed_is_run_again_by_name(spark: SparkSession, t
     runner.run(taken.pipeline(folder, "name"), drain=False)
     # Spark had given batch 1 these files by their times; batch 2 is the first one by name.
     assert taken.found == {0: ["b", "a"], 1: ["d", "c"], 2: ["e", "f"]}
+
+
+def test_a_kill_before_a_plan_keeps_the_order_of_files(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
+    def read() -> list[str]:
+        sink = CollectSink[str]()
+        lines = from_source(TextFileSource(folder, files_per_batch=1)).key_by(lambda line: 0)
+        pipeline = Pipeline("p", lines.reduce(lambda before, line: before + line).sink_to(sink))
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
+        return runner.run(pipeline, drain=False).collected(sink)
+
+    put(folder, "0")
+    assert read() == ["0"]
+    put(folder, "1")
+    (folder / "2").write_text("2\n" * 5_000)  # Spark begins with large files
+    assert give_next(tmp_path / "checkpoint" / "spark", 0, folder) is not None
+    assert read() == ["01" + "2" * count for count in range(5_001)]
+    # The next run has no such batch.
+    put(folder, "3")
+    assert read()[0][-1] == "3"
 
 
 def test_the_interpreter_replays_the_batches(spark: SparkSession, tmp_path: Path, folder: Path) -> None:

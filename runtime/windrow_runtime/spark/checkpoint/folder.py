@@ -26,6 +26,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     file_log,
     is_logged,
     last_number,
+    takes_several,
 )
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, hand_on, set_time, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, is_there
@@ -355,6 +356,10 @@ class Checkpoint:
             )
         entries = file_log(self.spark_path / "sources" / str(place))
         return [entries[number] for number in sorted(entries)]
+
+    def takes_several(self, place: int | None) -> bool:
+        """Returns whether a batch takes several entries of a source of files whose batches have one, after a kill."""
+        return place is None or self.is_inside or takes_several(self.spark_path, place)
 
     def clear_leftovers(self) -> None:
         """Remove unfinished files of a process that died. No other run may use the folder meanwhile.

@@ -198,6 +198,27 @@ def file_log(log: StoragePath) -> dict[int, list[str]]:
     return dict(files_by_entry)
 
 
+def takes_several(spark: StoragePath, source: int) -> bool:
+    """Returns whether a batch takes several entries of the log of a source of files, once the query goes on.
+
+    Spark notes an entry before it plans the batch that takes it. A process that was killed between the two leaves one
+    that the next batch takes with another one.
+    """
+    log = spark / "sources" / str(source)
+    newest = max({*file_numbers(log), *file_numbers(log, suffix=_COMPACT)}, default=-1)
+    planned, done = (_entries_read(spark / "offsets", last_number(spark / name), source) for name in _LOGS)
+    return newest >= planned or planned - done > 1
+
+
+def _entries_read(offsets: StoragePath, batch: int, source: int) -> int:
+    """Returns how many entries of the log of a source were read by the end of a batch; below 0 there is none."""
+    if batch < 0:
+        return 0
+    with checkpoint_errors(offsets), _read_of(offsets / str(batch)):
+        (line,) = (offsets / str(batch)).read_bytes().splitlines()[_HEAD + source :][:1]
+        return 0 if line == b"-" else msgspec.json.decode(line, type=LogOffset).read
+
+
 def clear_leftovers(spark: StoragePath) -> None:
     """Remove unfinished files of a process that died. No other run may use the folder meanwhile.
 

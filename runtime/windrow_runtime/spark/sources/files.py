@@ -87,7 +87,9 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         planned = _planned(source, context, context.checkpoint)
         if planned is not None:
             return Scan(planned, elements_of, replace(files, chunks=()), kind)
-        keeps_order = context.ordered and source.files_per_batch != 1
+        keeps_order = context.ordered and (
+            source.files_per_batch != 1 or context.checkpoint.takes_several(context.place)
+        )
         names = _names(context, stream, absolute, path, keeps_order=keeps_order)
         return Scan(names, elements_of, files, kind)
     if source.files_in_order != "time":
