@@ -116,6 +116,29 @@ def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert again.current == 29
 
 
+def test_partitions_that_become_idle_together_leave_the_watermark_of_those_that_were_active_last(
+    tmp_path: Path,
+) -> None:
+    step = counted(logs(tmp_path / "logs"), MONOTONOUS.with_idleness(timedelta(seconds=2)))[0].steps[1]
+    assert isinstance(step.node, TimestampsNode)
+    tracker = WatermarkTracker(step, step.node, partitioned=True)
+
+    def watermark(now: int, **times: int) -> int:
+        for tracker.partition, time in times.items():
+            tracker.observe([None], [time])
+        tracker.end_batch(now, PartitionsRead(["a", "b", "empty"]))
+        return tracker.current
+
+    # All that is there is read in one batch, and nothing comes then.
+    assert watermark(0, a=20, b=10) < 0
+    assert watermark(1_999) < 0
+    assert watermark(2_000) == 9
+    assert tracker.idle
+    # "b" was the last to be active, and comes behind what "a" had before.
+    assert watermark(3_000, b=15) == 14
+    assert watermark(9_000) == 14
+
+
 @pytest.mark.parametrize("size", [3, 4, 7, 24])
 def test_files_side_by_side_lose_nothing_whatever_their_times_are(tmp_path: Path, size: int) -> None:
     random = Random(size)

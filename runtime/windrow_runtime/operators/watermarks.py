@@ -62,8 +62,8 @@ class WatermarkTracker:
 
     If the step is ``partitioned``, each partition of its source has a generator. As in Flink the watermark is the least
     of the partitions that are not idle, one that has had no elements holds it, and it never falls. If all are idle, it
-    stays. A partition that has ended holds it no longer: without any the highest counts. The engine sets ``partition``,
-    the one of the elements that it passes next.
+    stays where those held it that were active last. A partition that has ended holds it no longer: without any the
+    highest counts. The engine sets ``partition``, the one of the elements that it passes next.
     """
 
     def __init__(self, step: Step, node: TimestampsNode, *, partitioned: bool = False) -> None:
@@ -143,13 +143,25 @@ class WatermarkTracker:
             each.end_batch(now)
         if read is not None and not more_to_come:
             self._release(self._partitions.keys() - set(read.open))
-        holding = [each.current for each in self._partitions.values() if not each.idle]
+        holding = [each.current for each in self._partitions.values() if not each.idle] or self._active_last()
         if holding:
             self.emit_watermark(min(holding))
         elif not self._partitions and not more_to_come:
             self.emit_watermark(self._released)
         if more_to_come:  # files are read once
             self._release(set(self._partitions))
+
+    def _active_last(self) -> list[int]:
+        """Returns the watermarks of the partitions that were the last to become idle, if the clock had not stood still.
+
+        Between two batches several become idle at once. One that has had no elements did so before those that had.
+        """
+        known = {
+            each: each._last_active
+            for each in self._partitions.values()
+            if each.current > MIN_TIMESTAMP and each._last_active is not None
+        }
+        return [each.current for each, active in known.items() if active == max(known.values())]
 
     def _release(self, names: Collection[str]) -> None:
         self._released = max(self._released, *(self._partitions.pop(name).current for name in names), MIN_TIMESTAMP)
