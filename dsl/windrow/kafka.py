@@ -238,8 +238,8 @@ class KafkaSource(TopicSource[T_co]):
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
-            that are not older), or Spark's JSON of offsets. Partitions that are added later begin at their first
-            record.
+            that are not older by their own timestamps in Kafka), or with ``engine_connector=True`` Spark's JSON of
+            offsets. Partitions that are added later begin at their first record.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
             ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
