@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,13 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Topics, in_json
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import SinkError, UserFunctionError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
+from windrow.sources import JsonFileSource, MalformedRecord
+from windrow.tags import OutputTag
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 # Any in this module: JSON, and sinks of every type of elements.
 
+MALFORMED = OutputTag("malformed", MalformedRecord)
 START = 1_700_000_000_000
 COUNT = 600
 
@@ -167,12 +171,54 @@ def test_a_batch_that_is_divided_differently_is_refused(
     expected = found(topics, target)
     forget(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
     with monkeypatch.context() as patch:
-        patch.setattr(batch_writer, "_tell_partitions", lambda frame: 5)
-        with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*5 partitions, and 2 before") as caught:
+        patch.setattr(batch_writer, "_tell_division", lambda frame, settings: "5 partitions")
+        with pytest.raises(
+            SinkError, match=r"divided differently now\n(.|\n)*5 partitions\n.* 2 partitions, as when"
+        ) as caught:
             runner.run(pipeline, drain=False)
         assert str(caught.value.where).startswith("p.2.sink, ")
     runner.run(pipeline, drain=False)
     assert found(topics, target) == expected
+
+
+@pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
+@pytest.mark.parametrize("form", ["rows", "rows, keyed", "dead letters, keyed", "keyed"])
+def test_a_batch_of_files_on_other_cores(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(4):
+        lines = [json.dumps(Reading(f"s{n}", START + n * 10_000, n)._asdict()) for n in range(number, 20, 4)]
+        # Both three and four cores get three chunks of it, but not the same ones.
+        lines += ["{"] + [" " * (2 << 20)] * 4 * (number == 0)
+        (folder / f"{number}.json").write_text("\n".join(lines))
+    copied, summed = topics.make("copied"), topics.make("summed")
+    source = JsonFileSource(folder, Reading, files_in_order="name", on_malformed=MALFORMED)
+    stream = from_source(source)
+    letters = stream.get_side_output(MALFORMED).map(lambda each: each.reason.encode()).returns(bytes)
+    sums = stream.key_by(lambda each: each.sensor).count_window(1).aggregate(agg.sum(lambda each: each.n))
+    sinks: dict[str, Callable[[], DataStreamSink]] = {
+        "rows": lambda: stream.sink_to(KafkaSink[Reading](topics.servers, copied)),
+        "dead letters": lambda: letters.sink_to(KafkaSink[Any](topics.servers, copied, value_format="bytes")),
+        "keyed": lambda: sums.sink_to(KafkaSink[int](topics.servers, summed)),
+    }
+    pipeline = Pipeline("p", *(sinks[each]() for each in form.split(", ")))
+    cores = type(spark.sparkContext)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=2)
+    monkeypatch.setattr(cores, "defaultParallelism", 3)
+    runner.run(pipeline, drain=False)
+    before = found(topics, copied), found(topics, summed)
+    assert any(before)
+    assert newest(tmp_path / "checkpoint") == 0
+    forget(tmp_path / "checkpoint", 0)
+    monkeypatch.setattr(cores, "defaultParallelism", 4)
+    if form != "keyed":
+        with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*cores=4(.|\n)*cores=3"):
+            runner.run(pipeline, drain=False)
+        monkeypatch.setattr(cores, "defaultParallelism", 3)
+    runner.run(pipeline, drain=False)
+    assert (found(topics, copied), found(topics, summed)) == before
 
 
 def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
