@@ -15,8 +15,9 @@ import pytest
 from tests.kafka.topics import Topics, in_json
 from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
-from windrow.errors import SinkError, UserFunctionError
-from windrow.kafka import KafkaSink, KafkaSource
+from windrow.connectors.hybrid import HybridSource
+from windrow.errors import SinkError, UnsupportedOperationError, UserFunctionError
+from windrow.kafka import AvroFormat, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, MalformedRecord
 from windrow.tags import OutputTag
@@ -234,6 +235,20 @@ def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
     sink = CollectSink[Total]()
     values = LocalRunner().run(Pipeline("p", totals(readings).sink_to(sink))).collected(sink)
     assert found(topics, summed).total() == len(values)
+
+
+def test_a_registry_within_the_process_is_refused(spark: SparkSession) -> None:
+    form = AvroFormat("mock://name")
+    source = KafkaSource("a:1", "in", Reading, value_format=form)
+    live = HybridSource(JsonFileSource("/nowhere", Reading)).then(source)
+    for stream in (from_source(source), from_source(live)):
+        pipeline = Pipeline("p", stream.sink_to(CollectSink[Reading]()))
+        with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.1\.source"):
+            SparkRunner(spark).run(pipeline)
+    readings = from_collection([Reading("a", 1, 2)])
+    pipeline = Pipeline("p", readings.sink_to(KafkaSink[Reading]("a:1", "out", value_format=form)))
+    with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.2\.sink"):
+        SparkRunner(spark).run_batch(pipeline)
 
 
 def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) -> None:
