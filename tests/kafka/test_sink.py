@@ -243,6 +243,19 @@ def test_a_transaction_that_is_about_to_end_is_waited_for(topics: Topics, form: 
     pending.close()
 
 
+def test_a_coordinator_that_has_just_become_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = writes._client(), list[float]()
+
+    def newest(sink: object, name: str, patience: float, topics: object) -> None:
+        asked.append(patience)
+        if len(asked) == 1:
+            raise client.KafkaException(client.KafkaError(client.KafkaError.COORDINATOR_NOT_AVAILABLE))
+
+    monkeypatch.setattr(writes, "newest_mark", newest)
+    assert writes._settled_mark(KafkaSink[int]("127.0.0.1:1", "out"), "name", ["out"]) is None
+    assert asked == [writes._PATIENCE, writes._SECONDS]
+
+
 def test_a_task_without_elements_asks_no_broker(topics: Topics) -> None:
     write(topics, KafkaSink[int]("127.0.0.1:1", "out"), 0, [])
 

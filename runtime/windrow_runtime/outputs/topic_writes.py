@@ -416,10 +416,11 @@ def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Ma
     try:
         return newest_mark(sink, name, _PATIENCE, topics)
     except _client().KafkaException as error:
-        if error.args[0].name() != _UNSTABLE:
+        if error.args[0].name() not in _PASSING:
             raise
-        # One that was being committed is; one whose task was killed before that would last for minutes.
-        _Producer(sink, name)
+        if error.args[0].name() == _UNSTABLE:
+            # One that was being committed is; one whose task was killed before that would last for minutes.
+            _Producer(sink, name)
         return newest_mark(sink, name, _SECONDS, topics)
 
 

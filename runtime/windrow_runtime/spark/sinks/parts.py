@@ -143,7 +143,7 @@ class WorkerSinks:
 
     @property
     def divided_anew(self) -> list[TopicWorkerSink]:
-        """The topics whose records other tasks may write when a batch runs again, on other cores.
+        """Returns the topics whose records other tasks may write when a batch runs again on other cores.
 
         The results of keyed steps stay in their partition, which the checkpoint fixes.
         """
