@@ -90,8 +90,8 @@ def forget(checkpoint: Path, number: int) -> None:
     (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
 
 
-def newest(checkpoint: Path) -> int:
-    return max(int(file.name) for file in (checkpoint / "spark" / "commits").iterdir() if file.name.isdigit())
+def newest(checkpoint: Path, log: str = "commits") -> int:
+    return max(int(file.name) for file in (checkpoint / "spark" / log).iterdir() if file.name.isdigit())
 
 
 def expected_of(stream: DataStream[Any]) -> Counter[str]:
@@ -124,7 +124,9 @@ def test_each_record_is_written_once_also_by_batches_that_run_again(
         assert found(topics, topic) == expected
 
     for name, again, plan in (("stateless", runner, pipeline), ("keyed", by_windows, windows)):
-        forget(tmp_path / name, newest(tmp_path / name))
+        # A run may end while a batch without elements is planned, which runs again then.
+        if newest(tmp_path / name) == newest(tmp_path / name, "offsets"):
+            forget(tmp_path / name, newest(tmp_path / name))
         again.run(plan, drain=False)
     for topic, expected in wanted:
         assert found(topics, topic) == expected
@@ -239,7 +241,7 @@ def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
 
 def test_a_registry_within_the_process_is_refused(spark: SparkSession) -> None:
     form = AvroFormat("mock://name")
-    source = KafkaSource("a:1", "in", Reading, value_format=form)
+    source = KafkaSource("a:1", "in", Reading, value_format=form, starting_offsets="earliest")
     live = HybridSource(JsonFileSource("/nowhere", Reading)).then(source)
     for stream in (from_source(source), from_source(live)):
         pipeline = Pipeline("p", stream.sink_to(CollectSink[Reading]()))
