@@ -246,7 +246,7 @@ def test_a_registry_within_the_process_is_refused(spark: SparkSession) -> None:
     for stream in (from_source(source), from_source(live)):
         pipeline = Pipeline("p", stream.sink_to(CollectSink[Reading]()))
         with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.1\.source"):
-            SparkRunner(spark).run(pipeline)
+            SparkRunner(spark).run(pipeline, drain=False)
     readings = from_collection([Reading("a", 1, 2)])
     pipeline = Pipeline("p", readings.sink_to(KafkaSink[Reading]("a:1", "out", value_format=form)))
     with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.2\.sink"):
