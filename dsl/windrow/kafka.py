@@ -23,6 +23,7 @@ from typing_extensions import TypeForm
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
@@ -123,10 +124,8 @@ class TopicSource(Source[T_co]):
             )
         check_on_malformed(on_malformed)
         self.timezone = checked_timezone(timezone)
-        if max_offsets_per_batch is not None and max_offsets_per_batch < 1:
-            raise InvalidArgumentError(
-                "max_offsets_per_batch must be positive", given=max_offsets_per_batch, expected="an int >= 1"
-            )
+        if max_offsets_per_batch is not None:
+            check_positive(max_offsets_per_batch, "max_offsets_per_batch")
         if isinstance(topics, Pattern):
             self._topics, self.topics = f"topics like {topics.pattern}", topics
         else:
@@ -442,7 +441,11 @@ _RESERVED_BY_CLIENT: Final = (
 _EXACT: Final[Mapping[str, tuple[str, ...]]] = {
     "acks": ("all", "-1"),
     "delivery.report.only.error": ("true",),
+    "dr_cb": (),
     "enable.idempotence": ("true",),
+    "error_cb": (),
+    "group.id": (),
+    "on_delivery": (),
     "request.required.acks": ("all", "-1"),
     "transactional.id": (),
 }
@@ -463,11 +466,16 @@ def _refuse_options_of_spark(options: Mapping[str, str] | None, verb: str) -> No
 def _check_exact(options: Mapping[str, str] | None) -> None:
     for name, value in (options or {}).items():
         allowed = _EXACT.get(name)
-        if allowed is not None and value.lower() not in allowed:
+        if name == "transaction.timeout.ms" and (not str(value).isdecimal() or int(value) < 1):
+            raise InvalidArgumentError(
+                "the longest time of a transaction is no number", given=f"{name}={value}", expected=f"{name}=900000",
+                hint="in milliseconds",
+            )  # fmt: skip
+        if allowed is not None and str(value).lower() not in allowed:
             raise InvalidArgumentError(
                 "a sink writes by transactions, which this option would break",
                 given=f"{name}={value}",
-                expected=f"{name}={allowed[0]}" if allowed else "a name that the sink gives itself",
+                expected=f"{name}={allowed[0]}" if allowed else "what the sink gives itself",
                 hint="leave the option out",
             )
 

@@ -14,6 +14,7 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 
+HALF: Any = 2.5
 SECRETS = {
     "kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";',
     "kafka.ssl.keystore.password": "swordfish",
@@ -78,11 +79,16 @@ def test_the_options_for_the_client() -> None:
             r"would break\n +given: +acks=1\n +expected: +acks=all\n",
         ),
         (lambda: KafkaSink("a:1", "t", options={"enable.idempotence": "false"}), "which this option would break"),
-        (lambda: KafkaSink("a:1", "t", options={"transactional.id": "mine"}), "a name that the sink gives itself"),
+        (lambda: KafkaSink("a:1", "t", options={"transactional.id": "mine"}), "=mine\n.*what the sink gives itself"),
+        (lambda: KafkaSink("a:1", "t", options={"group.id": "mine"}), "group.id=mine\n.*what the sink gives itself"),
+        (lambda: KafkaSink("a:1", "t", options={"on_delivery": "f"}), "on_delivery=.*\n.*what the sink gives itself"),
+        (lambda: KafkaSink("a:1", "t", options={"error_cb": "f"}), "error_cb=.*\n.*what the sink gives itself"),
+        (lambda: KafkaSink("a:1", "t", options={"transaction.timeout.ms": "15m"}), r"=15m\n(.|\n)*=900000\n"),
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
         (lambda: KafkaSource("", "t", Reading), "needs a server"),
         (lambda: KafkaSource("a:1", "t", Reading, value_format="text"), "values of one type"),
-        (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=0), "must be positive"),
+        (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=0), "max_offsets_per_batch"),
+        (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=HALF), r"max_offsets_per_batch(.|\n)*2\.5"),
         (lambda: KafkaSink("a:1", ""), "writes to a topic"),
     ],
 )

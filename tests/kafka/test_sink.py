@@ -45,12 +45,12 @@ def step_of(sink: KafkaSink[Any]) -> Step:
     return pipeline_of(sink, [0]).steps[-1]
 
 
-def task(topics: Topics, sink: KafkaSink[Any], batch: int, partition: int = 0, partitions: int = 2) -> TopicTask:
+def task(topics: Topics, sink: KafkaSink[Any], batch: int, partition: int = 0, division: str = "2") -> TopicTask:
     """The writer of a task of the query whose identity is the test's."""
-    return TopicTask(step_of(sink), sink, Identity(topics.prefix, "out"), batch, partition, partitions)
+    return TopicTask(step_of(sink), sink, Identity(topics.prefix, "out"), batch, partition, division)
 
 
-def write(topics: Topics, sink: KafkaSink[Any], batch: int, values: Sequence[Any], **place: int) -> None:
+def write(topics: Topics, sink: KafkaSink[Any], batch: int, values: Sequence[Any], **place: Any) -> None:
     """Runs a task to its successful end."""
     writer = task(topics, sink, batch, **place)
     writer.write(values)
@@ -123,8 +123,12 @@ def test_a_batch_that_runs_again_writes_nothing(topics: Topics) -> None:
     writes._kept.clear()
     write(topics, sink, 0, [1])  # by another one
     write(topics, sink, 1, [2])
-    writes._kept.clear()
-    write(topics, sink, 0, [1])
+    for kept in (True, False):
+        if not kept:
+            writes._kept.clear()
+        message = r"has written a later batch to Kafka(.|\n)*batch 0 of .*-out-0 has written 1\n(.|\n)*older copy"
+        with pytest.raises(SinkError, match=message):
+            write(topics, sink, 0, [7])
     assert topics.values(topic, 2) == [1, 2]
 
 
@@ -182,21 +186,74 @@ def test_a_process_keeps_some_producers(topics: Topics, monkeypatch: pytest.Monk
     assert topics.values(topic, 6) == [0, 0, 0, 1, 1, 1]
 
 
-def test_marks_tell_into_how_many_partitions_a_batch_was_divided(topics: Topics) -> None:
+FOUR = "4 partitions, cores=2"
+
+
+def check(topics: Topics, sink: KafkaSink[Any], batch: int, division: str) -> None:
+    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), batch, division)
+
+
+def test_marks_tell_how_a_batch_was_divided(topics: Topics) -> None:
     one, other = topics.make("one"), topics.make("other")
     sink = KafkaSink[int](topics.servers, lambda n: one if n < 2 else other)
-    write(topics, sink, 0, [0], partition=3, partitions=4)
-    write(topics, sink, 1, [3], partition=3, partitions=4)  # the mark is in the other topic
+    write(topics, sink, 0, [0], partition=3, division=FOUR)
+    write(topics, sink, 1, [3], partition=3, division=FOUR)
     writes._kept.clear()
-    write(topics, sink, 1, [3], partition=3, partitions=4)  # which waits until the transaction before has ended
-    mark = newest_mark(sink, f"windrow-{topics.prefix}-out-3")
+    write(topics, sink, 1, [3], partition=3, division=FOUR)  # which waits until the transaction before has ended
+    mark = newest_mark(sink, f"windrow-{topics.prefix}-out-3", 10)
     assert mark is not None
-    assert mark[:2] == (1, 4)
-    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 1, 4)
-    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 2, 2)
-    message = r"divided differently now\n +given: +batch 1 of kafka (.|\n)*2 partitions, and 4 before(.|\n)*out-3 wrote"
-    with pytest.raises(SinkError, match=message):
-        check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), 1, 2)
+    # It stays in the topic of the first one, where brokers tell that one is about to come.
+    assert (mark.batch, mark.division, mark.topic) == (1, FOUR, one)
+    assert len(topics.committed(other)) == 1
+    check(topics, sink, 1, FOUR)
+    check(topics, sink, 2, "2 partitions, cores=2")
+    for division in ("2 partitions, cores=2", "4 partitions, cores=3", "4 partitions"):
+        message = rf"divided differently now\n +given: +batch 1 of (.|\n)*: {division}\n.* {FOUR}, as when .*out-3 "
+        with pytest.raises(SinkError, match=message):
+            check(topics, sink, 1, division)
+
+
+def test_marks_of_earlier_versions_tell_the_number_of_partitions(topics: Topics) -> None:
+    topic = topics.make("out")
+    sink = KafkaSink[int](topics.servers, topic)
+    write(topics, sink, 0, [0], division="4")
+    write(topics, sink, 0, [0], partition=1, division="")
+    check(topics, sink, 0, "4 partitions, cores=3")
+    with pytest.raises(SinkError, match=r"4 partitions, as when"):
+        check(topics, sink, 0, "5 partitions, cores=3")
+
+
+@pytest.mark.parametrize("form", ["one topic", "by a function"])
+def test_a_transaction_that_is_about_to_end_is_waited_for(topics: Topics, form: str) -> None:
+    topic = topics.make("out")
+    sink = KafkaSink[int](topics.servers, topic if form == "one topic" else lambda _: topic)
+    pending = abandoned(topics, sink, 0, [1])
+    producer = pending._producer
+    assert producer is not None
+    place = writes._client().TopicPartition(topic, 0, 0, metadata="2 token")
+    producer.client.send_offsets_to_transaction([place], producer._group, 10)
+    name = f"windrow-{topics.prefix}-out-0"
+    with pytest.raises(writes._client().KafkaException, match="UNSTABLE_OFFSET_COMMIT"):
+        newest_mark(sink, name, 0.05, [topic])
+    # Nobody is going to end it: the check does.
+    check(topics, sink, 0, "3 partitions")
+    assert newest_mark(sink, name, 0.05, [topic]) is None
+    with pytest.raises(SinkError, match="another task has taken over"):
+        pending.finish()
+    pending.close()
+
+
+def test_a_coordinator_that_has_just_become_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = writes._client(), list[float]()
+
+    def newest(sink: object, name: str, patience: float, topics: object) -> None:
+        asked.append(patience)
+        if len(asked) == 1:
+            raise client.KafkaException(client.KafkaError(client.KafkaError.COORDINATOR_NOT_AVAILABLE))
+
+    monkeypatch.setattr(writes, "newest_mark", newest)
+    assert writes._settled_mark(KafkaSink[int]("127.0.0.1:1", "out"), "name", ["out"]) is None
+    assert asked == [writes._PATIENCE, writes._SECONDS]
 
 
 def test_a_task_without_elements_asks_no_broker(topics: Topics) -> None:

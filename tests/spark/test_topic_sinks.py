@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,14 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Topics, in_json
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
-from windrow.errors import SinkError, UserFunctionError
-from windrow.kafka import KafkaSink, KafkaSource
+from windrow.connectors.hybrid import HybridSource
+from windrow.errors import SinkError, UnsupportedOperationError, UserFunctionError
+from windrow.kafka import AvroFormat, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
+from windrow.sources import JsonFileSource, MalformedRecord
+from windrow.tags import OutputTag
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 # Any in this module: JSON, and sinks of every type of elements.
 
+MALFORMED = OutputTag("malformed", MalformedRecord)
 START = 1_700_000_000_000
 COUNT = 600
 
@@ -85,8 +90,8 @@ def forget(checkpoint: Path, number: int) -> None:
     (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
 
 
-def newest(checkpoint: Path) -> int:
-    return max(int(file.name) for file in (checkpoint / "spark" / "commits").iterdir() if file.name.isdigit())
+def newest(checkpoint: Path, log: str = "commits") -> int:
+    return max(int(file.name) for file in (checkpoint / "spark" / log).iterdir() if file.name.isdigit())
 
 
 def expected_of(stream: DataStream[Any]) -> Counter[str]:
@@ -119,7 +124,9 @@ def test_each_record_is_written_once_also_by_batches_that_run_again(
         assert found(topics, topic) == expected
 
     for name, again, plan in (("stateless", runner, pipeline), ("keyed", by_windows, windows)):
-        forget(tmp_path / name, newest(tmp_path / name))
+        # A run may end while a batch without elements is planned, which runs again then.
+        if newest(tmp_path / name) == newest(tmp_path / name, "offsets"):
+            forget(tmp_path / name, newest(tmp_path / name))
         again.run(plan, drain=False)
     for topic, expected in wanted:
         assert found(topics, topic) == expected
@@ -167,12 +174,54 @@ def test_a_batch_that_is_divided_differently_is_refused(
     expected = found(topics, target)
     forget(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
     with monkeypatch.context() as patch:
-        patch.setattr(batch_writer, "_tell_partitions", lambda frame: 5)
-        with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*5 partitions, and 2 before") as caught:
+        patch.setattr(batch_writer, "_tell_division", lambda frame, settings: "5 partitions")
+        with pytest.raises(
+            SinkError, match=r"divided differently now\n(.|\n)*5 partitions\n.* 2 partitions, as when"
+        ) as caught:
             runner.run(pipeline, drain=False)
         assert str(caught.value.where).startswith("p.2.sink, ")
     runner.run(pipeline, drain=False)
     assert found(topics, target) == expected
+
+
+@pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
+@pytest.mark.parametrize("form", ["rows", "rows, keyed", "dead letters, keyed", "keyed"])
+def test_a_batch_of_files_on_other_cores(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(4):
+        lines = [json.dumps(Reading(f"s{n}", START + n * 10_000, n)._asdict()) for n in range(number, 20, 4)]
+        # Both three and four cores get three chunks of it, but not the same ones.
+        lines += ["{"] + [" " * (2 << 20)] * 4 * (number == 0)
+        (folder / f"{number}.json").write_text("\n".join(lines))
+    copied, summed = topics.make("copied"), topics.make("summed")
+    source = JsonFileSource(folder, Reading, files_in_order="name", on_malformed=MALFORMED)
+    stream = from_source(source)
+    letters = stream.get_side_output(MALFORMED).map(lambda each: each.reason.encode()).returns(bytes)
+    sums = stream.key_by(lambda each: each.sensor).count_window(1).aggregate(agg.sum(lambda each: each.n))
+    sinks: dict[str, Callable[[], DataStreamSink]] = {
+        "rows": lambda: stream.sink_to(KafkaSink[Reading](topics.servers, copied)),
+        "dead letters": lambda: letters.sink_to(KafkaSink[Any](topics.servers, copied, value_format="bytes")),
+        "keyed": lambda: sums.sink_to(KafkaSink[int](topics.servers, summed)),
+    }
+    pipeline = Pipeline("p", *(sinks[each]() for each in form.split(", ")))
+    cores = type(spark.sparkContext)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=2)
+    monkeypatch.setattr(cores, "defaultParallelism", 3)
+    runner.run(pipeline, drain=False)
+    before = found(topics, copied), found(topics, summed)
+    assert any(before)
+    assert newest(tmp_path / "checkpoint") == 0
+    forget(tmp_path / "checkpoint", 0)
+    monkeypatch.setattr(cores, "defaultParallelism", 4)
+    if form != "keyed":
+        with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*cores=4(.|\n)*cores=3"):
+            runner.run(pipeline, drain=False)
+        monkeypatch.setattr(cores, "defaultParallelism", 3)
+    runner.run(pipeline, drain=False)
+    assert (found(topics, copied), found(topics, summed)) == before
 
 
 def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
@@ -188,6 +237,20 @@ def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
     sink = CollectSink[Total]()
     values = LocalRunner().run(Pipeline("p", totals(readings).sink_to(sink))).collected(sink)
     assert found(topics, summed).total() == len(values)
+
+
+def test_a_registry_within_the_process_is_refused(spark: SparkSession) -> None:
+    form = AvroFormat("mock://name")
+    source = KafkaSource("a:1", "in", Reading, value_format=form, starting_offsets="earliest")
+    live = HybridSource(JsonFileSource("/nowhere", Reading)).then(source)
+    for stream in (from_source(source), from_source(live)):
+        pipeline = Pipeline("p", stream.sink_to(CollectSink[Reading]()))
+        with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.1\.source"):
+            SparkRunner(spark).run(pipeline, drain=False)
+    readings = from_collection([Reading("a", 1, 2)])
+    pipeline = Pipeline("p", readings.sink_to(KafkaSink[Reading]("a:1", "out", value_format=form)))
+    with pytest.raises(UnsupportedOperationError, match=r"registry within the process(.|\n)*p\.2\.sink"):
+        SparkRunner(spark).run_batch(pipeline)
 
 
 def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) -> None:

@@ -82,9 +82,11 @@ class AvroFormat(RegistryFormat):
 
     Args:
         registry: The address of the registry; a password in it, and those among the options, are not shown.
-            ``"mock://name"`` is a registry within the process, for tests in the interpreter.
-        subject: The subject of the sink's schema; by default the topic's name and ``-value``.
+            ``"mock://name"`` is a registry within the process, for tests in the interpreter; Spark refuses it.
+        subject: The subject of the sink's schema; by default the topic's name and ``-value``. Sources need none: each
+            value has the id of its schema.
         auto_register: Whether a sink registers its schema; otherwise it writes by the latest one of the subject.
+            Sources register none.
         options: Further options of confluent-kafka's ``SchemaRegistryClient``.
 
     Raises:
@@ -103,7 +105,7 @@ class ProtobufFormat(RegistryFormat):
     Args:
         registry: The address of the registry, as for :class:`AvroFormat`.
         message: The class that ``protoc`` has generated. Workers import it by its name.
-        subject: The subject of the sink's schema; by default the topic's name and ``-value``.
+        subject: The subject of the sink's schema, as for :class:`AvroFormat`; sources need none.
         auto_register: Whether a sink registers its schema; otherwise it writes with the id of the latest one.
         options: Further options of confluent-kafka's ``SchemaRegistryClient``.
 

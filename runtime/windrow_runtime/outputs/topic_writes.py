@@ -12,6 +12,7 @@ import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
@@ -46,16 +47,13 @@ _PRODUCERS: Final = 32
 """The producers that a process keeps for the next batches."""
 
 _ADMINS: Final = 8
+_QUESTIONS: Final = 16  # that are asked at once
 _ERRORS: Final = 20
 """The newest errors that a client keeps: those in which it has failed to connect, before a request gets no answer."""
 
 _LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
-_PASSING: Final = (
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "UNSTABLE_OFFSET_COMMIT",
-)
+_UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
+_PASSING: Final = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", _UNSTABLE)
 _ABSENT: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
 _SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT")
 _LOGIN: Final = ("AUTHENTICATION", "AUTHORIZATION_FAILED", "_SSL")
@@ -126,28 +124,32 @@ class _Key(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """What a transaction notes: the batch, into how many partitions it was divided (0: unknown), and the producer."""
+    """A transaction notes the batch, how it was divided, the producer, and the topic at whose offset that is noted.
+
+    The division is a text that begins with the number of partitions; "0": it is unknown.
+    """
 
     batch: int
-    partitions: int
+    division: str
     producer: str
+    topic: str
 
 
 class TopicTask:
     """Writes the records of one task of a batch. Its methods raise a ``SinkError`` if Kafka does not take them."""
 
     def __init__(
-        self, step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partition: int, partitions: int
+        self, step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partition: int, division: str
     ) -> None:
         self._step, self._sink = step, sink
-        self._batch, self._partitions = batch, partitions
+        self._batch, self._division = batch, division
         self._name = f"{_prefix(identity)}{partition}"
         self._records = TopicRecords.of(step, sink)
         self._encode = self._records.encoder()
         self._producer: _Producer | None = None
         self._is_open = False  # whether a transaction has begun
         self._begun = 0.0
-        self._first_topic = ""
+        self._topic_of_mark = ""
 
     def write(self, values: Sequence[Any]) -> int:
         """Write elements; returns how many bytes they take."""
@@ -182,7 +184,7 @@ class TopicTask:
                 while self._producer.client.flush(1.0):
                     self._check_delivered()
                 self._check_delivered()
-                self._producer.commit(self._first_topic, self._batch, self._partitions)
+                self._producer.commit(self._topic_of_mark, self._batch, self._division)
             self._is_open = False
             self._producer.keep()
 
@@ -223,15 +225,26 @@ class TopicTask:
         mark = None
         if producer is not None:
             with suppress(_client().KafkaException):
-                mark = newest_mark(self._sink, self._name, _PATIENCE)
+                mark = newest_mark(self._sink, self._name, _PATIENCE, [topic])
         if producer is None or mark is None or mark != producer.mark:
             # Another task has taken over the transactional id since then, or there is none.
             producer = _Producer(self._sink, self._name)
-            mark = newest_mark(self._sink, self._name, _SECONDS)
+            mark = newest_mark(self._sink, self._name, _SECONDS, [topic])
         self._producer = producer
+        if mark is not None and mark.batch > self._batch:
+            raise SinkError(
+                "a query has written a later batch to Kafka than the one that it runs now",
+                given=f"batch {self._batch} of {self._sink.describe()}, and {self._name} has written {mark.batch}",
+                expected="a checkpoint that has all batches of its query",
+                where=self._step.where,
+                hint="a checkpoint that was restored from an older copy lacks the newest ones: begin with a new one, "
+                "or restore all of the newest copy",
+            )
         if mark is None or mark.batch < self._batch:
             producer.client.begin_transaction()
-            self._is_open, self._begun, self._first_topic = True, time.monotonic(), topic
+            self._is_open, self._begun = True, time.monotonic()
+            # It stays where it was: brokers tell that one is about to come there.
+            self._topic_of_mark = topic if mark is None or isinstance(self._sink.topic, str) else mark.topic
 
     def _check_delivered(self, seconds: float = 0) -> None:
         """Waits for answers of brokers, and raises the error for a record that they have refused."""
@@ -272,7 +285,7 @@ class TopicOutput(Output):
         check_topic(self._step, self._sink)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        task = TopicTask(self._step, self._sink, self._identity, batch, partition=0, partitions=1)
+        task = TopicTask(self._step, self._sink, self._identity, batch, partition=0, division="1 partitions")
         try:
             task.write(values)
             task.finish()
@@ -330,10 +343,10 @@ class _Producer:
         for topic in sorted(topics - self.topics):
             raise _absent(topic)
 
-    def commit(self, topic: str, batch: int, partitions: int) -> None:
+    def commit(self, topic: str, batch: int, division: str) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
-        mark = _Mark(batch, partitions, self._token)
-        place = _client().TopicPartition(topic, 0, batch, metadata=f"{partitions} {self._token}")
+        mark = _Mark(batch, division or "0", self._token, topic)
+        place = _client().TopicPartition(topic, 0, batch, metadata=f"{mark.division} {self._token}")
         self.client.send_offsets_to_transaction([place], self._group, _SECONDS)
         self.client.commit_transaction(_SECONDS)
         self.mark = mark
@@ -371,40 +384,67 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             raise _absent(sink.topic)
 
 
-def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, partitions: int) -> None:
-    """Refuse a batch that was written in part, if it was divided into another number of partitions then."""
+def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, division: str) -> None:
+    """Refuse a batch that was written in part, if it was divided differently then.
+
+    ``division`` is a text that begins with the number of partitions, and then has what else decides which element is
+    in which of them. Earlier versions noted the number alone.
+    """
     prefix = _prefix(identity)
-    with _kafka_errors(step, sink, "the list of consumer groups"):
-        groups = _admin(_Key.of(sink))[0].list_consumer_groups(request_timeout=_SECONDS).result().valid
-        names = [f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit()]
-        for name in sorted(names):
-            mark = newest_mark(sink, name)
-            if mark is not None and mark.batch == batch and mark.partitions not in (0, partitions):
+    with _kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
+        admin = _admin(_Key.of(sink))[0]
+        groups = admin.list_consumer_groups(request_timeout=_SECONDS).result().valid
+        names = sorted(f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit())
+        topics = sorted(admin.list_topics(timeout=_SECONDS).topics) if names else []
+        # The client takes one group in a call.
+        marks = pool.map(lambda name: _settled_mark(sink, name, topics), names)
+        for name, mark in zip(names, marks, strict=True):
+            before = "0" if mark is None or mark.batch != batch else mark.division
+            now = division.split(maxsplit=1)[0] if before.isdigit() else division
+            if before not in ("0", now):
                 raise SinkError(
                     "a batch that was written to Kafka in part is divided differently now",
-                    given=f"batch {batch} of {sink.describe()}: {partitions} partitions, and {mark.partitions} before",
-                    expected=f"{mark.partitions} partitions, as when {name} wrote it",
+                    given=f"batch {batch} of {sink.describe()}: {division}",
+                    expected=f"{before}{' partitions' * before.isdigit()}, as when {name} wrote it",
                     where=step.where,
-                    hint="run this batch with as many cores as then; the next ones may run on others",
+                    hint="run this batch with the cores and settings of then; the next ones may run on others",
                 )
 
 
-def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) -> _Mark | None:
+def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Mark | None:
+    """Returns the mark of the newest transaction with a transactional id, after the one that is open has ended."""
+    try:
+        return newest_mark(sink, name, _PATIENCE, topics)
+    except _client().KafkaException as error:
+        if error.args[0].name() not in _PASSING:
+            raise
+        if error.args[0].name() == _UNSTABLE:
+            # One that was being committed is; one whose task was killed before that would last for minutes.
+            _Producer(sink, name)
+        return newest_mark(sink, name, _SECONDS, topics)
+
+
+def newest_mark(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[str] = ()) -> _Mark | None:
     """Returns the mark of the newest transaction with a transactional id that has been committed.
 
-    With ``patience``, in seconds, it waits for one that is about to end, and raises an error where that takes longer.
-    It waits for a coordinator that has just become one, too.
+    It waits ``patience`` seconds for one that is about to end, and for a coordinator that has just become one, and
+    raises an error where that takes longer. ``topics`` are those where the first mark of a sink with a topic function
+    may be: brokers do not say that one is about to come at a place that has none, unless they are asked for the place.
     """
+    if isinstance(sink.topic, str):
+        return _mark_in(sink, name, patience, [sink.topic])
+    return _mark_in(sink, name, patience, None) or (_mark_in(sink, name, patience, topics) if topics else None)
+
+
+def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[str] | None) -> _Mark | None:
+    """Returns the newest of the marks in topics; None: in all that have some."""
     client = _client()
-    # The place of the mark, where it is known: about the others brokers do not say that one is about to come.
-    places = [client.TopicPartition(sink.topic, 0)] if isinstance(sink.topic, str) else None
+    places = None if topics is None else [client.TopicPartition(topic, 0) for topic in topics]
     asked = client.ConsumerGroupTopicPartitions(name, places)
-    end = time.monotonic() + (_SECONDS if patience is None else patience)
+    end = time.monotonic() + patience
     while True:
         admin = _admin(_Key.of(sink))[0]
-        answers = admin.list_consumer_group_offsets(
-            [asked], require_stable=patience is not None, request_timeout=_SECONDS
-        )
+        answers = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=_SECONDS)
         try:
             found = answers[name].result().topic_partitions
             errors = [place.error for place in found if place.error is not None]
@@ -415,12 +455,13 @@ def newest_mark(sink: KafkaSink[Any], name: str, patience: float | None = None) 
                 raise
             time.sleep(0.01)
             continue
-        return max((_Mark(each.offset, *_noted(each.metadata)) for each in found if each.offset >= 0), default=None)
+        marks = (_Mark(each.offset, *_noted(each.metadata), each.topic) for each in found if each.offset >= 0)
+        return max(marks, default=None)
 
 
-def _noted(metadata: str | None) -> tuple[int, str]:
-    partitions, _, producer = (metadata or "").partition(" ")
-    return (int(partitions) if partitions.isdigit() else 0), producer
+def _noted(metadata: str | None) -> tuple[str, str]:
+    division, _, producer = (metadata or "").rpartition(" ")
+    return division or "0", producer
 
 
 def _prefix(identity: Identity) -> str:

@@ -14,6 +14,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from windrow.addresses.redaction import redact
+from windrow.connectors.hybrid import HybridSource
+from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import EngineError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.kafka import KafkaSink, TopicSource
 from windrow.plan import SourceNode, Step
@@ -45,6 +47,22 @@ def check_jar(steps: Iterable[Step]) -> None:
             continue
         if lacks_jar(_JAR):
             raise _connector_missing(end, step.where, pyspark.__version__)
+
+
+def check_registries(steps: Iterable[Step]) -> None:
+    """Refuse sources and sinks with a schema registry within the process, since each worker would have its own."""
+    for step in steps:
+        end = step.node.source if isinstance(step.node, SourceNode) else getattr(step.node, "sink", None)
+        for part in end.sources if isinstance(end, HybridSource) else (end,):
+            given = part.value_format if isinstance(part, TopicSource | KafkaSink) else None
+            if isinstance(given, RegistryFormat) and given.registry.startswith("mock://"):
+                raise UnsupportedOperationError(
+                    "a schema registry within the process is not that of Spark's workers",
+                    given=f"{given!r}",
+                    expected='the address of a server, such as "http://localhost:8081"',
+                    where=step.where,
+                    hint="LocalRunner takes mock:// in tests",
+                )
 
 
 def _connector_missing(end: TopicSource[Any] | KafkaSink[Any], where: str, version: str) -> WindrowError:

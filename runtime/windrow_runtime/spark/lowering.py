@@ -15,7 +15,9 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError
+from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
@@ -39,6 +41,7 @@ from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.progress import WatchedStep, WatermarkBounds
 from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
+from windrow_runtime.spark.session import division_settings
 from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
@@ -156,7 +159,12 @@ class Lowered:
         # A job that is run again cannot be recognised, so each run has batches of its own.
         self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
         batch = JOB_BATCH if checkpoint is None else None
-        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch, is_keyed=bool(topology.keyed))
+        before, sources = topology.boundaries_before, {source.id for source in topology.sources}
+        straight = frozenset(sink.id for sink in topology.sinks if not sources.isdisjoint(before[sink.id]))
+        # Topics and users' own sources have partitions; Spark or windrow divides all others.
+        is_divided = not all(isinstance(source_of(each), TopicSource | CustomSource) for each in topology.sources)
+        division = f", {division_settings(spark, limits.large_file_bytes)}" if is_divided else ""
+        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch, straight=straight, division=division)
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}

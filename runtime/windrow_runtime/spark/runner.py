@@ -40,7 +40,7 @@ from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
-from windrow_runtime.spark.kafka import check_brokers, check_jar
+from windrow_runtime.spark.kafka import check_brokers, check_jar, check_registries
 from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
@@ -154,7 +154,8 @@ class SparkRunner:
                 self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
         return self._session
 
-    def _check_before_start(self, sources_and_sinks: Iterable[Step]) -> None:
+    def _check_before_start(self, sources_and_sinks: tuple[Step, ...]) -> None:
+        check_registries(sources_and_sinks)
         if self._session is None:
             check_jar(sources_and_sinks)
 

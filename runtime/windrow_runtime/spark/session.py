@@ -90,6 +90,13 @@ _WORKERS: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
+_DIVIDING: Final = (
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.maxPartitionNum",
+    "spark.sql.leafNodeDefaultParallelism",
+)
 _FOLDER_BYTES: Final = 50
 # Variables that are set if spark-submit or the pyspark shell started this program, or a Spark Connect server is named.
 _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -279,6 +286,17 @@ def own_partitions(spark: SparkSession) -> int:
     """Returns the number of shuffle partitions that the user has set for a session, or Spark's default."""
     with _lock:
         return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
+
+
+def division_settings(spark: SparkSession, large_file_bytes: int) -> str:
+    """Returns the settings of a session by which Spark and windrow divide the files of a batch, as a text."""
+    context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
+    found = {
+        "cores": None if context is None else context.defaultParallelism,
+        SHUFFLE_PARTITIONS: own_partitions(spark),
+    }
+    found |= {name: value for name in _DIVIDING if (value := spark.conf.get(name, None)) is not None}
+    return ", ".join(f"{name}={value}" for name, value in {**found, "large files": large_file_bytes}.items())
 
 
 def warn_of_partitions(spark: SparkSession, partitions: int) -> None:

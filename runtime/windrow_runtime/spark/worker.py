@@ -13,7 +13,7 @@ JOB_BATCH: Final = 0
 """The number of a batch job's only batch."""
 
 PARTITIONS: Final = "windrow.partitions"
-"""The property of tasks that says into how many partitions their batch is divided."""
+"""The property of tasks that says how their batch is divided: into how many partitions, and what decides that."""
 
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
@@ -42,12 +42,12 @@ def current_batch() -> int | None:
     return None if tagged is None else int(tagged[1])
 
 
-def partitions_told() -> int:
-    """Returns how many partitions the batch of this task has; 0 if nobody has told."""
+def division_told() -> str:
+    """Returns how the batch of this task is divided; "" if nobody has told."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return 0 if context is None else int(context.getLocalProperty(PARTITIONS) or 0)
+    return "" if context is None else context.getLocalProperty(PARTITIONS) or ""
 
 
 @contextmanager

@@ -112,11 +112,11 @@ class BatchWriter:
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
     def _check_divided_alike(self, frame: DataFrame, batch: int) -> None:
-        """Refuses a batch of which workers wrote a topic before, in other partitions; tells workers how many it has."""
-        if self._topics and self.note is not None:
-            partitions = _tell_partitions(frame)
-            for sink in self._topics if self._is_first and partitions else ():
-                check_divided_alike(sink.step, sink.sink, sink.identity, batch, partitions)
+        """Refuses a batch of which workers wrote a topic before, divided differently; tells workers its division."""
+        if self.parts is not None and self._topics and self.note is not None:
+            division = _tell_division(frame, self.parts.division)
+            for sink in self._topics if self._is_first and division else ():
+                check_divided_alike(sink.step, sink.sink, sink.identity, batch, division)
             self._is_first = False
 
     def _run(self, action: Callable[[], T]) -> T:
@@ -195,13 +195,13 @@ class BatchWriter:
         return counted
 
 
-def _tell_partitions(frame: DataFrame) -> int:
-    """Tells the tasks of a batch how many partitions it has, and returns their number; 0: a server runs the tasks."""
+def _tell_division(frame: DataFrame, settings: str) -> str:
+    """The driver tells the tasks of a batch how it is divided, and returns that; "": a server runs the tasks."""
     if is_connect(frame.sparkSession):
-        return 0
-    partitions = frame.rdd.getNumPartitions()
-    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, str(partitions))
-    return partitions
+        return ""
+    division = f"{frame.rdd.getNumPartitions()} partitions{settings}"
+    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, division)
+    return division
 
 
 def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import SinkError
 from windrow.kafka import KafkaSink
-from windrow.plan import SinkNode, Step
+from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.topic_records import TopicRecords
 from windrow_runtime.spark.faults import causes_of
 from windrow_runtime.spark.kafka import connector_errors
@@ -28,7 +29,8 @@ _SHOWN: Final = 200
 
 def check_connector(spark: SparkSession, step: Step) -> None:
     """Refuse a Kafka sink, before anything runs, if the session lacks Spark's connector."""
-    sink = _sink(step)
+    sink = sink_of(step)
+    assert isinstance(sink, KafkaSink)
     with connector_errors(spark, step.where, sink):
         # This looks up the connector, and reads nothing.
         _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
@@ -36,7 +38,8 @@ def check_connector(spark: SparkSession, step: Step) -> None:
 
 def write_kafka(rows: DataFrame, step: Step) -> None:
     """Write rows from :func:`kafka_rows` to Kafka."""
-    sink = _sink(step)
+    sink = sink_of(step)
+    assert isinstance(sink, KafkaSink)
     with connector_errors(rows.sparkSession, step.where, sink):
         try:
             rows.write.format("kafka").options(**sink.options).save()
@@ -81,7 +84,8 @@ def _unwritten(said: str, rows: DataFrame, sink: KafkaSink[Any]) -> SinkError | 
 
 def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """Turns the kinds and payloads of packed rows into rows for Spark's Kafka sink."""
-    sink = _sink(step)
+    sink = sink_of(step)
+    assert isinstance(sink, KafkaSink)
     return rows.mapInArrow(Unpack(partial(_encoder, TopicRecords.of(step, sink)), step.where, classes), _WRITTEN)
 
 
@@ -98,9 +102,3 @@ def _encoder(records: TopicRecords) -> Callable[[Sequence[Any]], Any]:
         return pa.record_batch([topics, keys, texts], names=["topic", "key", "value"])
 
     return rows_of
-
-
-def _sink(step: Step) -> KafkaSink[Any]:
-    assert isinstance(step.node, SinkNode)
-    assert isinstance(step.node.sink, KafkaSink)
-    return step.node.sink

@@ -1,4 +1,4 @@
-"""Writes some sinks in workers while they compute a batch: files, and users' own sinks that ask for it.
+"""Writes some sinks in workers while they compute a batch: files, topics, and users' own sinks that ask for it.
 
 The last stage of a query writes them as elements come; upper levels send it their elements for such sinks. A worker
 writes a part file into a hidden folder, under a unique name, and sends the name to the driver in a row. The driver
@@ -36,7 +36,7 @@ from windrow_runtime.spark.exchange.picklable import check_picklable, make_pickl
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import current_batch, partitions_told
+from windrow_runtime.spark.worker import current_batch, division_told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -121,7 +121,7 @@ class TopicWorkerSink:
 
         context = TaskContext.get()
         assert context is not None, "Spark has one in every task"
-        return TopicTask(self.step, self.sink, self.identity, batch, context.partitionId(), partitions_told())
+        return TopicTask(self.step, self.sink, self.identity, batch, context.partitionId(), division_told())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,8 @@ class WorkerSinks:
 
     sinks: Mapping[int, PartSink | CustomWorkerSink | TopicWorkerSink]
     batch: int | None = None
-    is_keyed: bool = False  # whether a batch is divided as the stored state is, and not by files and cores
+    straight: frozenset[str] = frozenset()  # the ids of the sinks that some elements reach without a keyed step
+    division: str = ""  # the settings that decide how Spark divides the sources of a batch; empty: none does
 
     @property
     def of_files(self) -> dict[int, PartSink]:
@@ -142,8 +143,12 @@ class WorkerSinks:
 
     @property
     def divided_anew(self) -> list[TopicWorkerSink]:
-        """The topics that a batch which runs again may write in other partitions."""
-        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink) and not self.is_keyed]
+        """Returns the topics whose records other tasks may write when a batch runs again on other cores.
+
+        The results of keyed steps stay in their partition, which the checkpoint fixes.
+        """
+        topics = [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink)]
+        return [sink for sink in topics if sink.step.id in self.straight]
 
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""
@@ -151,17 +156,22 @@ class WorkerSinks:
 
 
 def worker_sinks(
-    sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None, *, is_keyed: bool = False
+    sinks: Mapping[int, Step],
+    query: Callable[[], str],
+    batch: int | None = None,
+    *,
+    straight: frozenset[str] = frozenset(),
+    division: str = "",
 ) -> WorkerSinks | None:
     """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
-    ``query`` returns the identity of the query, if a user's own sink needs it.
+    ``query`` returns the identity of the query, if a topic or a user's own sink needs it.
     """
     steps = {number: step for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS}
     own = [step for step in steps.values() if has_output(sink_of(step))]
     named = identities(own, query()) if own else {}
     written = {number: _worker_sink(step, named.get(step.id)) for number, step in steps.items()}
-    return WorkerSinks(written, batch, is_keyed) if written else None
+    return WorkerSinks(written, batch, straight, division) if written else None
 
 
 def _worker_sink(step: Step, identity: Identity | None) -> PartSink | CustomWorkerSink | TopicWorkerSink:
