@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,9 @@ from tests.custom_sources import Entry
 from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, random_case, write_hours
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink
+from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.partitions import Told, partitioned_sources
@@ -165,6 +167,36 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     assert run() == ([], [])
     put(folder, c=[35])
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
+
+
+class FirstOfLog(KeyedProcessFunction[str, Entry, str]):
+    """Gives the name of each log once, and forgets it after an hour of the clock."""
+
+    def open(self, context: RuntimeContext) -> None:
+        self.seen = context.get_state(ValueStateDescriptor("seen", bool, ttl=StateTtlConfig(timedelta(hours=1))))
+
+    def process_element(self, value: Entry, context: KeyedProcessContext[str, str]) -> Iterator[str]:
+        if not self.seen.value():
+            self.seen.update(True)
+            yield value.log
+
+
+def test_a_plan_that_waits_for_the_clock_runs_again(spark: SparkSession, tmp_path: Path) -> None:
+    folder = put(tmp_path / "logs", a=[1], b=[2])
+    firsts = CollectSink[str]()
+    timed = logs(folder, bounded=False).assign_timestamps_and_watermarks(
+        MONOTONOUS, timestamp=lambda entry: entry.second * 1000
+    )
+    keyed = timed.key_by(lambda entry: entry.log)
+    plan = Pipeline("firsts", keyed.process(FirstOfLog()).sink_to(firsts))
+
+    def run() -> list[str]:
+        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=False)
+        return sorted(result.collected(firsts))
+
+    assert run() == ["a", "b"]
+    put(folder, a=[3], c=[4])
+    assert run() == ["c"]
 
 
 @pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")
