@@ -391,6 +391,7 @@ class SparkRunner:
                     },
                     planned=checkpoint.last_planned(),
                     partitioned=lowered.partitioned,
+                    aligned=lowered.aligned,
                 )
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
