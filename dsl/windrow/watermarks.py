@@ -183,12 +183,13 @@ class WatermarkStrategy(Generic[T_contra]):
 
         A batch reads nothing of a partition whose watermark is more than ``max_drift`` ahead of the lowest one in the
         group, among partitions that have elements to read. It is for topics that confluent-kafka reads and for sources
-        of your own, whose elements come to the step without keyed steps between. Give their batches a size, such as
-        ``max_offsets_per_batch``: how far a batch goes is not limited otherwise.
+        of your own, whose elements come to the step without keyed steps between, in a plan with a keyed step. The limit
+        holds between batches: within one a partition may go further, so give batches a size, such as
+        ``max_offsets_per_batch``. A batch job (``run_batch``) has no watermarks to align, and ignores it.
 
         Args:
             group: All strategies with this name are aligned with each other.
-            max_drift: How far a partition may be ahead.
+            max_drift: How far a partition may be ahead, a ``timedelta`` in event time.
 
         Raises:
             InvalidArgumentError: If ``group`` is empty, or ``max_drift`` is not positive.

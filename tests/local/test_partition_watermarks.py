@@ -12,10 +12,11 @@ import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs
 from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, write_hours
-from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import TimestampsNode
+from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -192,6 +193,12 @@ def test_the_files_of_a_batch_hold_the_watermark_until_none_is_left(
 # Alignment
 
 
+def also_keyed(stream: DataStream[Entry]) -> DataStreamSink:
+    """Counts entries, since a plan without keys aligns nothing."""
+    windows = stream.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return windows.aggregate(agg.count()).sink_to(CollectSink[int]())
+
+
 def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
     # Lines     0    1    2    3    4
     # a         0   60  120  180  240
@@ -207,7 +214,7 @@ def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
         timed = logs(folder, lines=1).assign_timestamps_and_watermarks(
             strategy, timestamp=lambda entry: entry.second * 1000
         )
-        LocalRunner().run(Pipeline("aligned", timed.sink_to(FunctionSink(take))))
+        LocalRunner().run(Pipeline("aligned", timed.sink_to(FunctionSink(take)), also_keyed(timed)))
         return found
 
     assert batches(MONOTONOUS)[:2] == [["a0", "b0"], ["a60", "b10"]]
@@ -230,7 +237,8 @@ def test_groups_reach_over_sources_and_do_not_wait_for_those_that_have_nothing(t
         )
         for folder in (one, other)
     ]
-    LocalRunner().run(Pipeline("aligned", timed[0].union(timed[1]).sink_to(FunctionSink(take))), drain=False)
+    united = timed[0].union(timed[1])
+    LocalRunner().run(Pipeline("aligned", united.sink_to(FunctionSink(take)), also_keyed(united)), drain=False)
     assert found == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b30"], ["b60"], ["a200"]]
 
 
@@ -239,6 +247,9 @@ def test_what_cannot_be_aligned_is_refused(tmp_path: Path) -> None:
     folder = put(tmp_path / "logs", a=[1])
     united = logs(folder).union(logs(folder))
     files = from_source(JsonFileSource(folder, Entry, files_per_batch=2))
+    timed = logs(folder).assign_timestamps_and_watermarks(aligned, timestamp=lambda entry: entry.second * 1000)
+    with pytest.raises(UnsupportedOperationError, match=r"keyed step(.|\n)*with_watermark_alignment\('logs'"):
+        LocalRunner().run(Pipeline("no keys", timed.sink_to(CollectSink[Entry]())))
     for stream in (united, files, from_collection([Entry("a", 1)])):
         with pytest.raises(
             UnsupportedOperationError, match=r"with_watermark_alignment\('logs'(.|\n)*where: +counted\."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -12,20 +15,39 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.custom_sources import Entry
-from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, random_case, write_hours
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.partitioned import (
+    MONOTONOUS,
+    OWN,
+    Count,
+    Dealt,
+    Outputs,
+    counted,
+    hourly,
+    logs,
+    put,
+    random_case,
+    write_hours,
+)
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
+from windrow.connectors import CustomSource
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import JsonFileSource
+from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.partitions import Told, partitioned_sources
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark import runner as runner_module
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_runtime.spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.fragment import PortFragment
+from windrow_runtime.spark.sources.custom import _StreamReader
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -113,6 +135,21 @@ def test_elements_in_columns_are_of_the_partition_that_was_begun(tmp_path: Path)
     assert fragment.take_timestamps() == []
 
 
+def test_a_batch_that_runs_again_tells_only_what_this_run_reads(tmp_path: Path) -> None:
+    """Spark asks for what there is before it asks for the batch that an earlier run has planned."""
+    folder = put(tmp_path / "logs", a=[1, 2])
+    plan, _ = counted(logs(folder, bounded=False), MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=1)))
+    (step,) = Topology(plan.steps).sources
+    source = source_of(step)
+    assert isinstance(source, CustomSource)
+    alignment = Alignment(ClockFiles(tmp_path / "clock"), step.id, {}, {})
+    reader = _StreamReader(CustomReads.of(source, step), marks_partitions=True, alignment=alignment)
+    reader.prepareForTriggerAvailableNow()
+    put(folder, a=[3])
+    ((partition,),) = reader.read(reader.partitions({}, {"a": [0, 2]})[0])
+    assert json.loads(partition) == ["a", 0, 2, [["a"], []]]
+
+
 # On Spark
 
 
@@ -167,6 +204,36 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
 
 
+class FirstOfLog(KeyedProcessFunction[str, Entry, str]):
+    """Gives the name of each log once, and forgets it after an hour of the clock."""
+
+    def open(self, context: RuntimeContext) -> None:
+        self.seen = context.get_state(ValueStateDescriptor("seen", bool, ttl=StateTtlConfig(timedelta(hours=1))))
+
+    def process_element(self, value: Entry, context: KeyedProcessContext[str]) -> Iterator[str]:
+        if not self.seen.value():
+            self.seen.update(True)
+            yield value.log
+
+
+def test_a_plan_that_waits_for_the_clock_runs_again(spark: SparkSession, tmp_path: Path) -> None:
+    folder = put(tmp_path / "logs", a=[1], b=[2])
+    firsts = CollectSink[str]()
+    timed = logs(folder, bounded=False).assign_timestamps_and_watermarks(
+        MONOTONOUS, timestamp=lambda entry: entry.second * 1000
+    )
+    keyed = timed.key_by(lambda entry: entry.log)
+    plan = Pipeline("firsts", keyed.process(FirstOfLog()).sink_to(firsts))
+
+    def run() -> list[str]:
+        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=False)
+        return sorted(result.collected(firsts))
+
+    assert run() == ["a", "b"]
+    put(folder, a=[3], c=[4])
+    assert run() == ["c"]
+
+
 @pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")
 def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +260,33 @@ def test_files_side_by_side_lose_nothing_whatever_their_times_are(
     files = write_hours(tmp_path / "files", writers=3 if order is None else 1, hours=5, random=random)
     files.shuffle(random)
     both(spark, hourly(files, size) if order is None else hourly(files, size, "name"))
+
+
+@pytest.mark.classic(reason="the function writes files of this process")
+def test_a_batch_with_fewer_files_shows_that_none_waits(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps the files that it has listed: before a batch would have fewer, it looks for those that came since."""
+    folder = put(tmp_path / "files")
+    batches: list[list[int]] = []
+
+    def write(*seconds: int) -> None:
+        for second in seconds:
+            file = folder / f"{second}.json"
+            file.write_text(f'{{"log": "x", "second": {second}}}\n')
+            os.utime(file, (10**9 + second,) * 2)
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        batches.append([entry.second for entry in entries])
+        if batch == 0:
+            write(8, 9)
+
+    write(*range(8))
+    source = from_source(JsonFileSource(folder, Entry, files_per_batch=3))
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(
+        Pipeline("files", source.sink_to(FunctionSink(take)))
+    )
+    running.process_available()
+    running.stop()
+    assert batches == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 @pytest.mark.classic(reason="the function takes what the sink gets into a list of this process")
@@ -224,6 +318,92 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
     assert run(SparkRunner(spark)) == expected
     # A run goes on with what the batch before has told.
     assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected
+
+
+@dataclass(frozen=True)
+class Stopping(Dealt):
+    """Deals lists of seconds; the last partition goes on to its third as long as no file in a folder stops it."""
+
+    folder: Path
+
+    def partitions(self) -> list[str]:
+        names = super().partitions()
+        return names[:-1] if (self.folder / "gone").exists() else names
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        if partition == super().partitions()[-1] and start == 2:
+            if (self.folder / "away").exists():
+                raise ConnectionError("the service is away")
+            if (self.folder / "stands").exists():
+                return start
+        return super().next_offset(partition, start, latest)
+
+
+def ahead_and_behind(folder: Path, *, apart: bool) -> tuple[Pipeline, CollectSink[Count]]:
+    """Reads two partitions of one source, or of two, of which the second one is :class:`Stopping`."""
+    ahead, behind = (0, 100, 200, 300), (0, 10, 20)
+    if apart:
+        return aligned(
+            from_source(Dealt((ahead,), (1,), True)), from_source(Stopping(((), behind), (1, 1), True, folder))
+        )
+    return aligned(from_source(Stopping((ahead, behind), (1, 1), True, folder)))
+
+
+def aligned(*streams: DataStream[Entry]) -> tuple[Pipeline, CollectSink[Count]]:
+    """Counts what streams have together, in windows of 100 s; none is more than 50 s ahead."""
+    strategy = MONOTONOUS.with_watermark_alignment("all", timedelta(seconds=50))
+    first, *others = (
+        stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda entry: entry.second * 1000)
+        for stream in streams
+    )
+    keyed = first.union(*others).key_by(lambda entry: entry.log)
+    counts = CollectSink[Count]()
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+    sums = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
+    return Pipeline("aligned", sums.sink_to(counts)), counts
+
+
+def test_an_alignment_without_keyed_steps_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    strategy = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=1))
+    timed = logs(put(tmp_path / "logs", a=[1])).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda entry: entry.second * 1000
+    )
+    with pytest.raises(UnsupportedOperationError, match=r"keyed step(.|\n)*where: +no keys\."):
+        SparkRunner(spark).run(Pipeline("no keys", timed.sink_to(CollectSink[Entry]())))
+
+
+def test_partitions_that_wait_for_one_that_stands_still_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The end is refused then, and no run succeeds that has left elements."""
+    (tmp_path / "stands").touch()
+    plan, _ = ahead_and_behind(tmp_path, apart=False)
+    for runner in (LocalRunner(), SparkRunner(spark)):
+        with pytest.raises(InvalidArgumentError, match="a source that is read to its end moves on"):
+            runner.run(plan, drain=False)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_partitions_that_wait_for_one_that_goes_away_are_read(
+    spark: SparkSession, tmp_path: Path, *, apart: bool
+) -> None:
+    (tmp_path / "away").touch()
+    plan, counts = ahead_and_behind(tmp_path, apart=apart)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(WindrowError, match="the service is away"):
+        runner.run(plan, drain=False)
+    (tmp_path / "gone").touch()
+    # Without a drain a bounded source that may grow still holds the other one.
+    assert ("p0", 300_000, 1) in runner.run(plan, drain=apart).collected(counts)
+
+
+def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) -> None:
+    # Batch     0     1     2     3        "a" waits in batch 2, and its time counts: 110 is not late.
+    # a         0   100     -   110
+    # b         0    10   400     -
+    one, other = put(tmp_path / "one", a=[0, 100, 110]), put(tmp_path / "other", b=[0, 10, 400])
+    plan, counts = aligned(logs(one, lines=1), logs(other, lines=1))
+    for runner in (LocalRunner(), SparkRunner(spark)):
+        found = sorted(runner.run(plan).collected(counts))
+        assert found == [("a", 100_000, 1), ("a", 200_000, 2), ("b", 100_000, 2), ("b", 500_000, 1)]
 
 
 @pytest.mark.classic(reason="a clock of the test's is called in this process")

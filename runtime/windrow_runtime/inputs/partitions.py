@@ -70,7 +70,8 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
     """Returns the alignments of timestamp-assigning steps, by the ids of these.
 
     Raises:
-        UnsupportedOperationError: If a step reads no partitions that can wait, or a source has two such steps.
+        UnsupportedOperationError: If no step has keys, a step reads no partitions that can wait, or a source has two
+            such steps.
     """
     partitioned = partitioned_sources(topology)
     found: dict[str, WatermarkAlignment] = {}
@@ -81,6 +82,13 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
             continue
         source = partitioned.get(step.id)
         taken = {partitioned[each].step for each in found}
+        if not topology.keyed:
+            raise UnsupportedOperationError(
+                "watermarks are aligned so that less state waits for the slowest partition, and no keyed step has any",
+                given=f"with_watermark_alignment({alignment.group!r}, ...)",
+                expected="a keyed step, such as a window, or a strategy without alignment",
+                where=step.where,
+            )
         if source is None or source.files_per_batch is not None or source.step in taken:
             raise UnsupportedOperationError(
                 "watermarks are aligned where the partitions of a source can wait for others",

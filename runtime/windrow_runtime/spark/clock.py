@@ -123,6 +123,7 @@ TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
 """A tracker's state: its watermark, whether it is idle, its last active time, its generator's encoded attributes."""
 
 _NO_PARTITIONS: Final[Mapping[str, PartitionedSource]] = MappingProxyType({})
+_NOT_ALIGNED: Final[Mapping[str, WatermarkAlignment]] = MappingProxyType({})
 
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 """The watermark generators that need only the highest timestamp of a batch."""
@@ -149,6 +150,16 @@ class BatchClock:
     def settled(self) -> bool:
         """Whether no watermark has advanced since the previous batch."""
         return self.watermarks == self.previous
+
+    def held(
+        self, aligned: Mapping[str, WatermarkAlignment], sources: Mapping[str, PartitionedSource]
+    ) -> dict[str, set[str]]:
+        """Returns the partitions of each source of which the batch reads nothing; see :func:`held_partitions`."""
+
+        def watermarks(step: str) -> dict[str, int]:
+            return {name: note[0] for name, note in self.partitions.get(step, {}).items()}
+
+        return held_partitions(aligned, sources, watermarks, self.waiting)
 
     def renamed(self, names: Mapping[str, str]) -> BatchClock:
         """Returns the same time with other names of steps."""
@@ -218,14 +229,7 @@ class Alignment:
         """Returns the partitions of which the next batch reads nothing."""
         newest = max(file_numbers(self.files.folder), default=-1)
         clock = self.files.find(newest) if newest >= 0 else None
-        if clock is None:
-            return ()
-        partitions = clock.partitions
-
-        def watermarks(step: str) -> dict[str, int]:
-            return {name: note[0] for name, note in partitions.get(step, {}).items()}
-
-        return held_partitions(self.steps, self.sources, watermarks, clock.waiting).get(self.source, ())
+        return () if clock is None else clock.held(self.steps, self.sources).get(self.source, ())
 
 
 class SeenTimestamps(NamedTuple):
@@ -303,7 +307,8 @@ class ClockKeeper:
     ``clock`` is the user's processing time in milliseconds; None: Spark's is used. The codec encodes the state of
     watermark generators. ``ending`` are the sources, by step id, that no step waits for once a batch has read nothing
     from them, each with whether it may have more in a later run. Batches up to ``planned`` do not count for that, since
-    an earlier run has planned them. ``partitioned`` has the sources of steps whose watermark is made per partition.
+    an earlier run has planned them. ``partitioned`` has the sources of steps whose watermark is made per partition, and
+    ``aligned`` the alignments of such steps.
     """
 
     def __init__(
@@ -316,6 +321,7 @@ class ClockKeeper:
         ending: Mapping[str, bool] | None = None,
         planned: int = -1,
         partitioned: Mapping[str, PartitionedSource] = _NO_PARTITIONS,
+        aligned: Mapping[str, WatermarkAlignment] = _NOT_ALIGNED,
     ) -> None:
         self._files = files
         self._codec = codec
@@ -324,6 +330,7 @@ class ClockKeeper:
         self._ending = ending or {}
         self._planned = planned
         self._partitioned = dict(partitioned)
+        self._aligned = dict(aligned)
         # The trackers that have seen all batches before the one with this number.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
 
@@ -366,10 +373,12 @@ class ClockKeeper:
             partitioned = self._partitioned.get(step)
             tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
         ended = ended or stored.ended
+        # A source that waits for others has not ended.
+        going_on = {*read, *stored.held(self._aligned, self._partitioned)}
         ended_indices = [
             index
             for index, step in enumerate(self._topology.sources)
-            if step.id not in read and self._has_ended(step.id, batch, was_over=index in stored.ended_sources)
+            if step.id not in going_on and self._has_ended(step.id, batch, was_over=index in stored.ended_sources)
         ]
         silent = {self._topology.sources[index].id for index in ended_indices}
         exhausted = {step for step in silent if self._ending[step]}

@@ -21,6 +21,7 @@ from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
+from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
@@ -63,9 +64,9 @@ def time_of(plan: PhysicalPlan, *, own_clock: bool, per_partition: bool = False)
     """Names the kind of time by which a plan's query runs. Stored state depends on it, so a checkpoint keeps it.
 
     Windrow keeps the time of each batch if the user's own clock asks for it, and if watermarks are made
-    ``per_partition`` of a source. A query that waits for the clock runs in
-    Spark's mode for processing time, in which Spark gives its watermark to the first stateful operator alone. So does
-    the end of the stream, which is a watermark, too.
+    ``per_partition`` of a source. A query that waits for the clock runs in Spark's mode for processing time, in which
+    Spark gives its watermark to the first stateful operator alone. So does the end of the stream, which is a watermark,
+    too.
     """
     topology = plan.topology
     waits = bool(topology.by_clock)
@@ -143,9 +144,10 @@ class Lowered:
         self._checkpoint = None if checkpoint is None else checkpoint.with_folders(stored.folders)
         self.clock = None
         self.partitioned: dict[str, PartitionedSource] = {}
+        self.aligned: dict[str, WatermarkAlignment] = {}
         if checkpoint is not None and stored.time == KEPT_TIME:
             self.clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
-            self.partitioned = partitioned_sources(topology)
+            self.partitioned, self.aligned = partitioned_sources(topology), alignments(topology)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(topology.by_clock)
         self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
@@ -304,8 +306,7 @@ class Lowered:
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _alignment(self, source: Step) -> Alignment | None:
-        aligned = alignments(self.topology)
-        if self.clock is None or source.id not in {self.partitioned[step].step for step in aligned}:
+        if self.clock is None or source.id not in {self.partitioned[step].step for step in self.aligned}:
             return None
         if self._checkpoint is not None and not self._checkpoint.is_mounted:
             raise UnsupportedOperationError(
@@ -314,7 +315,8 @@ class Lowered:
                 expected="watermarks without alignment, or a checkpoint in a mounted file system",
                 where=source.where,
             )
-        return Alignment(self.clock, source.id, aligned, {step: self.partitioned[step] for step in aligned})
+        sources = {step: self.partitioned[step] for step in self.aligned}
+        return Alignment(self.clock, source.id, self.aligned, sources)
 
     def _level(self, number: int) -> Level:
         last = number == self.topology.depth

@@ -392,6 +392,7 @@ class SparkRunner:
                     },
                     planned=checkpoint.last_planned(),
                     partitioned=lowered.partitioned,
+                    aligned=lowered.aligned,
                 )
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
@@ -441,12 +442,12 @@ class SparkRunner:
             return True
         if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
             return False  # Spark writes such a sink, and no code sees where a batch ends
+        sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
         stored = checkpoint.description() if checkpoint.has_run() else None
         if stored is not None:
             # A source that is read otherwise by now, such as file by file, goes on as well.
             growing = any(may_grow(source_of(step)) for step in topology.sources)
-            return stored.time == KEPT_TIME and growing and not topology.by_clock
-        sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
+            return stored.time == KEPT_TIME and growing and (not topology.by_clock or bool(sources))
         return any(is_connect(self.spark) or has_several_partitions(step) for step in sources)
 
     def _lowered(

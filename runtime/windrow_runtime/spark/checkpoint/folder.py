@@ -129,9 +129,9 @@ class Description:
 class Checkpoint:
     """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` if a file is damaged.
 
-    Every machine has its file system mounted, or Spark's JVM opens it. The folder lies
-    ``inside`` of Spark's if the user starts the query, and
-    contains Spark's otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
+    Every machine has its file system mounted, or Spark's JVM opens it. The folder lies ``inside`` of Spark's if the
+    user starts the query, and contains Spark's otherwise. ``folders`` are those of sources, by step id; others are
+    named by the step's number.
     """
 
     def __init__(self, path: StoragePath, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:

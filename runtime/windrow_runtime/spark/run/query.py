@@ -390,9 +390,10 @@ class Query:
         for progress in query.recentProgress:
             batch = int(progress["batchId"])
             if batch > after and all(source.startOffset == source.endOffset for source in progress.sources):
-                following = None if clock is None else clock.find(batch + 1)
-                # If the files of an old batch are deleted, a later batch decides.
-                if clock is None or (following is not None and following.settled):
+                begun, following = (None, None) if clock is None else (clock.find(batch), clock.find(batch + 1))
+                # If partitions waited for one that has nothing to read, the next batch reads them. If the files of an
+                # old batch are deleted, a later batch decides.
+                if clock is None or (following and following.settled and not (begun and begun.waiting)):
                     return True
         return False
 

@@ -169,7 +169,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges = list(self._planner.ranges(start, end))
             if self._marks_partitions and end:
                 # A batch that runs again was planned by an earlier run.
-                latest = self._planner.latest() if self._newest is None else self._newest
+                known = self._latest if self._newest is None else self._newest
+                latest = self._planner.latest() if known is None else known
                 first = ranges[0] if ranges else (next(iter(end)), None, None)
                 told = self._planner.told(end, latest)
                 ranges[:1] = [(*first, told if self._alignment is not None else Told(told.open))]

@@ -65,6 +65,9 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         stream = stream.option(*ANY_AGE)
         if source.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
+            # Spark keeps what it has listed for later batches. It lists again before a batch would be smaller.
+            stream = stream.option("maxCachedFiles", max(source.files_per_batch, 10_000))
+            stream = stream.option("discardCachedInputRatio", 1)
     by_blocks = text_block_reader(source)
     reader = file_reader(source) if isinstance(by_blocks, str) else by_blocks
     path, local = source_path(context.spark, source.path), local_path(source.path)
