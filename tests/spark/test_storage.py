@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -209,6 +211,62 @@ def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
     files.before_read = between
     with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
         LeaseLock(folder, 3)
+
+
+def test_a_lock_that_is_renewed_is_in_its_folder_all_the_time() -> None:
+    files = MemoryFiles()
+    missing: list[str] = []
+    lock = LeaseLock(folder_in(files), 0.05)
+    files.in_gap = missing.append
+    first = files.content["mem://checkpoint/locks/lock-1"]
+    end = time.monotonic() + 20
+    while files.content["mem://checkpoint/locks/lock-1"] == first:
+        assert time.monotonic() < end
+    lock.release()
+    assert missing == []
+
+
+@pytest.mark.parametrize("content", [OTHER, b"free"])
+def test_who_finds_another_run_in_its_own_file_was_taken_over(content: bytes) -> None:
+    folder = folder_in(MemoryFiles())
+    lock = LeaseLock(folder, 60)
+    (folder / "locks" / "lock-1").write(b"")  # it is written anew
+    lock.check()
+    (folder / "locks" / "lock-1").write(content)
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        lock.check()
+    lock.release()
+    assert read_whole(folder / "locks" / "lock-1") == content
+
+
+def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    others = set(threading.enumerate())
+    file = "mem://checkpoint/locks/lock-1"
+    lock = LeaseLock(folder_in(files), 0.05)
+    (renewing,) = set(threading.enumerate()) - others
+    end = time.monotonic() + 20
+
+    def fail(error: Exception) -> Callable[[str], None]:
+        def raise_it(url: str) -> None:
+            raise error
+
+        return raise_it
+
+    files.before_read = fail(ValueError("no answer"))
+    while "could not be renewed: ValueError('no answer')" not in caplog.text:
+        assert time.monotonic() < end
+    written = files.content[file]
+    files.before_read = lambda url: None
+    while files.content[file] == written:
+        assert time.monotonic() < end
+    assert lock.is_held
+    files.before_read = fail(ConnectionRefusedError())  # an OSError, which is a CheckpointError elsewhere
+    renewing.join(20)
+    assert not renewing.is_alive()
+    assert "ConnectionRefused" not in caplog.text
+    files.before_read = lambda url: None
+    lock.release()
 
 
 def test_of_two_that_take_over_one_gets_the_lock() -> None:
