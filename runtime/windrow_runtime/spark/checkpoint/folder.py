@@ -128,9 +128,9 @@ class Description:
 class Checkpoint:
     """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` if a file is damaged.
 
-    Every machine has its file system mounted, or Spark's JVM opens it. The folder lies
-    ``inside`` of Spark's if the user starts the query, and
-    contains Spark's otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
+    Every machine has its file system mounted, or Spark's JVM opens it. The folder lies ``inside`` of Spark's if the
+    user starts the query, and contains Spark's otherwise. ``folders`` are those of sources, by step id; others are
+    named by the step's number.
     """
 
     def __init__(self, path: StoragePath, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
@@ -193,7 +193,13 @@ class Checkpoint:
         files = [self.closed_sources.path]
         if batch is not None:
             files += [self.progress_file, *([] if clock is None else [clock.file(batch).path])]
-        hand_on(spark, files)
+        if not self.is_mounted:
+            hand_on(spark, files)
+
+    def hand_nothing(self, spark: SparkSession) -> None:
+        """End what :meth:`hand_on` does for the jobs that this thread starts from now on."""
+        if not self.is_mounted:
+            hand_on(spark, ())
 
     def _check_no_links(self) -> None:
         """Refuse links instead of folders of the checkpoint, since they may lead to files of others."""
