@@ -7,12 +7,12 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.spark.memory_files import MemoryFiles, folder_in
+from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -21,6 +21,7 @@ from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
+from windrow_runtime.spark.sinks.by_spark import _withdrawn
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -267,6 +268,35 @@ def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) 
     assert "ConnectionRefused" not in caplog.text
     files.before_read = lambda url: None
     lock.release()
+
+
+def test_a_batch_withdraws_its_own_files_without_a_look_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    names = [
+        "windrow_batch=1/a",
+        "windrow_batch=2/b",
+        "key=c/windrow_batch=2/d",
+        "key=c/windrow_batch=1/e",
+        "_windrow/batch-1",
+        "_windrow/batch-2",
+        ".spark-staging-1/f",
+    ]
+    looked: list[str] = []
+    list_all = MemoryPath.rglob
+
+    def rglob(self: MemoryPath, pattern: str) -> Iterator[MemoryPath]:
+        looked.append(self.name)
+        return list_all(self, pattern)
+
+    monkeypatch.setattr(MemoryPath, "rglob", rglob)
+    for in_folders in (True, False):
+        for name in names:
+            write_whole(folder / name, name)
+        _withdrawn(folder, 2, again=True, in_folders=in_folders)
+        left = {url.removeprefix("mem://sink/") for url in files.content}
+        assert left == {"windrow_batch=1/a", "key=c/windrow_batch=1/e", "_windrow/batch-1"}
+    assert looked == ["sink", ".spark-staging-1", "key=c", "windrow_batch=2"]
 
 
 def test_of_two_that_take_over_one_gets_the_lock() -> None:
