@@ -76,9 +76,9 @@ class LeaseLock:
 
     def check(self) -> None:
         """Raise a ``CheckpointError`` if another run has taken the checkpoint over."""
-        with checkpoint_errors(self._checkpoint):
+        with self._writing, checkpoint_errors(self._checkpoint):
             newest = self._newest()
-            content = self._read(newest)  # empty while it is written anew
+            content = self._read(newest)  # empty while another run writes it
             is_another = newest == self._number and content != b"" and self._mark.encode() not in content
             self._is_lost = self._is_lost or newest > self._number or is_another
             if self._is_lost:
@@ -110,7 +110,7 @@ class LeaseLock:
         try:
             return self._file(number).read_bytes()
         except FileNotFoundError:
-            return b""  # a file system that is not as it should be
+            return b""  # another run has deleted it, or is writing it anew
 
     def _content(self) -> bytes:
         self._renewals += 1
