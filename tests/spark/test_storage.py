@@ -240,6 +240,17 @@ def test_who_finds_another_run_in_its_own_file_was_taken_over(content: bytes) ->
     assert read_whole(folder / "locks" / "lock-1") == content
 
 
+def test_a_run_does_not_read_its_lock_while_it_writes_it() -> None:
+    """HDFS fails to read a file whose blocks are replaced meanwhile."""
+    files = MemoryFiles()
+    lock = LeaseLock(folder_in(files), 60)
+    reads: list[bool] = []
+    files.before_read = lambda url: reads.append(lock._writing.locked())
+    lock.check()
+    assert reads == [True]
+    lock.release()
+
+
 def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     others = set(threading.enumerate())
