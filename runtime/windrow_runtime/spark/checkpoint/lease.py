@@ -19,8 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # py4j has no types
-
 from windrow.errors import CheckpointError
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock, checkpoint_in_use
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
@@ -155,6 +153,8 @@ class LeaseLock:
                 raise checkpoint_in_use(self._checkpoint, _owner_in(seen))
 
     def _renew(self) -> None:
+        from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # py4j has no types
+
         while not self._is_over.wait(self._seconds / _RENEWALS):
             try:
                 self.check()
