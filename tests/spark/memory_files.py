@@ -20,6 +20,7 @@ class MemoryFiles:
         self.content: dict[str, bytes] = {}
         self.times: dict[str, float] = {}
         self.before_read: Callable[[str], None] = lambda url: None
+        self.in_gap: Callable[[str], None] = lambda url: None  # called while a file is deleted to rename one to it
         self.fails = False
         self.fails_to_write = False
 
@@ -62,15 +63,23 @@ class MemoryPath(HadoopPath):
 
     def write(self, content: bytes) -> None:
         self._fail(writes=True)
+        self.files.content.pop(self.url, None)
+        self.files.in_gap(self.url)
+        self.rewrite(content)
+
+    def rewrite(self, content: bytes) -> None:
+        self._fail(writes=True)
         self.files.content[self.url] = content
         self.files.times[self.url] = float(int(time.time()))
 
-    def write_once(self, content: bytes) -> bool:
+    def write_once(self, content: bytes, *, whole: bool = False) -> bool:
         if self.url not in self.files.content:
             self.write(content)
         return self.files.content[self.url] == content
 
     def modified(self) -> float:
+        if self.url not in self.files.content:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
         return self.files.times[self.url]
 
     def unlink(self, missing_ok: bool = False) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,10 +20,11 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow.sinks import CollectSink, FunctionSink, WriterSink
+from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.storage import HadoopPath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,6 +125,46 @@ def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
     with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
         running.process_available()
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize("when", ["computed", "written"])
+def test_a_batch_is_not_published_if_the_checkpoint_was_taken_over_meanwhile(
+    spark: SparkSession, folder: str, tmp_path: Path, when: str
+) -> None:
+    lock, seen = tmp_path / "here" / "checkpoint" / "locks" / "lock-99", tmp_path / "seen"
+
+    def take(event: Event) -> Event:
+        if when == "computed":
+            lock.write_text("process 1 on elsewhere\nmark 1\n")
+        return event
+
+    def write(batch: int, events: Sequence[Event]) -> None:
+        seen.touch()
+        lock.write_text("process 1 on elsewhere\nmark 1\n")
+
+    events = from_source(CollectionSource(EVENTS, Event)).map(take)
+    pipeline = Pipeline("taken", events.sink_to(FunctionSink(write)), events.sink_to(JsonFileSink(tmp_path / "out")))
+    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline)
+    assert seen.exists() == (when == "written")
+    assert not list((tmp_path / "out").glob("batch-0*"))
+
+
+def test_other_jobs_of_the_thread_get_no_files_of_a_checkpoint(spark: SparkSession, folder: str) -> None:
+    assert collected(SparkRunner(spark, checkpoint=f"{folder}/checkpoint"), 60)
+    assert spark.sparkContext.getLocalProperty("windrow.files") is None
+
+
+def test_a_file_is_written_once(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    file = HadoopPath.of(spark, f"{folder}/below/file", lambda call: call())
+    assert file.write_once(b"one", whole=True)
+    assert file.write_once(b"one", whole=True)  # the first answer was lost
+    assert not file.write_once(b"two", whole=True)
+    assert not file.write_once(b"two")
+    assert file.read_bytes() == b"one"
+    file.rewrite(b"three")
+    file.write(b"four")
+    assert file.read_bytes() == b"four"
 
 
 def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:

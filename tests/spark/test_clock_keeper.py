@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.spark.memory_files import MemoryFiles, folder_in
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.sinks import CollectSink
@@ -18,6 +19,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import BATCHES_KEPT
 from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.storage.values import StateCodec
@@ -60,7 +62,7 @@ PLAN = topology()
 (WINDOW,) = (step.id for step in PLAN.keyed)
 
 
-def keeper(folder: Path, plan: Topology = PLAN) -> ClockKeeper:
+def keeper(folder: StoragePath, plan: Topology = PLAN) -> ClockKeeper:
     return ClockKeeper(ClockFiles(folder), plan, None, StateCodec())
 
 
@@ -94,6 +96,20 @@ def test_a_batch_that_is_run_again_finds_its_time(tmp_path: Path) -> None:
     files.write(BATCHES_KEPT + 1, files.read(5))
     files.write(BATCHES_KEPT + 5, files.read(5))
     assert [batch for batch in range(BATCHES_KEPT) if files.exists(batch)] == [2, 3, 4]
+
+
+def test_the_time_of_a_batch_that_another_run_has_written_stays() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+
+    def meanwhile(url: str) -> None:
+        files.before_read = lambda url: None
+        keeper(folder).end_batch(0, seen(7, 9), ended=False)
+
+    files.before_read = meanwhile
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        keeper(folder).end_batch(0, seen(5, 6), ended=False)
+    assert ClockFiles(folder).read(1).watermarks[WINDOW] == 9
 
 
 def two_sources() -> Topology:

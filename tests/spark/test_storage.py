@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.spark.memory_files import MemoryFiles, folder_in
+from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -19,6 +21,7 @@ from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
+from windrow_runtime.spark.sinks.by_spark import _withdrawn
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -209,6 +212,102 @@ def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
     files.before_read = between
     with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
         LeaseLock(folder, 3)
+
+
+def test_a_lock_that_is_renewed_is_in_its_folder_all_the_time() -> None:
+    files = MemoryFiles()
+    missing: list[str] = []
+    lock = LeaseLock(folder_in(files), 0.05)
+    files.in_gap = missing.append
+    first = files.content["mem://checkpoint/locks/lock-1"]
+    end = time.monotonic() + 20
+    while files.content["mem://checkpoint/locks/lock-1"] == first:
+        assert time.monotonic() < end
+    lock.release()
+    assert missing == []
+
+
+@pytest.mark.parametrize("content", [OTHER, b"free"])
+def test_who_finds_another_run_in_its_own_file_was_taken_over(content: bytes) -> None:
+    folder = folder_in(MemoryFiles())
+    lock = LeaseLock(folder, 60)
+    (folder / "locks" / "lock-1").write(b"")  # it is written anew
+    lock.check()
+    (folder / "locks" / "lock-1").write(content)
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        lock.check()
+    lock.release()
+    assert read_whole(folder / "locks" / "lock-1") == content
+
+
+def test_a_run_does_not_read_its_lock_while_it_writes_it() -> None:
+    """HDFS fails to read a file whose blocks are replaced meanwhile."""
+    files = MemoryFiles()
+    lock = LeaseLock(folder_in(files), 60)
+    reads: list[bool] = []
+    files.before_read = lambda url: reads.append(lock._writing.locked())
+    lock.check()
+    assert reads == [True]
+    lock.release()
+
+
+def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    others = set(threading.enumerate())
+    file = "mem://checkpoint/locks/lock-1"
+    lock = LeaseLock(folder_in(files), 0.05)
+    (renewing,) = set(threading.enumerate()) - others
+    end = time.monotonic() + 20
+
+    def fail(error: Exception) -> Callable[[str], None]:
+        def raise_it(url: str) -> None:
+            raise error
+
+        return raise_it
+
+    files.before_read = fail(ValueError("no answer"))
+    while "could not be renewed: ValueError('no answer')" not in caplog.text:
+        assert time.monotonic() < end
+    written = files.content[file]
+    files.before_read = lambda url: None
+    while files.content[file] == written:
+        assert time.monotonic() < end
+    assert lock.is_held
+    files.before_read = fail(ConnectionRefusedError())  # an OSError, which is a CheckpointError elsewhere
+    renewing.join(20)
+    assert not renewing.is_alive()
+    assert "ConnectionRefused" not in caplog.text
+    files.before_read = lambda url: None
+    lock.release()
+
+
+def test_a_batch_withdraws_its_own_files_without_a_look_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    names = [
+        "windrow_batch=1/a",
+        "windrow_batch=2/b",
+        "key=c/windrow_batch=2/d",
+        "key=c/windrow_batch=1/e",
+        "_windrow/batch-1",
+        "_windrow/batch-2",
+        ".spark-staging-1/f",
+    ]
+    looked: list[str] = []
+    list_all = MemoryPath.rglob
+
+    def rglob(self: MemoryPath, pattern: str) -> Iterator[MemoryPath]:
+        looked.append(self.name)
+        return list_all(self, pattern)
+
+    monkeypatch.setattr(MemoryPath, "rglob", rglob)
+    for in_folders in (True, False):
+        for name in names:
+            write_whole(folder / name, name)
+        _withdrawn(folder, 2, again=True, in_folders=in_folders)
+        left = {url.removeprefix("mem://sink/") for url in files.content}
+        assert left == {"windrow_batch=1/a", "key=c/windrow_batch=1/e", "_windrow/batch-1"}
+    assert looked == ["sink", ".spark-staging-1", "key=c", "windrow_batch=2"]
 
 
 def test_of_two_that_take_over_one_gets_the_lock() -> None:

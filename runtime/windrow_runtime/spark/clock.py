@@ -33,6 +33,7 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.spark.checkpoint.lock import checkpoint_in_use
 from windrow_runtime.spark.checkpoint.storage import StoragePath
 from windrow_runtime.spark.checkpoint.stored_file import (
     BATCHES_KEPT,
@@ -208,11 +209,12 @@ class ClockFiles:
         clock = self.file(batch).read()
         return clock and clock.renamed({name: step for step, name in self.stored_ids.items()})
 
-    def write(self, batch: int, clock: BatchClock) -> None:
-        """Write the time of a batch, and delete the oldest file."""
+    def write(self, batch: int, clock: BatchClock, *, once: bool = False) -> None:
+        """Write the time of a batch, and delete the oldest file; ``once`` refuses to replace that of another run."""
         with checkpoint_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.file(batch).write(clock.renamed(self.stored_ids))
+            if not self.file(batch).write(clock.renamed(self.stored_ids), once=once):
+                raise checkpoint_in_use(self.folder, "")
             self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
 
@@ -337,7 +339,7 @@ class ClockKeeper:
     def begin(self) -> None:
         """Store the time of the first batch, unless Spark's clock gives it."""
         if self._clock is not None and not self._files.exists(0):
-            self._files.write(0, BatchClock(now=clock_millis(self._clock)))
+            self._files.write(0, BatchClock(now=clock_millis(self._clock)), once=True)
 
     def end_batch(
         self,
@@ -406,6 +408,7 @@ class ClockKeeper:
                 released={step: memories[step].released for step in self._partitioned},
                 waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting},
             ),
+            once=True,
         )
         self._known = (batch + 1, trackers)
 

@@ -194,7 +194,13 @@ class Checkpoint:
         files = [self.closed_sources.path]
         if batch is not None:
             files += [self.progress_file, *([] if clock is None else [clock.file(batch).path])]
-        hand_on(spark, files)
+        if not self.is_mounted:
+            hand_on(spark, files)
+
+    def hand_nothing(self, spark: SparkSession) -> None:
+        """End what :meth:`hand_on` does for the jobs that this thread starts from now on."""
+        if not self.is_mounted:
+            hand_on(spark, ())
 
     def _check_no_links(self) -> None:
         """Refuse links instead of folders of the checkpoint, since they may lead to files of others."""

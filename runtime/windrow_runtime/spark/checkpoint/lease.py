@@ -2,7 +2,7 @@
 
 The lock is the file with the highest number in a folder. Its owner writes it anew every few seconds. Whoever finds that
 nobody has written it for as long as a lease lasts takes the checkpoint over by the file with the next number, which one
-writer alone can write; the former owner finds it before its next batch.
+writer alone can write; the former owner finds it before its next batch, or before the present one is published.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -73,11 +74,13 @@ class LeaseLock:
 
     def check(self) -> None:
         """Raise a ``CheckpointError`` if another run has taken the checkpoint over."""
-        with checkpoint_errors(self._checkpoint):
+        with self._writing, checkpoint_errors(self._checkpoint):
             newest = self._newest()
-            self._is_lost = self._is_lost or newest > self._number
+            content = self._read(newest)  # empty while another run writes it
+            is_another = newest == self._number and content != b"" and self._mark.encode() not in content
+            self._is_lost = self._is_lost or newest > self._number or is_another
             if self._is_lost:
-                raise checkpoint_in_use(self._checkpoint, _owner_in(self._read(newest)))
+                raise checkpoint_in_use(self._checkpoint, _owner_in(content))
 
     def release(self) -> None:
         """Let other runs have the checkpoint. Does nothing if it was released before."""
@@ -89,7 +92,7 @@ class LeaseLock:
         try:
             with self._writing:
                 if not self._is_lost:
-                    self._file(self._number).write(_FREE)
+                    self._file(self._number).rewrite(_FREE)
         except Exception:
             _LOG.debug("the lock of %s ends with its lease", self._checkpoint, exc_info=True)
 
@@ -105,7 +108,7 @@ class LeaseLock:
         try:
             return self._file(number).read_bytes()
         except FileNotFoundError:
-            return b""  # its owner is writing it anew
+            return b""  # another run has deleted it, or is writing it anew
 
     def _content(self) -> bytes:
         self._renewals += 1
@@ -129,7 +132,9 @@ class LeaseLock:
         # The clock of the file system tells how old the file is.
         probe = self._folder / f"_time-{self._mark}"
         probe.write(b"now")
-        silent = probe.modified() - self._file(number).modified() - _COARSE_SECONDS
+        silent = 0.0
+        with suppress(FileNotFoundError):  # its owner is writing it anew
+            silent = probe.modified() - self._file(number).modified() - _COARSE_SECONDS
         probe.unlink(missing_ok=True)
         end = time.monotonic() + self._seconds - max(silent, 0)
         if end > time.monotonic():
@@ -148,20 +153,23 @@ class LeaseLock:
                 raise checkpoint_in_use(self._checkpoint, _owner_in(seen))
 
     def _renew(self) -> None:
+        from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # py4j has no types
+
         while not self._is_over.wait(self._seconds / _RENEWALS):
             try:
                 self.check()
                 with self._writing, checkpoint_errors(self._checkpoint):
                     if not self._is_over.is_set():
-                        self._file(self._number).write(self._content())
-            except CheckpointError as error:
+                        self._file(self._number).rewrite(self._content())
+            except Exception as error:
+                said = error.given if isinstance(error, CheckpointError) else repr(error)
                 if self._is_lost:
-                    _LOG.error("checkpoint %s was taken over by %s", self._checkpoint, error.given)
+                    _LOG.error("checkpoint %s was taken over by %s", self._checkpoint, said)
                     return
-                _LOG.warning("the lock of checkpoint %s could not be renewed: %s", self._checkpoint, error.given)
-            except Exception:
-                _LOG.debug("the lock of %s is renewed no more", self._checkpoint, exc_info=True)
-                return  # Java is gone
+                if isinstance(error.__cause__ or error, ConnectionError | Py4JNetworkError):
+                    _LOG.debug("the lock of %s is renewed no more: Java is gone", self._checkpoint, exc_info=True)
+                    return
+                _LOG.warning("the lock of checkpoint %s could not be renewed: %s", self._checkpoint, said)
 
 
 def lock_of(folder: StoragePath, lease_seconds: float) -> RunLock:

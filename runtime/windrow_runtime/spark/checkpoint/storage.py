@@ -1,7 +1,8 @@
 """Opens the files of a checkpoint where they lie: in a mounted file system, or in one that Spark's JVM opens.
 
 Windrow asks little of a file system: to write and read whole files, to write a file that nobody else has written, and
-the names in a folder. Nothing depends on renaming, nor on times.
+the names in a folder. A file that is written anew is there all the time where files appear when they are closed, as on
+S3A, or where renaming is one step, as on HDFS. On others, such as ``abfs``, it is missing for a moment.
 """
 
 from __future__ import annotations
@@ -119,25 +120,34 @@ class HadoopPath:
         return _handed(self) if self._opened is None else self._call(read)
 
     def write(self, content: bytes) -> None:
-        """Write the whole file, instead of one that is there: others see the old content or the new one."""
+        """Write the whole file, instead of one that is there: others see the old content or the new one.
+
+        Where Hadoop renames onto a file by deleting it first, which HDFS does not, others may see none for a moment.
+        """
 
         def write(opened: _Opened, path: Any) -> None:
             if opened.is_whole_at_close:
                 _filled(opened.files.create(path, True), content)
-                return
-            # Elsewhere renaming is one step.
-            temporary = opened.hadoop.Path(path.getParent(), f"_{self.name}.{secrets.token_hex(4)}")
-            _filled(opened.files.create(temporary, True), content)
-            context = opened.hadoop.FileContext.getFileContext(opened.files.getUri(), opened.settings)
-            context.rename(temporary, path, opened.overwrite)
+            else:
+                opened.rename(path, content, opened.overwrite)
 
         self._call(write)
 
-    def write_once(self, content: bytes) -> bool:
-        """Write a file unless it is there; returns whether this content, which no other writer has, is there."""
+    def rewrite(self, content: bytes) -> None:
+        """Write the file in its place: it is in its folder all the time, and others may see it empty meanwhile."""
+        self._call(lambda opened, path: _filled(opened.files.create(path, True), content))
+
+    def write_once(self, content: bytes, *, whole: bool = False) -> bool:
+        """Write a file unless it is there; returns whether this content, which no other writer has, is there.
+
+        A process that is killed meanwhile may leave it empty, unless it is written as a ``whole``.
+        """
 
         def write(opened: _Opened, path: Any) -> None:
-            _filled(opened.files.createFile(path).recursive().overwrite(False).opt(_ONCE, True).build(), content)
+            if opened.is_whole_at_close or not whole:
+                _filled(opened.files.createFile(path).recursive().overwrite(False).opt(_ONCE, True).build(), content)
+            else:
+                opened.rename(path, content, opened.keep)
 
         try:
             self._call(write)
@@ -172,7 +182,8 @@ class _Opened:
     files: Any
     is_whole_at_close: bool
     guard: Guard
-    overwrite: Any  # the array of options with which contexts of files, and nothing else, rename onto a file
+    keep: Any  # the array of options with which contexts of files rename to a name that no file has
+    overwrite: Any  # that with which they, and nothing else, rename onto a file
 
     @staticmethod
     def of(spark: SparkSession, url: str, guard: Guard) -> _Opened:
@@ -182,9 +193,16 @@ class _Opened:
         path = hadoop.Path(url)
         files = path.getFileSystem(settings)
         rename = hadoop.Options.Rename.OVERWRITE
-        overwrite = jvm.java.lang.reflect.Array.newInstance(rename.getClass(), 1)
+        keep, overwrite = (jvm.java.lang.reflect.Array.newInstance(rename.getClass(), size) for size in (0, 1))
         overwrite[0] = rename
-        return _Opened(hadoop, settings, files, bool(files.hasPathCapability(path, _WHOLE_AT_CLOSE)), guard, overwrite)
+        is_whole = bool(files.hasPathCapability(path, _WHOLE_AT_CLOSE))
+        return _Opened(hadoop, settings, files, is_whole, guard, keep, overwrite)
+
+    def rename(self, path: Any, content: bytes, options: Any) -> None:
+        """Write a file beside a path, and rename it to that."""
+        temporary = self.hadoop.Path(path.getParent(), f"_{path.getName()}.{secrets.token_hex(4)}")
+        _filled(self.files.create(temporary, True), content)
+        self.hadoop.FileContext.getFileContext(self.files.getUri(), self.settings).rename(temporary, path, options)
 
 
 def _urls(found: Any) -> Iterator[str]:
@@ -229,6 +247,14 @@ def write_whole(file: StoragePath, content: str | bytes) -> None:
         whole_files.write_whole(Path(file), content)
 
 
+def write_once(file: StoragePath, content: bytes) -> bool:
+    """Write a file atomically; returns False if another process, which has no lock, has written it before."""
+    if isinstance(file, HadoopPath):
+        return file.write_once(content, whole=True)
+    write_whole(file, content)
+    return True
+
+
 def read_whole(file: StoragePath, start: int = 0) -> bytes:
     """Returns what a file has from a byte on; raises an ``OSError`` if it is missing, or a link, a pipe or a folder."""
     if isinstance(file, HadoopPath):
@@ -253,7 +279,7 @@ def set_time(file: StoragePath, seconds: float) -> None:
 def hand_on(spark: SparkSession, files: Iterable[StoragePath]) -> None:
     """Hand what some files have to the tasks of jobs that this thread starts from now on, and threads that it starts.
 
-    It does so only for files that workers cannot open.
+    It does so only for files that workers cannot open; without files, nothing is handed any more.
     """
     handed: dict[str, str | None] = {}
     for file in files:
@@ -262,8 +288,8 @@ def hand_on(spark: SparkSession, files: Iterable[StoragePath]) -> None:
                 handed[file.url] = base64.b64encode(file.read_bytes()).decode()
             except FileNotFoundError:
                 handed[file.url] = None
-    if handed:
-        spark.sparkContext.setLocalProperty(_PROPERTY, json.dumps(handed))
+    value = json.dumps(handed) if handed else None
+    spark.sparkContext.setLocalProperty(_PROPERTY, value)  # type: ignore[arg-type]  # None removes it
 
 
 def _handed(file: HadoopPath) -> bytes:

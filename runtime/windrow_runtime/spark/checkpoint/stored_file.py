@@ -20,7 +20,7 @@ from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.outputs.whole_files import checksum
-from windrow_runtime.spark.checkpoint.storage import StoragePath, read_whole, write_whole
+from windrow_runtime.spark.checkpoint.storage import StoragePath, read_whole, write_once, write_whole
 
 T = TypeVar("T")
 
@@ -41,12 +41,16 @@ class StoredFile(Generic[T]):
     path: StoragePath
     kind: type[T]
 
-    def write(self, content: T) -> None:
-        """Write the file atomically."""
+    def write(self, content: T, *, once: bool = False) -> bool:
+        """Write the file atomically; ``once`` returns False if another run has written another one before."""
         plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
         body = json.dumps(plain, indent=1, allow_nan=False).encode()
         with checkpoint_errors(self.path.parent):
-            write_whole(self.path, self._head(body) + b"\n" + body)
+            whole = self._head(body) + b"\n" + body
+            if once:
+                return write_once(self.path, whole)
+            write_whole(self.path, whole)
+            return True
 
     def read(self) -> T | None:
         """Returns the content of the file; None if it does not exist. Refuses a changed file."""

@@ -117,11 +117,12 @@ class Query:
             outputs,
             CounterNotes(checkpoint.counters_folder),
             checkpoint.end_mark,
+            lock=lock,
         )
         self._write: Callable[[DataFrame, int], None] = self._write_here
         if spooled is not None:
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
-            self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}), self._secrets)
+            self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}, lock=None), self._secrets)
 
     def attend(self, work: Callable[[], T]) -> T:
         """Does some work with the query in the background while this thread waits; returns the result.
@@ -198,7 +199,10 @@ class Query:
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
                 self._checkpoint.hand_on(self.lowered.spark)
-                query: StreamingQuery = writer.trigger(**trigger).start()
+                try:
+                    query: StreamingQuery = writer.trigger(**trigger).start()
+                finally:
+                    self._checkpoint.hand_nothing(self.lowered.spark)
                 self._started = query
                 try:
                     # Spark creates the sources, which read the session's settings, within milliseconds. A source that

@@ -23,6 +23,7 @@ from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open
 from windrow_runtime.outputs.topic_writes import check_divided_alike
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
+from windrow_runtime.spark.checkpoint.lease import RunLock
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
@@ -71,6 +72,7 @@ class BatchWriter:
     counters: CounterNotes | None = None  # None: it is a batch job
     end_mark: EndMark | None = None  # None: it is a batch job
     calls: JobCalls | None = None  # runs the actions of a batch job; None: a query, whose thread no signal reaches
+    lock: RunLock | None = None  # which another run may take; None: it is a batch job, or Spark Connect's server
 
     def __post_init__(self) -> None:
         self._facts: list[Count] = []
@@ -102,8 +104,9 @@ class BatchWriter:
         names = (
             self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
         )
-        # Another run may have taken a folder without locks while the batch was computed.
+        # Another run may have taken a folder without locks, or the checkpoint, while the batch was computed.
         check_owner(self.sinks.values(), self.query)
+        self._check_lock()
         for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
         if self._ended and self.end_mark is not None:
@@ -118,6 +121,10 @@ class BatchWriter:
             for sink in self._topics if self._is_first and division else ():
                 check_divided_alike(sink.step, sink.sink, sink.identity, batch, division)
             self._is_first = False
+
+    def _check_lock(self) -> None:
+        if self.lock is not None:
+            self.lock.check()
 
     def _run(self, action: Callable[[], T]) -> T:
         return action() if self.calls is None else self.calls.run(action)
@@ -162,6 +169,7 @@ class BatchWriter:
                 taken[row.target].append(row)
             else:
                 values[row.kind] += load_values(row.payload)
+        self._check_lock()  # before anything that another run reads is written
         for unmatched, where, location in values[RowKind.WARNINGS]:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))

@@ -170,7 +170,12 @@ def write_files(
         mark = (
             None
             if is_connect(session)
-            else _withdrawn(HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted), batch, again=again)
+            else _withdrawn(
+                HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted),
+                batch,
+                again=again,
+                in_folders=bool(sink.partition_by),
+            )
         )
         if sink.partition_by:
             if has_rows:
@@ -193,12 +198,18 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
-def _withdrawn(folder: HadoopPath, batch: int, *, again: bool) -> HadoopPath:
-    """Deletes what an earlier attempt of a batch has written; returns the file that says that the batch is whole."""
+def _withdrawn(folder: HadoopPath, batch: int, *, again: bool, in_folders: bool) -> HadoopPath:
+    """Deletes what an earlier attempt of a batch has written; returns the file that says that the batch is whole.
+
+    Its files lie ``in_folders`` of values, or in the folder of the batch; those of other batches are not looked at.
+    """
     mark = folder / OWNER / f"{BATCH_PREFIX}{batch}"
     if again:
         mark.unlink(missing_ok=True)
-        for file in list(folder.rglob("*")):
+        others, mine = (f"{BATCH_COLUMN}=", OWNER), f"{BATCH_COLUMN}={batch}"
+        # The attempt before may have had another ``partition_by``.
+        tops = [top for top in folder.glob("*") if top.name == mine or not top.name.startswith(others)]
+        for file in [file for top in ([folder] if in_folders else tops) for file in top.rglob("*")]:
             if f"/{BATCH_COLUMN}={batch}/" in file.url or "/.spark-staging-" in file.url:
                 file.unlink(missing_ok=True)
     return mark
