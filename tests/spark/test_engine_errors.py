@@ -258,8 +258,15 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
     def batches(frame: Any, batch: int) -> None:
         write_kafka(frame, sink_step())
 
+    lock = SimpleNamespace(check=lambda: None)
     query: Any = SimpleNamespace(
-        _gate=gate, _batches=batches, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None, _is_quiet=False
+        _gate=gate,
+        _batches=batches,
+        _secrets=SECRETS,
+        _place="pipeline 'secret'",
+        _failure=None,
+        _is_quiet=False,
+        lock=lock,
     )
     frame: Any = Writer()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
