@@ -258,7 +258,7 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
     def batches(frame: Any, batch: int) -> None:
         write_kafka(frame, sink_step())
 
-    lock = SimpleNamespace(check=lambda: None)
+    lock, checkpoint = SimpleNamespace(check=lambda: None), SimpleNamespace(hand_on=lambda *_: None)
     query: Any = SimpleNamespace(
         _gate=gate,
         _batches=batches,
@@ -267,6 +267,8 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
         _failure=None,
         _is_quiet=False,
         lock=lock,
+        lowered=SimpleNamespace(clock=None),
+        _checkpoint=checkpoint,
     )
     frame: Any = Writer()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
