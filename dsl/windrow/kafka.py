@@ -54,7 +54,7 @@ KafkaFormat = Literal["json", "text", "bytes"]
 """Values are written as JSON of their type, as UTF-8 of a ``str``, or as the ``bytes`` that they are."""
 
 ValueFormat = KafkaFormat | RegistryFormat
-"""How values are written: a :data:`KafkaFormat`, or by a schema: :class:`AvroFormat` or :class:`ProtobufFormat`."""
+"""The formats of values, which are those of ``KafkaFormat``, ``AvroFormat`` and ``ProtobufFormat``."""
 
 _RAW: Final[dict[object, type]] = {"text": str, "bytes": bytes}
 
