@@ -17,7 +17,7 @@ from windrow.plan import Step
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import topic_writes as writes
 from windrow_runtime.outputs.output import Identity
-from windrow_runtime.outputs.topic_writes import TopicTask, check_divided_alike, newest_mark
+from windrow_runtime.outputs.topic_writes import TopicTask, check_marks, newest_mark
 
 # Any in this module: sinks of every type of elements.
 
@@ -190,7 +190,18 @@ FOUR = "4 partitions, cores=2"
 
 
 def check(topics: Topics, sink: KafkaSink[Any], batch: int, division: str) -> None:
-    check_divided_alike(step_of(sink), sink, Identity(topics.prefix, "out"), batch, division)
+    check_marks(step_of(sink), sink, Identity(topics.prefix, "out"), batch, division)
+
+
+def test_a_new_batch_with_the_number_of_a_written_one_is_refused(topics: Topics) -> None:
+    sink = KafkaSink[int](topics.servers, topics.make("out"))
+    write(topics, sink, 1, [0], partition=3, division=FOUR)
+    of_query = step_of(sink), sink, Identity(topics.prefix, "out")
+    check_marks(*of_query, 1)
+    check_marks(*of_query, 2, again=False)
+    for batch, again in ((1, False), (0, True)):
+        with pytest.raises(SinkError, match="older copy"):
+            check_marks(*of_query, batch, again=again)
 
 
 def test_marks_tell_how_a_batch_was_divided(topics: Topics) -> None:

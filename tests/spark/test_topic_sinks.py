@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -266,3 +267,27 @@ def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) 
         with pytest.raises(SinkError, match="the topic of a sink is not there"):
             run(Pipeline("absent", texts.sink_to(absent)))
     assert found(topics, target).total() <= 2
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_an_older_copy_of_a_checkpoint_is_refused(
+    spark: SparkSession, topics: Topics, tmp_path: Path, *, is_keyed: bool
+) -> None:
+    source, target = topics.make("in"), topics.make("out", 2)
+    numbers: DataStream[int] = from_source(KafkaSource(topics.servers, source, int, starting_offsets="earliest"))
+    if is_keyed:
+        numbers = numbers.key_by(lambda number: number).reduce(max)
+    pipeline = Pipeline("copied", numbers.sink_to(KafkaSink(topics.servers, target)))
+
+    def run(*values: int) -> None:
+        topics.send(source, in_json(values))
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).run(pipeline, drain=False)
+
+    run(1)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    run(2)
+    shutil.rmtree(tmp_path / "checkpoint")
+    (tmp_path / "copy").rename(tmp_path / "checkpoint")
+    with pytest.raises(SinkError, match=r"has written a later batch(.|\n)*older copy"):
+        run(3)
+    assert sorted(json.loads(record.value or b"") for record in topics.committed(target)) == [1, 2]

@@ -232,14 +232,7 @@ class TopicTask:
             mark = newest_mark(self._sink, self._name, _SECONDS, [topic])
         self._producer = producer
         if mark is not None and mark.batch > self._batch:
-            raise SinkError(
-                "a query has written a later batch to Kafka than the one that it runs now",
-                given=f"batch {self._batch} of {self._sink.describe()}, and {self._name} has written {mark.batch}",
-                expected="a checkpoint that has all batches of its query",
-                where=self._step.where,
-                hint="a checkpoint that was restored from an older copy lacks the newest ones: begin with a new one, "
-                "or restore all of the newest copy",
-            )
+            raise _written_later(self._step, self._sink, self._batch, self._name, mark)
         if mark is None or mark.batch < self._batch:
             producer.client.begin_transaction()
             self._is_open, self._begun = True, time.monotonic()
@@ -384,11 +377,14 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             raise _absent(sink.topic)
 
 
-def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, division: str) -> None:
-    """Refuse a batch that was written in part, if it was divided differently then.
+def check_marks(
+    step: Step, sink: KafkaSink[Any], identity: Identity, batch: int, division: str = "", *, again: bool = True
+) -> None:
+    """Refuse the first batch of a run if its query has written a later one, or has divided it differently.
 
     ``division`` is a text that begins with the number of partitions, and then has what else decides which element is
-    in which of them. Earlier versions noted the number alone.
+    in which of them; "": it cannot change. Earlier versions noted the number alone. Unless the batch runs ``again``, no
+    mark may have its number: a checkpoint that was restored from an older copy would read other elements under it.
     """
     prefix = _prefix(identity)
     with _kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
@@ -399,7 +395,11 @@ def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, ba
         # The client takes one group in a call.
         marks = pool.map(lambda name: _settled_mark(sink, name, topics), names)
         for name, mark in zip(names, marks, strict=True):
-            before = "0" if mark is None or mark.batch != batch else mark.division
+            if mark is not None and mark.batch >= batch + again:
+                raise _written_later(step, sink, batch, name, mark)
+            if mark is None or mark.batch != batch or not division:
+                continue
+            before = mark.division
             now = division.split(maxsplit=1)[0] if before.isdigit() else division
             if before not in ("0", now):
                 raise SinkError(
@@ -409,6 +409,17 @@ def check_divided_alike(step: Step, sink: KafkaSink[Any], identity: Identity, ba
                     where=step.where,
                     hint="run this batch with the cores and settings of then; the next ones may run on others",
                 )
+
+
+def _written_later(step: Step, sink: KafkaSink[Any], batch: int, name: str, mark: _Mark) -> SinkError:
+    return SinkError(
+        "a query has written a later batch to Kafka than the one that it runs now",
+        given=f"batch {batch} of {sink.describe()}, and {name} has written {mark.batch}",
+        expected="a checkpoint that has all batches of its query",
+        where=step.where,
+        hint="a checkpoint that was restored from an older copy lacks the newest ones: begin with a new one, or "
+        "restore all of the newest copy",
+    )
 
 
 def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Mark | None:

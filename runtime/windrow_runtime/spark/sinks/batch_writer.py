@@ -20,7 +20,7 @@ from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
-from windrow_runtime.outputs.topic_writes import check_divided_alike
+from windrow_runtime.outputs.topic_writes import check_marks
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.checkpoint.lease import RunLock
@@ -79,7 +79,8 @@ class BatchWriter:
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._files = {} if self.parts is None else self.parts.of_files
-        self._topics = [] if self.parts is None else self.parts.divided_anew
+        self._topics = [] if self.parts is None else self.parts.of_topics
+        self._divided_anew = [] if self.parts is None else self.parts.divided_anew
         self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
@@ -99,7 +100,7 @@ class BatchWriter:
         check_owner(self.sinks.values(), self.query)
         for part in self._files.values():
             part.begin(batch)
-        self._check_divided_alike(frame, batch)
+        self._check_marks(frame, batch, again=again)
         # Workers write their sinks while they compute the batch, in this pass.
         names = (
             self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
@@ -114,13 +115,15 @@ class BatchWriter:
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
-    def _check_divided_alike(self, frame: DataFrame, batch: int) -> None:
-        """Refuses a batch of which workers wrote a topic before, divided differently; tells workers its division."""
-        if self.parts is not None and self._topics and self.note is not None:
-            division = _tell_division(frame, self.parts.division)
-            for sink in self._topics if self._is_first and division else ():
-                check_divided_alike(sink.step, sink.sink, sink.identity, batch, division)
-            self._is_first = False
+    def _check_marks(self, frame: DataFrame, batch: int, *, again: bool) -> None:
+        """Refuses a run whose topics were written further or divided differently; tells workers the division."""
+        if self.parts is None or not self._topics or self.note is None:
+            return
+        division = _tell_division(frame, self.parts.division) if self._divided_anew else ""
+        for sink in self._topics if self._is_first else ():
+            its_own = division if sink in self._divided_anew else ""
+            check_marks(sink.step, sink.sink, sink.identity, batch, its_own, again=again)
+        self._is_first = False
 
     def _check_lock(self) -> None:
         if self.lock is not None:

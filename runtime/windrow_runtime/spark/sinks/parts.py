@@ -142,13 +142,17 @@ class WorkerSinks:
         return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
 
     @property
+    def of_topics(self) -> list[TopicWorkerSink]:
+        """The sinks of topics, each task of which writes a transaction."""
+        return [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink)]
+
+    @property
     def divided_anew(self) -> list[TopicWorkerSink]:
         """Returns the topics whose records other tasks may write when a batch runs again on other cores.
 
         The results of keyed steps stay in their partition, which the checkpoint fixes.
         """
-        topics = [sink for sink in self.sinks.values() if isinstance(sink, TopicWorkerSink)]
-        return [sink for sink in topics if sink.step.id in self.straight]
+        return [sink for sink in self.of_topics if sink.step.id in self.straight]
 
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""
