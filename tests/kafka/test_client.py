@@ -92,6 +92,8 @@ def test_a_time_to_begin_at(topics: Topics) -> None:
     begin = datetime.fromtimestamp(5, UTC)
     assert collected(numbers(topics, topic, starting_offsets=begin)) == [5, 6, 7, 8, 9]
     assert collected(numbers(topics, topic, starting_offsets=datetime.now(UTC))) == []
+    everything = collected(numbers(topics, topic))
+    assert collected(numbers(topics, topic, starting_offsets=datetime(1, 1, 1, tzinfo=UTC))) == everything != []
 
 
 def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None:

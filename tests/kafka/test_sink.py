@@ -11,7 +11,7 @@ import pytest
 
 from tests.kafka.topics import Record, Topics
 from windrow import Pipeline, from_collection
-from windrow.errors import SinkError, UnsupportedOperationError, UserFunctionError
+from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.local import LocalRunner
@@ -349,3 +349,19 @@ def test_a_reader_of_all_sees_what_was_taken_back(topics: Topics) -> None:
     assert topics.offsets_of(topic) >= [1]
     topics.send(topic, [Record(b"2")])
     assert topics.values(topic, 1) == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": lambda text: text}, r"the key of a record is text(.|\n)*given: +'\\ud800'"),
+        ({"value_format": "text"}, "the value of a record is text"),
+        ({"topic": lambda text: text}, r"a name\n +given: +'\\ud800' for element"),
+        ({"topic": lambda text: ""}, "a name\n +given: +'' for element"),
+        ({"topic": lambda text: "a\0b"}, "of 1 to 249 letters"),
+    ],
+)
+def test_texts_that_kafka_does_not_take(topics: Topics, options: Any, message: str) -> None:
+    sink = KafkaSink[str](topics.servers, **{"topic": topics.make("out"), "value_format": "json", **options})
+    with pytest.raises(InvalidArgumentError, match=message):
+        run(sink, ["\ud800"])

@@ -248,7 +248,7 @@ class TopicReads(Reads):
         client = _client()
         spec_of = client.admin.OffsetSpec
         if isinstance(which, datetime):
-            spec = spec_of.for_timestamp(timestamp_millis(which))
+            spec = spec_of.for_timestamp(max(timestamp_millis(which), 0))  # no record is older
         else:
             spec = spec_of.earliest() if which == "earliest" else spec_of.latest()
         wanted = {client.TopicPartition(*_place(name)): spec for name in names}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import InvalidArgumentError, UserFunctionError
@@ -17,6 +18,8 @@ from windrow_runtime.codecs.registry.values import RegisteredWriter, registered_
 from windrow_runtime.operators.errors import shortened
 
 # Any in this module: elements of every type.
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class TopicRecords:
 
     def _raw(self, value: Any) -> bytes:
         if self.format == "text" and isinstance(value, str):
-            return value.encode()
+            return _encoded(value, "value")
         if self.format == "bytes" and isinstance(value, bytes):
             return value
         raise InvalidArgumentError(
@@ -74,14 +77,18 @@ class TopicRecords:
 
     def _topic_of(self, value: Any) -> str:
         topic: object = _called(self.topic, value, "topic")
-        if not isinstance(topic, str) or not topic:
-            raise InvalidArgumentError("the topic of a record is a name", given=topic, expected="a str")
+        if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+            raise InvalidArgumentError(
+                "the topic of a record is a name",
+                given=f"{shortened(topic)} for element {shortened(value)}",
+                expected="a str of 1 to 249 letters of ASCII, digits, dots, underscores and hyphens",
+            )
         return topic
 
     def _key_of(self, value: Any) -> bytes | None:
         key: object = _called(self.key, value, "key")
         if isinstance(key, str):
-            return key.encode()
+            return _encoded(key, "key")
         if key is None or isinstance(key, bytes):
             return key
         raise InvalidArgumentError(
@@ -90,6 +97,15 @@ class TopicRecords:
             expected="str, bytes or None",
             hint="key=lambda element: str(element.number)",
         )
+
+
+def _encoded(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"the {what} of a record is text in UTF-8", given=shortened(text), expected="no half of a surrogate pair"
+        ) from None
 
 
 def _called(function: Any, value: Any, what: str) -> object:
