@@ -214,9 +214,12 @@ def _entries_read(offsets: StoragePath, batch: int, source: int) -> int:
     """Returns how many entries of the log of a source were read by the end of a batch; below 0 there is none."""
     if batch < 0:
         return 0
-    with checkpoint_errors(offsets), _read_of(offsets / str(batch)):
-        (line,) = (offsets / str(batch)).read_bytes().splitlines()[_HEAD + source :][:1]
-        return 0 if line == b"-" else msgspec.json.decode(line, type=LogOffset).read
+    with checkpoint_errors(offsets):
+        lines = (offsets / str(batch)).read_bytes().splitlines()
+    try:
+        return msgspec.json.decode(lines[_HEAD + source], type=LogOffset).read
+    except (ValueError, IndexError):  # "-" says that nothing was read; a damaged file is refused by Spark itself
+        return 0
 
 
 def clear_leftovers(spark: StoragePath) -> None:
