@@ -293,7 +293,8 @@ def division_settings(spark: SparkSession, large_file_bytes: int) -> str:
     context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
     found = {
         "cores": None if context is None else context.defaultParallelism,
-        SHUFFLE_PARTITIONS: own_partitions(spark),
+        # Without the lock, which the thread that waits for this one may hold.
+        SHUFFLE_PARTITIONS: spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS,
     }
     found |= {name: value for name in _DIVIDING if (value := spark.conf.get(name, None)) is not None}
     return ", ".join(f"{name}={value}" for name, value in {**found, "large files": large_file_bytes}.items())
