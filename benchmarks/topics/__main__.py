@@ -20,7 +20,8 @@ from benchmarks.section import Section
 from benchmarks.session import spark_session
 from benchmarks.topics.contenders import CONTENDERS, TUNED, Job
 from benchmarks.topics.records import BATCH, Fed, feed, read_results
-from tests.services.kafka import CONNECTOR, start_kafka, stop_kafka
+from tests.services.kafka import CONNECTOR, launch
+from tests.services.server import stop_server
 
 __all__ = ["main"]
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(where.text(), flush=True)
     names = options.contender or list(CONTENDERS)
     jars = {"spark.jars": ",".join(map(str, CONNECTOR.fetch()))}
-    server = start_kafka()
+    server = launch()
     try:
         servers = server.address
         sizes = {"warm": small, "small": small, "large": large}
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     rates = " and ".join(f"{rate:,.0f}" for rate in _rates(fed, once))
                     print(f"... {name}: {rates} records a second and a CPU second", file=sys.stderr, flush=True)
     finally:
-        stop_kafka(server)
+        stop_server(server)
     section = _section(fed, spent, loads, options.partitions)
     print(f"\n{section.text()}", flush=True)
     if options.json is not None:

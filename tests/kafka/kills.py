@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.kafka.topics import Topics, in_json
-from tests.services.kafka import restart_kafka, start_kafka, stop_kafka
-from tests.services.server import Server
+from tests.services.kafka import launch, restart_kafka
+from tests.services.server import Server, stop_server
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.kafka import KafkaSink, KafkaSource
@@ -128,11 +128,11 @@ def run(folder: Path, kills: int, chance: random.Random, kinds: Sequence[str] = 
     Returns:
         0 if consumers of what is committed see the same, and the kills came where there was something to lose; else 1.
     """
-    server = start_kafka()
+    server = launch()
     try:
         return _Run(server, folder, chance).judged([kinds[number % len(kinds)] for number in range(kills)])
     finally:
-        stop_kafka(server)
+        stop_server(server)
 
 
 class _Run:

@@ -19,6 +19,7 @@ from typing import Final
 from tests.services import hdfs, kafka, s3
 from tests.services.cache import CACHE_VARIABLE, cache_folder
 from tests.services.errors import NoServiceError
+from tests.services.server import keep_server, kept_server, stop_kept_server
 
 _SERVICES: Final[dict[str, ModuleType]] = {"hdfs": hdfs, "kafka": kafka, "s3": s3}
 
@@ -39,9 +40,11 @@ def main(arguments: Sequence[str]) -> int:
             service.fetch()
             return 0
         if given.action == "stop":
-            print(f"{given.service} was stopped" if service.stop() else f"{given.service} did not run")
+            was_there = stop_kept_server(given.service)
+            print(f"{given.service} was stopped" if was_there else f"{given.service} did not run")
             return 0
-        server = service.start() if given.action == "start" else service.status()
+        starts = given.action == "start"
+        server = keep_server(given.service, service.launch) if starts else kept_server(given.service)
     except NoServiceError as error:
         print(error, file=sys.stderr)
         return 1

@@ -7,23 +7,12 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
-from tests.services.server import (
-    LOOPBACK,
-    Server,
-    free_ports,
-    kept_server,
-    new_folder,
-    recorded,
-    running_server,
-    start_server,
-    stop_server,
-)
+from tests.services.server import LOOPBACK, Server, free_ports, new_folder, running_server, start_server
 
 __all__ = ["CLUSTER", "running", "web_address"]
 
@@ -40,7 +29,8 @@ _JAVA: Final = (
 )
 
 
-def _start(*, outlives: bool = False) -> Server:
+def launch(*, outlives: bool = False) -> Server:
+    """Start one in a new folder of its own, and wait until it answers; see :func:`start_server`."""
     java = shutil.which(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java")) or shutil.which("java")
     if java is None:
         raise NoServiceError("no HDFS: java is not on PATH (apt-get install openjdk-17-jre-headless)")
@@ -77,33 +67,13 @@ def running() -> Iterator[Server]:
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
     """
-    with running_server(_NAME, _start) as server:
+    with running_server(_NAME, launch) as server:
         yield server
 
 
 def web_address(server: Server) -> str:
     """Where an HDFS answers by HTTP, for programs without its client."""
     return (Path(server.folder) / _WEB).read_text(encoding="utf-8")
-
-
-def start() -> Server:
-    """Start an HDFS that outlives the program, unless there is one."""
-    server = kept_server(_NAME, partial(_start, outlives=True))
-    assert server is not None
-    return server
-
-
-def status() -> Server | None:
-    """The HDFS that outlives the programs, if it runs."""
-    return kept_server(_NAME)
-
-
-def stop() -> bool:
-    """Stop that HDFS; returns whether there was one."""
-    there = recorded(_NAME)
-    if there is not None:
-        stop_server(there)
-    return there is not None
 
 
 def fetch() -> None:

@@ -8,18 +8,16 @@ import shutil
 import socket
 import struct
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.services.cache import cache_folder
 from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
-from tests.services.server import LOOPBACK, Server, free_ports, recorded, start_server
+from tests.services.server import LOOPBACK, Server, free_ports, new_folder, running_server, start_server
 
-__all__ = ["BROKER", "CONNECTOR", "restart_kafka", "running_kafka", "start_kafka", "stop_kafka"]
+__all__ = ["BROKER", "CONNECTOR", "launch", "restart_kafka", "running_kafka"]
 
 BROKER: Final = Jars("Kafka", ("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"))
 """The broker, and a logger that writes to standard error."""
@@ -70,7 +68,7 @@ transaction.state.log.replication.factor=1
 _ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-def start_kafka(*, outlives: bool = False) -> Server:
+def launch(*, outlives: bool = False) -> Server:
     """Start a broker in a new folder of its own, and wait until it answers; see :func:`start_server`.
 
     Raises:
@@ -78,12 +76,8 @@ def start_kafka(*, outlives: bool = False) -> Server:
     """
     program = _program()
     BROKER.fetch()
-    folder = Path(tempfile.mkdtemp(prefix="windrow-kafka-"))
-    try:
+    with new_folder(_NAME) as folder:
         return _start(program, folder, outlives=outlives)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
 
 
 def restart_kafka(server: Server) -> Server:
@@ -125,28 +119,15 @@ def _run(program: Sequence[str], folder: Path, port: int, *, outlives: bool) -> 
     )
 
 
-def stop_kafka(server: Server) -> None:
-    """Kill a broker, and remove its folder: nobody needs what it has stored."""
-    server.kill()
-    shutil.rmtree(server.folder, ignore_errors=True)
-
-
 @contextmanager
 def running_kafka() -> Iterator[Server]:
     """The broker that ``python -m tests.services kafka start`` has started, or a new one until the end.
 
     Raises:
-        NoServiceError: As :func:`start_kafka`.
+        NoServiceError: As :func:`launch`.
     """
-    there = recorded(_NAME)
-    if there is not None and there.is_running:
-        yield there
-        return
-    server = start_kafka()
-    try:
+    with running_server(_NAME, launch) as server:
         yield server
-    finally:
-        stop_kafka(server)
 
 
 def answers(address: tuple[str, int]) -> bool:
@@ -158,32 +139,6 @@ def answers(address: tuple[str, int]) -> bool:
             return bool(connection.recv(1))
     except OSError:
         return False
-
-
-def start() -> Server:
-    """Start a broker that outlives the program, unless there is one."""
-    there = recorded(_NAME)
-    if there is not None and there.is_running:
-        return there
-    server = start_kafka(outlives=True)
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    server.record()
-    return server
-
-
-def status() -> Server | None:
-    """The broker that outlives the programs, if it runs."""
-    there = recorded(_NAME)
-    return there if there is not None and there.is_running else None
-
-
-def stop() -> bool:
-    """Stop that broker; returns whether there was one."""
-    there = recorded(_NAME)
-    if there is None:
-        return False
-    stop_kafka(there)
-    return True
 
 
 def fetch() -> None:

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -18,17 +17,7 @@ from typing import Final
 from tests.services.cache import cache_folder
 from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
-from tests.services.server import (
-    LOOPBACK,
-    Server,
-    free_ports,
-    kept_server,
-    new_folder,
-    recorded,
-    running_server,
-    start_server,
-    stop_server,
-)
+from tests.services.server import LOOPBACK, Server, free_ports, new_folder, running_server, start_server
 
 __all__ = ["BUCKET", "CONNECTOR", "running", "settings"]
 
@@ -112,7 +101,8 @@ def _packages() -> Path:
     return folder
 
 
-def _start(*, outlives: bool = False) -> Server:
+def launch(*, outlives: bool = False) -> Server:
+    """Start one in a new folder of its own, and wait until it answers; see :func:`start_server`."""
     packages = _packages()
     with new_folder(_NAME) as folder:
         (port,) = free_ports(1)
@@ -146,28 +136,8 @@ def running() -> Iterator[Server]:
     Raises:
         NoServiceError: If its packages cannot be fetched.
     """
-    with running_server(_NAME, _start) as server:
+    with running_server(_NAME, launch) as server:
         yield server
-
-
-def start() -> Server:
-    """Start a server that outlives the program, unless there is one."""
-    server = kept_server(_NAME, partial(_start, outlives=True))
-    assert server is not None
-    return server
-
-
-def status() -> Server | None:
-    """The server that outlives the programs, if it runs."""
-    return kept_server(_NAME)
-
-
-def stop() -> bool:
-    """Stop that server; returns whether there was one."""
-    there = recorded(_NAME)
-    if there is not None:
-        stop_server(there)
-    return there is not None
 
 
 def fetch() -> None:

@@ -22,11 +22,13 @@ __all__ = [
     "LOOPBACK",
     "Server",
     "free_ports",
+    "keep_server",
     "kept_server",
     "new_folder",
     "recorded",
     "running_server",
     "start_server",
+    "stop_kept_server",
     "stop_server",
 ]
 
@@ -149,17 +151,28 @@ def stop_server(server: Server) -> None:
     shutil.rmtree(server.folder, ignore_errors=True)
 
 
-def kept_server(name: str, start: Callable[[], Server] | None = None) -> Server | None:
-    """The server that outlives programs, if it runs; else the one that ``start`` starts, which is noted."""
+def kept_server(name: str) -> Server | None:
+    """The server that outlives the programs, if it runs."""
     there = recorded(name)
-    if there is not None and there.is_running:
-        return there
-    if start is None:
-        return None
-    server = start()
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    server.record()
+    return there if there is not None and there.is_running else None
+
+
+def keep_server(name: str, start: Callable[..., Server]) -> Server:
+    """The server that outlives the programs: the one that runs, or one that is started and noted."""
+    server = kept_server(name)
+    if server is None:
+        server = start(outlives=True)
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        server.record()
     return server
+
+
+def stop_kept_server(name: str) -> bool:
+    """Stop the server that outlives the programs; returns whether there was one."""
+    there = recorded(name)
+    if there is not None:
+        stop_server(there)
+    return there is not None
 
 
 @contextmanager
