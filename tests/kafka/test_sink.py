@@ -14,6 +14,7 @@ from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
+from windrow_runtime.codecs.kafka_client import client_library
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import topic_writes as writes
 from windrow_runtime.outputs.output import Identity
@@ -241,10 +242,10 @@ def test_a_transaction_that_is_about_to_end_is_waited_for(topics: Topics, form: 
     pending = abandoned(topics, sink, 0, [1])
     producer = pending._producer
     assert producer is not None
-    place = writes._client().TopicPartition(topic, 0, 0, metadata="2 token")
+    place = client_library().TopicPartition(topic, 0, 0, metadata="2 token")
     producer.client.send_offsets_to_transaction([place], producer._group, 10)
     name = f"windrow-{topics.prefix}-out-0"
-    with pytest.raises(writes._client().KafkaException, match="UNSTABLE_OFFSET_COMMIT"):
+    with pytest.raises(client_library().KafkaException, match="UNSTABLE_OFFSET_COMMIT"):
         newest_mark(sink, name, 0.05, [topic])
     # Nobody is going to end it: the check does.
     check(topics, sink, 0, "3 partitions")
@@ -255,7 +256,7 @@ def test_a_transaction_that_is_about_to_end_is_waited_for(topics: Topics, form: 
 
 
 def test_a_coordinator_that_has_just_become_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, asked = writes._client(), list[float]()
+    client, asked = client_library(), list[float]()
 
     def newest(sink: object, name: str, patience: float, topics: object) -> None:
         asked.append(patience)

@@ -21,11 +21,18 @@ from typing import Any, Final
 
 from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
-from windrow.distribution import install_hint
-from windrow.errors import SourceError, UnsupportedOperationError
+from windrow.errors import SourceError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.time import timestamp_millis
+from windrow_runtime.codecs.kafka_client import (
+    CLIENTS_KEPT,
+    QUIET_LOG,
+    admin_client,
+    check_client_library,
+    client_library,
+    forget_admin_clients,
+)
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
@@ -40,9 +47,6 @@ _SECONDS: Final = 15.0
 _SECONDS_WITHOUT_RECORDS: Final = 60.0
 """How long a reader waits for a record that the brokers have."""
 
-_QUIET: Final[dict[str, Any]] = {"log_level": 0}
-"""librdkafka tells stderr of each attempt to connect; what matters raises an error."""
-
 _RECORDS_AT_ONCE: Final = 10_000
 
 _ERROR_OF: Final = methodcaller("error")
@@ -56,8 +60,7 @@ _FETCHING: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 2,
 }
 
-_CLIENTS: Final = 8
-"""The clients that a process keeps: a process that was forked, and another thread, make their own."""
+_OF_CONSUMERS: Final = ("group.id", "isolation.level")
 
 _READERS: Final[dict[int, object]] = {}
 """The reader for which each consumer is assigned: one that is closed late does not end the read of the next."""
@@ -75,14 +78,7 @@ class TopicReads(Reads):
         """Returns the reads of a step's source; ``needed`` has the columns that the plan uses, None: all."""
         with errors_at(step.where):
             check_pyarrow("Kafka topics are read")
-            try:
-                _client()
-            except ImportError as error:
-                raise UnsupportedOperationError(
-                    "a library is missing that this source needs",
-                    given=f"{source.describe()}, without confluent_kafka",
-                    hint=install_hint("kafka"),
-                ) from error
+            check_client_library(source)
             if isinstance(source.value_format, RegistryFormat):
                 check_libraries(source.value_format)
             values = topic_values(source, needed)
@@ -159,7 +155,7 @@ class TopicReads(Reads):
         following = self._first_offset(range_, consumer)
         if following >= end:
             return
-        consumer.assign([_client().TopicPartition(*place, following)])
+        consumer.assign([client_library().TopicPartition(*place, following)])
         reader = _READERS[id(consumer)] = object()
         try:
             patience, is_last = time.monotonic() + _SECONDS_WITHOUT_RECORDS, False
@@ -190,10 +186,10 @@ class TopicReads(Reads):
     def _first_offset(self, range_: Range, consumer: Any) -> int:
         """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
         begin: int = range_.start
-        place = _client().TopicPartition(*_place(range_.partition))
+        place = client_library().TopicPartition(*_place(range_.partition))
         try:
             first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
-        except _client().KafkaException as error:
+        except client_library().KafkaException as error:
             if error.args[0].name() != "_UNKNOWN_PARTITION":
                 raise
             # A client looks for new partitions every five minutes, or when it is told to.
@@ -223,7 +219,7 @@ class TopicReads(Reads):
         """Returns the partitions of the topics that there are now."""
         with self._kafka_errors("the list of topics"):
             # Without a name, which would make a topic that is not there.
-            topics = _admin(self._config()).list_topics(timeout=_SECONDS).topics
+            topics = self._admin().list_topics(timeout=_SECONDS).topics
         wanted = self.topics.topics
         if isinstance(wanted, Pattern):
             names: Iterable[str] = [name for name in topics if wanted.fullmatch(name)]
@@ -245,7 +241,7 @@ class TopicReads(Reads):
 
     def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
         """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
-        client = _client()
+        client = client_library()
         spec_of = client.admin.OffsetSpec
         if isinstance(which, datetime):
             spec = spec_of.for_timestamp(max(timestamp_millis(which), 0))  # no record is older
@@ -259,10 +255,13 @@ class TopicReads(Reads):
         if dict(config)["isolation.level"] == "read_uncommitted":
             level = client.IsolationLevel.READ_UNCOMMITTED
         with self._kafka_errors(f"the {which} offsets"):
-            asked = _admin(config).list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
+            asked = self._admin().list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
             found = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
         late = [name for name, offset in found.items() if offset < 0]  # no record is as late as that time
         return found | (self._offsets_of(late, "latest") if late else {})
+
+    def _admin(self) -> Any:
+        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})[0]
 
     def _config(self) -> tuple[tuple[str, str], ...]:
         given = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
@@ -272,9 +271,9 @@ class TopicReads(Reads):
     def _kafka_errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except _client().KafkaException as error:
+        except client_library().KafkaException as error:
             # A client that has failed would go on asking.
-            _kept_admin.cache_clear()
+            forget_admin_clients()
             _kept_consumer.cache_clear()
             raise _refused(error.args[0], what, self.where, self.topics) from None
 
@@ -295,29 +294,12 @@ def _place(name: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def _client() -> Any:
-    """Returns the library, which is imported where a plan has such a source alone."""
-    import confluent_kafka.admin
-
-    return confluent_kafka
-
-
-def _admin(config: tuple[tuple[str, str], ...]) -> Any:
-    return _kept_admin(config, os.getpid())
-
-
-@lru_cache(maxsize=_CLIENTS)
-def _kept_admin(config: tuple[tuple[str, str], ...], process: int) -> Any:
-    options = {name: value for name, value in config if name not in ("group.id", "isolation.level")}
-    return _client().admin.AdminClient({**_QUIET, **options})
-
-
 def _consumer(config: tuple[tuple[str, str], ...], on_lost: str) -> Any:
     return _kept_consumer(config, on_lost, os.getpid(), threading.get_ident())
 
 
-@lru_cache(maxsize=_CLIENTS)
+@lru_cache(maxsize=CLIENTS_KEPT)
 def _kept_consumer(config: tuple[tuple[str, str], ...], on_lost: str, process: int, thread: int) -> Any:
     reset = "error" if on_lost == "fail" else "earliest"
     own = {"enable.auto.commit": "false", "auto.offset.reset": reset, "enable.partition.eof": "true"}
-    return _client().Consumer({**_QUIET, **_FETCHING, **dict(config), **own})
+    return client_library().Consumer({"log_level": 0, **_FETCHING, **dict(config), **own}, logger=QUIET_LOG)

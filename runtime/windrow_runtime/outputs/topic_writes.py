@@ -7,23 +7,22 @@ nothing.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
-from windrow.distribution import install_hint
-from windrow.errors import SinkError, UnsupportedOperationError
+from windrow.errors import SinkError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
+from windrow_runtime.codecs.kafka_client import QUIET_LOG, admin_client, check_client_library, client_library
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.operators.errors import errors_at, field_errors, shortened
@@ -46,10 +45,8 @@ _PATIENCE: Final = 0.1
 _PRODUCERS: Final = 32
 """The producers that a process keeps for the next batches."""
 
-_ADMINS: Final = 8
 _QUESTIONS: Final = 16  # that are asked at once
-_ERRORS: Final = 20
-"""The newest errors that a client keeps: those in which it has failed to connect, before a request gets no answer."""
+_ERRORS: Final = 20  # that a producer keeps
 
 _LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 _UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
@@ -104,11 +101,6 @@ _TOLD: Final = (
     ),
 )
 """Words in the names of errors, and what is told of them: the message, what was expected, and a hint."""
-
-# librdkafka logs some errors in any case; all of them raise.
-_log: Final = logging.getLogger(f"{__name__}.librdkafka")
-_log.propagate = False
-_log.addHandler(logging.NullHandler())
 
 
 class _Key(NamedTuple):
@@ -214,7 +206,7 @@ class TopicTask:
                     place += 1
             except BufferError:
                 self._check_delivered(0.01)
-            except _client().KafkaException as error:
+            except client_library().KafkaException as error:
                 self._check_delivered()  # what was refused before is the reason
                 raise self._refused(error.args[0], _shown(topics[place], keys[place], texts[place])) from None
         return sum(map(len, texts))
@@ -224,7 +216,7 @@ class TopicTask:
         producer = _kept.pop(_Key.of(self._sink, self._name), None)
         mark = None
         if producer is not None:
-            with suppress(_client().KafkaException):
+            with suppress(client_library().KafkaException):
                 mark = newest_mark(self._sink, self._name, _PATIENCE, [topic])
         if producer is None or mark is None or mark != producer.mark:
             # Another task has taken over the transactional id since then, or there is none.
@@ -290,7 +282,7 @@ class _Producer:
     """A producer with a transactional id, which has ended the transactions of the producers with it before."""
 
     def __init__(self, sink: KafkaSink[Any], name: str) -> None:
-        client, options = _client(), dict(sink.options)
+        client, options = client_library(), dict(sink.options)
         self._key = _Key.of(sink, name)
         self.mark: _Mark | None = None  # that of its last transaction
         self._token = uuid4().hex
@@ -313,12 +305,12 @@ class _Producer:
             "on_delivery": _noting(self.failed),
             "error_cb": errors.append,
         }
-        self.client = client.Producer({**defaults, **options, **own}, logger=_log)
+        self.client = client.Producer({**defaults, **options, **own}, logger=QUIET_LOG)
         with _reasons(self.client, errors):
             # It connects first: a client without a broker asks for the coordinator twice a second.
             self.find(set())
             self.client.init_transactions(_SECONDS)
-        consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=_log)
+        consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=QUIET_LOG)
         self._group = consumer.consumer_group_metadata()
         consumer.close()
 
@@ -339,14 +331,14 @@ class _Producer:
     def commit(self, topic: str, batch: int, division: str) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
         mark = _Mark(batch, division or "0", self._token, topic)
-        place = _client().TopicPartition(topic, 0, batch, metadata=f"{mark.division} {self._token}")
+        place = client_library().TopicPartition(topic, 0, batch, metadata=f"{mark.division} {self._token}")
         self.client.send_offsets_to_transaction([place], self._group, _SECONDS)
         self.client.commit_transaction(_SECONDS)
         self.mark = mark
 
     def abort(self) -> None:
         """Tries to end the transaction; one that lasts is ended by the next producer with the transactional id."""
-        with suppress(_client().KafkaException):
+        with suppress(client_library().KafkaException):
             self.client.purge()
             self.client.abort_transaction(_SECONDS_TO_ABORT)
 
@@ -356,21 +348,13 @@ _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
     """Refuse a sink, before the run, without the library, an answer of a broker, or the topic of all elements."""
-    try:
-        _client()
-    except ImportError as error:
-        raise UnsupportedOperationError(
-            "a library is missing that this sink needs",
-            given=f"{sink.describe()}, without confluent_kafka",
-            where=step.where,
-            hint=install_hint("kafka"),
-        ) from error
     with errors_at(step.where):
+        check_client_library(sink)
         if isinstance(sink.value_format, RegistryFormat):
             check_libraries(sink.value_format)
         TopicRecords.of(step, sink)  # refuses a type that the values cannot have
     with _kafka_errors(step, sink, "the list of topics"):
-        client, errors = _admin(_Key.of(sink))
+        client, errors = admin_client(sink.options)
         with _reasons(client, errors):
             topics = client.list_topics(timeout=_SECONDS).topics
         if isinstance(sink.topic, str) and (sink.topic not in topics or topics[sink.topic].error is not None):
@@ -388,7 +372,7 @@ def check_marks(
     """
     prefix = _prefix(identity)
     with _kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
-        admin = _admin(_Key.of(sink))[0]
+        admin = admin_client(sink.options)[0]
         groups = admin.list_consumer_groups(request_timeout=_SECONDS).result().valid
         names = sorted(f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit())
         topics = sorted(admin.list_topics(timeout=_SECONDS).topics) if names else []
@@ -426,7 +410,7 @@ def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Ma
     """Returns the mark of the newest transaction with a transactional id, after the one that is open has ended."""
     try:
         return newest_mark(sink, name, _PATIENCE, topics)
-    except _client().KafkaException as error:
+    except client_library().KafkaException as error:
         if error.args[0].name() not in _PASSING:
             raise
         if error.args[0].name() == _UNSTABLE:
@@ -449,12 +433,12 @@ def newest_mark(sink: KafkaSink[Any], name: str, patience: float, topics: Sequen
 
 def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[str] | None) -> _Mark | None:
     """Returns the newest of the marks in topics; None: in all that have some."""
-    client = _client()
+    client = client_library()
     places = None if topics is None else [client.TopicPartition(topic, 0) for topic in topics]
     asked = client.ConsumerGroupTopicPartitions(name, places)
     end = time.monotonic() + patience
     while True:
-        admin = _admin(_Key.of(sink))[0]
+        admin = admin_client(sink.options)[0]
         answers = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=_SECONDS)
         try:
             found = answers[name].result().topic_partitions
@@ -499,12 +483,12 @@ def _reasons(client: Any, errors: Iterable[Any]) -> Iterator[None]:
     """Replaces the error of a request that got no answer by the reason that the client was told, such as a login."""
     try:
         yield
-    except _client().KafkaException as error:
+    except client_library().KafkaException as error:
         client.poll(0)
         told = [each for each in errors if each.name() != "_ALL_BROKERS_DOWN"]
         if _is_of(error.args[0], _SILENT) and told:
             logins = [each for each in told if _is_of(each, _LOGIN)]
-            raise _client().KafkaException((logins or told)[-1]) from None
+            raise client_library().KafkaException((logins or told)[-1]) from None
         raise
 
 
@@ -514,7 +498,7 @@ def _kafka_errors(
 ) -> Iterator[None]:
     try:
         yield
-    except _client().KafkaException as error:
+    except client_library().KafkaException as error:
         # The error is not chained: its text may hold an option's value.
         raise (refused or partial(_refused, step, sink))(error.args[0], what) from None
 
@@ -531,7 +515,7 @@ def _is_of(error: Any, words: Iterable[str]) -> bool:
 
 
 def _absent(topic: str) -> Exception:
-    client = _client()
+    client = client_library()
     error: Exception = client.KafkaException(client.KafkaError(client.KafkaError.UNKNOWN_TOPIC_OR_PART, topic))
     return error
 
@@ -543,18 +527,3 @@ def _longest(sink: KafkaSink[Any]) -> float:
 
 def _shown(topic: str, key: bytes | None, value: bytes) -> str:
     return f"{len(key or b'') + len(value)} bytes for {topic}, key {key!r}, value {shortened(value)}"
-
-
-def _client() -> Any:
-    """Returns the library, which is imported where a plan has such a sink alone."""
-    import confluent_kafka.admin
-
-    return confluent_kafka
-
-
-@lru_cache(maxsize=_ADMINS)
-def _admin(key: _Key) -> tuple[Any, deque[Any]]:
-    """Returns a client for questions, which the process keeps, and its newest errors."""
-    errors: deque[Any] = deque(maxlen=_ERRORS)
-    settings = {**dict(key.options), "log_level": 0, "error_cb": errors.append}
-    return _client().admin.AdminClient(settings, logger=_log), errors
