@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import SinkError
 from windrow.kafka import KafkaSink
@@ -27,6 +25,15 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.operators.errors import errors_at, field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.topic_errors import (
+    FENCED,
+    LARGE,
+    absent_topic,
+    is_of,
+    kafka_errors,
+    reasons_told,
+    refused_error,
+)
 from windrow_runtime.outputs.topic_records import TopicRecords
 
 # Any in this module: confluent-kafka and pyarrow have no types, and elements are of every type.
@@ -48,59 +55,8 @@ _PRODUCERS: Final = 32
 _QUESTIONS: Final = 16  # that are asked at once
 _ERRORS: Final = 20  # that a producer keeps
 
-_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 _UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 _PASSING: Final = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", _UNSTABLE)
-_ABSENT: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
-_SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT")
-_LOGIN: Final = ("AUTHENTICATION", "AUTHORIZATION_FAILED", "_SSL")
-_FENCED: Final = ("_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
-_TOLD: Final = (
-    (
-        _LARGE,
-        "Kafka refuses a record of a sink, as it is too large",
-        "records within max.message.bytes of the topic and message.max.bytes of the sink",
-        "raise these limits, or write smaller elements; nothing of the task was written",
-    ),
-    (
-        _ABSENT,
-        "the topic of a sink is not there",
-        "a topic that was made before, which this user may see",
-        "make it, or correct its name",
-    ),
-    (
-        _SILENT,
-        "no broker of Kafka answers to a sink",
-        "a server that the driver and workers reach",
-        "look whether the brokers run, at the port, and at options={'security.protocol': ...}; with a checkpoint the "
-        "next run goes on with this batch",
-    ),
-    (
-        _LOGIN,
-        "Kafka does not let a sink write",
-        "a login that may write to the topic, with transactional ids and consumer groups that begin with windrow-",
-        "the options of the sink have the login; rights are given by the ACLs of the brokers",
-    ),
-    (
-        _FENCED,
-        "another task has taken over a transaction of a Kafka sink",
-        "one run of the query, and one task for each of its partitions",
-        "nothing of the task was written; it is written when the batch runs again from the checkpoint",
-    ),
-    (
-        ("INVALID_TRANSACTION_TIMEOUT",),
-        "the brokers allow no transactions of a Kafka sink that last so long",
-        "a transaction.timeout.ms within transaction.max.timeout.ms of the brokers",
-        "lower the one, or raise the other",
-    ),
-    (
-        ("",),
-        "Kafka cannot be written",
-        "brokers that take transactions, and options that librdkafka knows",
-        "the servers and options of the sink say where, and how",
-    ),
-)
-"""Words in the names of errors, and what is told of them: the message, what was expected, and a hint."""
 
 
 class _Key(NamedTuple):
@@ -241,12 +197,12 @@ class TopicTask:
                 raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
 
     def _kafka_errors(self, what: str) -> AbstractContextManager[None]:
-        return _kafka_errors(self._step, self._sink, what, self._refused)
+        return kafka_errors(self._step, self._sink, what, self._refused)
 
     def _refused(self, error: Any, what: str) -> SinkError:
         lasted = time.monotonic() - self._begun
-        if not (self._is_open and _is_of(error, _FENCED) and lasted >= _longest(self._sink)):
-            return _refused(self._step, self._sink, error, what)
+        if not (self._is_open and is_of(error, FENCED) and lasted >= _longest(self._sink)):
+            return refused_error(self._step, self._sink, error, what)
         return SinkError(
             "a transaction of a Kafka sink lasted longer than it may",
             given=f"{self._sink.describe()}: {lasted:.0f} s",
@@ -306,7 +262,7 @@ class _Producer:
             "error_cb": errors.append,
         }
         self.client = client.Producer({**defaults, **options, **own}, logger=QUIET_LOG)
-        with _reasons(self.client, errors):
+        with reasons_told(self.client, errors):
             # It connects first: a client without a broker asks for the coordinator twice a second.
             self.find(set())
             self.client.init_transactions(_SECONDS)
@@ -326,7 +282,7 @@ class _Producer:
         found = self.client.list_topics(timeout=_SECONDS).topics
         self.topics = {name for name, topic in found.items() if topic.error is None}
         for topic in sorted(topics - self.topics):
-            raise _absent(topic)
+            raise absent_topic(topic)
 
     def commit(self, topic: str, batch: int, division: str) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
@@ -353,12 +309,12 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
         if isinstance(sink.value_format, RegistryFormat):
             check_libraries(sink.value_format)
         TopicRecords.of(step, sink)  # refuses a type that the values cannot have
-    with _kafka_errors(step, sink, "the list of topics"):
+    with kafka_errors(step, sink, "the list of topics"):
         client, errors = admin_client(sink.options)
-        with _reasons(client, errors):
+        with reasons_told(client, errors):
             topics = client.list_topics(timeout=_SECONDS).topics
         if isinstance(sink.topic, str) and (sink.topic not in topics or topics[sink.topic].error is not None):
-            raise _absent(sink.topic)
+            raise absent_topic(sink.topic)
 
 
 def check_marks(
@@ -371,7 +327,7 @@ def check_marks(
     mark may have its number: a checkpoint that was restored from an older copy would read other elements under it.
     """
     prefix = _prefix(identity)
-    with _kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
+    with kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
         admin = admin_client(sink.options)[0]
         groups = admin.list_consumer_groups(request_timeout=_SECONDS).result().valid
         names = sorted(f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit())
@@ -472,52 +428,10 @@ def _noting(failed: list[tuple[Any, Any]]) -> Callable[[Any, Any], None]:
     def note(error: Any, message: Any) -> None:
         if not failed:
             failed.append((error, message))
-        elif _is_of(error, _LARGE) and _is_of(failed[0][0], _LARGE) and len(message) > len(failed[0][1]):
+        elif is_of(error, LARGE) and is_of(failed[0][0], LARGE) and len(message) > len(failed[0][1]):
             failed[0] = error, message
 
     return note
-
-
-@contextmanager
-def _reasons(client: Any, errors: Iterable[Any]) -> Iterator[None]:
-    """Replaces the error of a request that got no answer by the reason that the client was told, such as a login."""
-    try:
-        yield
-    except client_library().KafkaException as error:
-        client.poll(0)
-        told = [each for each in errors if each.name() != "_ALL_BROKERS_DOWN"]
-        if _is_of(error.args[0], _SILENT) and told:
-            logins = [each for each in told if _is_of(each, _LOGIN)]
-            raise client_library().KafkaException((logins or told)[-1]) from None
-        raise
-
-
-@contextmanager
-def _kafka_errors(
-    step: Step, sink: KafkaSink[Any], what: str, refused: Callable[[Any, str], SinkError] | None = None
-) -> Iterator[None]:
-    try:
-        yield
-    except client_library().KafkaException as error:
-        # The error is not chained: its text may hold an option's value.
-        raise (refused or partial(_refused, step, sink))(error.args[0], what) from None
-
-
-def _refused(step: Step, sink: KafkaSink[Any], error: Any, what: str) -> SinkError:
-    """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
-    message, expected, hint = next(told for words, *told in _TOLD if _is_of(error, words))
-    given = f"{sink.describe()}, {what}: {redact(error.str(), sink.secrets)} ({error.name()})"
-    return SinkError(message, given=given, expected=expected, where=step.where, hint=hint)
-
-
-def _is_of(error: Any, words: Iterable[str]) -> bool:
-    return any(word in error.name() for word in words)
-
-
-def _absent(topic: str) -> Exception:
-    client = client_library()
-    error: Exception = client.KafkaException(client.KafkaError(client.KafkaError.UNKNOWN_TOPIC_OR_PART, topic))
-    return error
 
 
 def _longest(sink: KafkaSink[Any]) -> float:

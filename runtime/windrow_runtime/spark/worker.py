@@ -27,6 +27,15 @@ def batch_tag(batch: int) -> str:
     return f"{_TAG}{batch}"
 
 
+def current_partition() -> int:
+    """Returns the number of the partition that this task computes."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "Spark has one in every task"
+    return context.partitionId()
+
+
 def current_batch() -> int | None:
     """Returns the number of the batch that this task belongs to; None outside of a streaming query."""
     from pyspark import TaskContext

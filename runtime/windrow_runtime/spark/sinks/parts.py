@@ -36,7 +36,7 @@ from windrow_runtime.spark.exchange.picklable import check_picklable, make_pickl
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.worker import current_batch, division_told
+from windrow_runtime.spark.worker import current_batch, current_partition, division_told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -98,11 +98,7 @@ class CustomWorkerSink:
 
     def task(self, batch: int) -> CustomOutput:
         """Opens the sink for a task, in a worker."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "Spark has one in every task"
-        output = CustomOutput(self.step, self.sink, self.identity, context.partitionId())
+        output = CustomOutput(self.step, self.sink, self.identity, current_partition())
         output.open()
         return output
 
@@ -117,11 +113,7 @@ class TopicWorkerSink:
 
     def task(self, batch: int) -> TopicTask:
         """Returns the writer of a task, in a worker."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "Spark has one in every task"
-        return TopicTask(self.step, self.sink, self.identity, batch, context.partitionId(), division_told())
+        return TopicTask(self.step, self.sink, self.identity, batch, current_partition(), division_told())
 
 
 @dataclass(frozen=True, slots=True)
