@@ -94,7 +94,7 @@ class WatermarkAlignment:
 
     Attributes:
         group: Names the sources whose partitions are compared.
-        max_drift: In milliseconds.
+        max_drift: How far a partition may be ahead of the lowest one, in milliseconds of event time.
     """
 
     group: str

@@ -24,14 +24,14 @@ from windrow_runtime.operators.watermarks import PartitionsRead
 
 
 class Told(NamedTuple):
-    """What the planner of a batch tells of the partitions of a source."""
+    """The planner of a batch says which partitions of a source may still have elements."""
 
     open: Collection[str]  # those that may have more elements; of files, those that are read
     waiting: Collection[str] = ()  # those that have elements which the batch does not read
 
 
 class PartitionMark(NamedTuple):
-    """Says, among what a worker reads from a source, whose elements follow, and what the planner tells."""
+    """A worker that reads a source puts this in front of the elements of each partition."""
 
     name: str
     told: Told | None = None  # None: it is told elsewhere
