@@ -44,7 +44,7 @@ _JAVA: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 # Of internal topics there is one replica and one partition, consumers join a group at once, and topics are made on
-# purpose only.
+# purpose only. Records stay for ever: tests give them times of years ago, which brokers delete every five minutes.
 _PROPERTIES: Final = """\
 process.roles=broker,controller
 node.id=1
@@ -55,6 +55,7 @@ controller.quorum.bootstrap.servers={host}:{controller_port}
 log.dirs={folder}/data
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
+log.retention.ms=-1
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
