@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import duration_millis
+from windrow.time import duration_millis, duration_text
 from windrow.windows.window import Window
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
@@ -167,7 +167,7 @@ class TimeEvictor(_OneSided[object]):
         ]
 
     def describe(self) -> str:
-        return f"TimeEvictor({self.window_size} ms{self._side()})"
+        return f"TimeEvictor({duration_text(self.window_size)}{self._side()})"
 
 
 class DeltaEvictor(_OneSided[T_contra]):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
+from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
 
 __all__ = [
     "BoundedOutOfOrdernessWatermarks",
@@ -140,7 +140,7 @@ class WatermarkStrategy(Generic[T_contra]):
             raise InvalidArgumentError(
                 "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
             )
-        return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
+        return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {duration_text(delay)}", delay)
 
     @staticmethod
     def for_generator(create: Callable[[], WatermarkGenerator[T]]) -> WatermarkStrategy[T]:

@@ -97,17 +97,17 @@ def test_explain_of_a_whole_pipeline() -> None:
     assert pipeline.explain().splitlines() == [
         "pipeline sensors",
         "  1 source                   collection of 1  : Reading",
-        "  2 timestamps      <- 1     bounded out-of-orderness, 1000 ms  : Reading",
+        "  2 timestamps      <- 1     bounded out-of-orderness, 1 s  : Reading",
         "  3 filter sane     <- 2     lambda  : Reading",
         "  4 key_by          <- 3     sensor  : Reading",
-        "  5 window coldest  <- 4     TumblingEventTimeWindows(size=5000 ms, offset=1000 ms), trigger "
-        "PurgingTrigger(CountTrigger(3)), evictor CountEvictor(2), lateness 2000 ms, late to 'late', reduce colder"
+        "  5 window coldest  <- 4     TumblingEventTimeWindows(size=5 s, offset=1 s), trigger "
+        "PurgingTrigger(CountTrigger(3)), evictor CountEvictor(2), lateness 2 s, late to 'late', reduce colder"
         "  : Reading",
         "                             elements that wait for a firing when a window ends are dropped",
         "  6 sink            <- 5     collect coldest",
         "  7 side_output     <- 5     'late'  : Reading",
         "  8 sink            <- 7     json late",
-        "  9 window          <- 4     EventTimeSessionWindows(gap=1000 ms), trigger EventTimeTrigger, aggregate "
+        "  9 window          <- 4     EventTimeSessionWindows(gap=1 s), trigger EventTimeTrigger, aggregate "
         "Mean, WithSensor  : tuple[str, float]",
         "  10 sink screen    <- 9     console",
     ]

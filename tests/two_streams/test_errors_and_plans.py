@@ -327,7 +327,7 @@ def test_plans_that_are_refused() -> None:
     payments = from_collection([Payment("north", "x")])
     timed = KEYED_PAYMENTS
     joined: Any = no_times.join(payments).where(order_key).equal_to(payment_key).window(TEN).apply(pair)
-    assert "TumblingEventTimeWindows(size=10000 ms) needs timestamps, and the stream has none" in faults(joined)
+    assert "TumblingEventTimeWindows(size=10 s) needs timestamps, and the stream has none" in faults(joined)
     by_interval = no_times.key_by(order_key).interval_join(timed).between(seconds(0), seconds(1)).apply(pair)
     assert "interval_join needs timestamps, and not both streams have them" in faults(by_interval)
     as_of = KEYED.as_of_join(payments.key_by(payment_key)).apply(pair)
@@ -439,7 +439,7 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
         "  4 map          <- 3     right  : Order or Payment",
         "  5 union        <- 2, 4    : Order or Payment",
         "  6 key_by       <- 5     order_key and payment_key  : Order or Payment",
-        "  7 window       <- 6     TumblingEventTimeWindows(size=10000 ms), trigger EventTimeTrigger, "
+        "  7 window       <- 6     TumblingEventTimeWindows(size=10 s), trigger EventTimeTrigger, "
         "late of the left to 'late orders', late of the right to 'late payments', join pair  : str",
         "  8 side_output  <- 7     'late payments'  : Payment",
         "  9 sink         <- 8     collect collect",
@@ -451,11 +451,11 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
 
 def test_plans_of_timed_joins_read_as_they_are_written() -> None:
     lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
-    assert lines[7] == "  7 interval_join  <- 6     -999 to 1000 ms, late of the right to 'late payments', pair  : str"
+    assert lines[7] == "  7 interval_join  <- 6     -999 ms to 1 s, late of the right to 'late payments', pair  : str"
     lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
     assert lines[7] == "  7 as_of_join  <- 6     left outer, maybe_pair  : str"
     assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[7] == (
-        "  7 interval_join pairs  <- 6     -1000 to 1000 ms, FailingPairs  : str"
+        "  7 interval_join pairs  <- 6     -1 s to 1 s, FailingPairs  : str"
     )
 
 
@@ -487,4 +487,4 @@ def test_stages_show_where_they_were_made() -> None:
         assert repr(stage).startswith(f"{type(stage).__name__}({streams}")
     for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
         assert repr(stage).startswith(f"{type(stage).__name__}(key_by, {__file__}")
-    assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10000 ms), ")
+    assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10 s), ")

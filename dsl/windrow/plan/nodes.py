@@ -31,6 +31,7 @@ from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
+from windrow.time import duration_text
 from windrow.triggers import Trigger
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
@@ -214,7 +215,7 @@ class MapAsyncNode(OneInputNode):
     def describe(self) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
-            parts.append(f"timeout {self.timeout} ms")
+            parts.append(f"timeout {duration_text(self.timeout)}")
         if self.retry.can_retry(1):
             parts.append(self.retry.describe())
         parts.append("ordered" if self.ordered else "unordered")
@@ -420,7 +421,7 @@ class WindowNode(OneInputNode):
         if self.evictor is not None:
             parts.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
-            parts.append(f"lateness {self.allowed_lateness} ms")
+            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
         parts += self.late_tags.describe()
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
@@ -502,7 +503,8 @@ class IntervalJoinNode(TimedJoinNode):
     function: ProcessJoinFunction[Any, Any, Any]
 
     def describe(self) -> str:
-        return ", ".join([f"{self.lower} to {self.upper} ms", *self.late_tags.describe(), self.function.describe()])
+        bounds = f"{duration_text(self.lower)} to {duration_text(self.upper)}"
+        return ", ".join([bounds, *self.late_tags.describe(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

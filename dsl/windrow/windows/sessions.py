@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from windrow.errors import require_callable
-from windrow.time import positive_millis
+from windrow.time import duration_text, positive_millis
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
 from windrow.windows.window import TimeWindow
@@ -72,7 +72,7 @@ class _FixedGap(SessionWindows[object]):
         return self.gap
 
     def describe(self) -> str:
-        return f"{type(self).__name__}(gap={self.gap} ms)"
+        return f"{type(self).__name__}(gap={duration_text(self.gap)})"
 
 
 class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import msgspec
 
 from windrow.errors import CheckpointError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, lag_text, now_millis
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale
 from windrow_runtime.spark.checkpoint.storage import StoragePath
@@ -310,8 +310,8 @@ class Reporter:
             f"{sum(step.malformed for step in steps.values())} malformed",
         ]
         if lags:
-            parts.append(f"watermark {max(lags)} ms behind")
-        parts.append(f"in {progress.duration_ms} ms")
+            parts.append(f"watermark {lag_text(max(lags))} behind")
+        parts.append(f"in {lag_text(progress.duration_ms)}")
         return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}"
 
     @property
