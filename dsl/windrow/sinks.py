@@ -71,7 +71,7 @@ class CollectSink(Sink[T]):
         self.name = name
 
     def describe(self) -> str:
-        return f"collect {self.name}"
+        return "collect" if self.name == "collect" else f"collect {self.name}"
 
 
 class ConsoleSink(Sink[object]):

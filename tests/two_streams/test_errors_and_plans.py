@@ -434,43 +434,45 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
     assert explained(late.apply(pair).get_side_output(LATE_PAYMENTS)) == [
         "pipeline p",
         "  1 source                pushed by a test  : Order",
-        "  2 map          <- 1     left  : Order or Payment",
         "  3 source                pushed by a test  : Payment",
-        "  4 map          <- 3     right  : Order or Payment",
-        "  5 union        <- 2, 4    : Order or Payment",
-        "  6 key_by       <- 5     order_key and payment_key  : Order or Payment",
-        "  7 window       <- 6     TumblingEventTimeWindows(size=10 s), trigger EventTimeTrigger, "
-        "late of the left to 'late orders', late of the right to 'late payments', join pair  : str",
+        "  7 join         <- 1, 3  by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "EventTimeTrigger, late of the left to 'late orders', late of the right to 'late payments', pair  : str",
         "  8 side_output  <- 7     'late payments'  : Payment",
-        "  9 sink         <- 8     collect collect",
+        "  9 sink         <- 8     collect",
     ]
-    assert "co_group lambda" in explained(GROUPS.window(TEN).apply(lambda left, right: []))[7]
+    assert explained(GROUPS.window(TEN).apply(lambda left, right: [], name="both"))[3] == (
+        "  7 co_group both  <- 1, 3  by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "EventTimeTrigger, lambda"
+    )
     left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-    assert "left_join maybe_pair  : str" in explained(left.window(TEN).apply(maybe_pair))[7]
+    line = explained(left.window(TEN).apply(maybe_pair))[3]
+    assert line.startswith("  7 left_join  <- 1, 3  by order_key and payment_key, Tumbling")
+    assert line.endswith(", maybe_pair  : str")
 
 
 def test_plans_of_timed_joins_read_as_they_are_written() -> None:
     lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
-    assert lines[7] == "  7 interval_join  <- 6     -999 ms to 1 s, late of the right to 'late payments', pair  : str"
+    assert lines[3] == (
+        "  7 interval_join  <- 1, 3  by order_key and payment_key, -999 ms to 1 s, late of the right to 'late payments', "
+        "pair  : str"
+    )
     lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
-    assert lines[7] == "  7 as_of_join  <- 6     left outer, maybe_pair  : str"
-    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[7] == (
-        "  7 interval_join pairs  <- 6     -1 s to 1 s, FailingPairs  : str"
+    assert lines[3] == "  7 as_of_join  <- 1, 3  by order_key and payment_key, left outer, maybe_pair  : str"
+    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[3] == (
+        "  7 interval_join pairs  <- 1, 3  by order_key and payment_key, -1 s to 1 s, FailingPairs  : str"
     )
 
 
 def test_plans_of_connected_streams_read_as_they_are_written() -> None:
-    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[6:8] == [
-        "  6 key_by   <- 5     order_key and payment_key  : Order or Payment",
-        "  7 process  <- 6     Failing  : str",
-    ]
-    assert explained(BOTH.process(FailingApart()))[1:7] == [
+    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[1:4] == [
         "  1 source            pushed by a test  : Order",
-        "  2 map      <- 1     left  : Order or Payment",
         "  3 source            pushed by a test  : Payment",
-        "  4 map      <- 3     right  : Order or Payment",
-        "  5 union    <- 2, 4    : Order or Payment",
-        "  6 process  <- 5     FailingApart  : str",
+        "  7 process  <- 1, 3  by order_key and payment_key, Failing  : str",
+    ]
+    assert explained(BOTH.process(FailingApart()))[1:4] == [
+        "  1 source            pushed by a test  : Order",
+        "  3 source            pushed by a test  : Payment",
+        "  6 process  <- 1, 3  FailingApart  : str",
     ]
     assert explained(BOTH.map(Named()))[2:7] == [
         "  2 map      <- 1     Named",

@@ -416,7 +416,8 @@ class WindowNode(OneInputNode):
         """The trigger that was set, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.assigner.default_trigger()
 
-    def describe(self) -> str:
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
         parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
         if self.evictor is not None:
             parts.append(f"evictor {self.evictor.describe()}")
@@ -425,9 +426,10 @@ class WindowNode(OneInputNode):
         parts += self.late_tags.describe()
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
-        parts += self.panes.describe()
-        parts.append(self.function.describe())
-        return ", ".join(parts)
+        return [*parts, *self.panes.describe()]
+
+    def describe(self) -> str:
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -502,9 +504,12 @@ class IntervalJoinNode(TimedJoinNode):
     upper: int
     function: ProcessJoinFunction[Any, Any, Any]
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.late_tags.describe()]
+
     def describe(self) -> str:
-        bounds = f"{duration_text(self.lower)} to {duration_text(self.upper)}"
-        return ", ".join([bounds, *self.late_tags.describe(), self.function.describe()])
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -520,9 +525,12 @@ class AsOfJoinNode(TimedJoinNode):
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [*(["left outer"] if self.is_outer else []), *self.late_tags.describe()]
+
     def describe(self) -> str:
-        kind = ["left outer"] if self.is_outer else []
-        return ", ".join([*kind, *self.late_tags.describe(), function_name(self.function)])
+        return ", ".join([*self.describe_settings(), function_name(self.function)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
