@@ -73,8 +73,7 @@ class StepView:
     @property
     def title(self) -> str:
         """Its number, its kind, and the name that the user gave it."""
-        name = self.step.node.name
-        return f"{self.number} {self.kind} {name}" if name else f"{self.number} {self.kind}"
+        return " ".join(f"{self.number} {self.kind} {self.step.node.name or ''}".split())
 
     @property
     def runs_as(self) -> str | None:
@@ -110,7 +109,7 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, str]) -> list[StepView]:
             StepView(
                 step=step,
                 kind=_kind(node),
-                text=_text(node),
+                text=" ".join(_text(node).split()),
                 inputs=tuple(by_node[id(each)].index for each in inputs),
                 element_type=None if kind is None or isinstance(node, (SinkNode, ReturnsNode)) else short_type(kind),
                 notes=tuple(_notes(node, by_node)),
