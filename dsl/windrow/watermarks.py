@@ -101,7 +101,7 @@ class WatermarkAlignment:
     max_drift: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WatermarkStrategy(Generic[T_contra]):
     """Says how a stream gets its timestamps and watermarks.
 
@@ -122,6 +122,19 @@ class WatermarkStrategy(Generic[T_contra]):
     idleness: int | None = None
     ingestion_time: bool = False
     alignment: WatermarkAlignment | None = None
+
+    def describe(self) -> str:
+        """One line for ``explain()``, with the settings that go with the strategy."""
+        parts = [self.description]
+        if self.idleness is not None:
+            parts.append(f"idle after {duration_text(self.idleness)}")
+        if self.alignment is not None:
+            drift = duration_text(self.alignment.max_drift)
+            parts.append(f"aligned with {self.alignment.group!r} within {drift}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"WatermarkStrategy({self.describe()})"
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:

@@ -240,11 +240,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         pipeline(windows(assigner=TumblingEventTimeWindows.of(timedelta(seconds=6)))),
         r"assigner was TumblingEventTimeWindows\(size=5 s\) and is TumblingEventTimeWindows\(size=6 s\)",
     ),
-    "assigner": (
-        pipeline(plain),
-        pipeline(windows(assigner=SESSIONS)),
-        r"and is EventTimeSessionWindows\(gap=5 s\)",
-    ),
+    "assigner": (pipeline(plain), pipeline(windows(assigner=SESSIONS)), r"and is EventTimeSessionWindows\(gap=5 s\)"),
     "trigger": (
         pipeline(windows(lambda w: w.trigger(ANY))),
         pipeline(windows(lambda w: w.trigger(PurgingTrigger.of(CountTrigger.of(4))))),

@@ -453,8 +453,8 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
 def test_plans_of_timed_joins_read_as_they_are_written() -> None:
     lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
     assert lines[3] == (
-        "  7 interval_join  <- 1, 3  by order_key and payment_key, -999 ms to 1 s, late of the right to 'late payments', "
-        "pair  : str"
+        "  7 interval_join  <- 1, 3  by order_key and payment_key, -999 ms to 1 s, late of the right to "
+        "'late payments', pair  : str"
     )
     lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
     assert lines[3] == "  7 as_of_join  <- 1, 3  by order_key and payment_key, left outer, maybe_pair  : str"

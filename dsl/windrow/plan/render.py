@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
 from windrow.plan.nodes import Node
 
@@ -29,6 +30,7 @@ def render_text(name: str, views: Sequence[StepView]) -> str:
 
 
 def node_line(kind: str, node: Node) -> str:
-    """A stream in one line: its class, the step that makes it, and where that is."""
+    """A stream in one line: its class, the step that makes it, the type of its elements, and where that is."""
     step = f"{node.kind} {node.name!r}" if node.name else node.kind
-    return f"{kind}({step}, {node.location})"
+    elements = "" if node.element_type is None else f": {short_type(node.element_type)}"
+    return f"{kind}({step}{elements}, {node.location})"

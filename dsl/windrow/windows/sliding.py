@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis, duration_text, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.window import TimeWindow
@@ -53,6 +54,10 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
     def describe(self) -> str:
         offset = f", offset={duration_text(self.offset)}" if self.offset else ""
         return f"{type(self).__name__}(size={duration_text(self.size)}, slide={duration_text(self.slide)}{offset})"
+
+    def __repr__(self) -> str:
+        offset = millis_text(self.offset) if self.offset else None
+        return call_text(f"{type(self).__name__}.of", millis_text(self.size), millis_text(self.slide), offset=offset)
 
 
 class SlidingEventTimeWindows(_Sliding):

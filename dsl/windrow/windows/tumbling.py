@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis, duration_text, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.stagger import WindowStagger
@@ -53,6 +54,11 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         if self.stagger is not WindowStagger.ALIGNED:
             parts.append(f"stagger={self.stagger.value}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __repr__(self) -> str:
+        offset = millis_text(self.offset) if self.offset else None
+        stagger = None if self.stagger is WindowStagger.ALIGNED else str(self.stagger)
+        return call_text(f"{type(self).__name__}.of", millis_text(self.size), offset=offset, stagger=stagger)
 
 
 class TumblingEventTimeWindows(_Tumbling):

@@ -33,7 +33,6 @@ from windrow.plan.nodes import (
     WindowNode,
 )
 from windrow.plan.steps import Step
-from windrow.time import duration_text
 from windrow.windows import GlobalWindows
 
 __all__ = ["StepView", "sides_of", "views_of"]
@@ -165,7 +164,9 @@ def _text(node: Node) -> str:
         case ReturnsNode():
             text = short_type(node.element_type)
         case TimestampsNode():
-            text = ", ".join(_timestamps(node))
+            text = node.strategy.describe()
+            if node.timestamp is not None:
+                text += f", timestamp {function_text(node.timestamp)}"
         case WindowNode():
             text = ", ".join([*node.describe_settings(), _window_function(node)])
         case IntervalJoinNode() | AsOfJoinNode():
@@ -180,17 +181,6 @@ def _text(node: Node) -> str:
         sides = dict.fromkeys(map(function_text, keys.selector.selectors))
         text = f"by {' and '.join(sides)}, {text}"
     return text
-
-
-def _timestamps(node: TimestampsNode) -> Iterator[str]:
-    strategy = node.strategy
-    yield strategy.description
-    if node.timestamp is not None:
-        yield f"timestamp {function_text(node.timestamp)}"
-    if strategy.idleness is not None:
-        yield f"idle after {duration_text(strategy.idleness)}"
-    if strategy.alignment is not None:
-        yield f"aligned with {strategy.alignment.group!r} within {duration_text(strategy.alignment.max_drift)}"
 
 
 def _window_function(node: WindowNode) -> str:
