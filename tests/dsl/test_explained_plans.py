@@ -43,7 +43,7 @@ class Payment(NamedTuple):
 
 LATE = OutputTag("late orders", Order)
 JOIN = (
-    "by .id and .order, TumblingEventTimeWindows(size=1 d), trigger EventTimeTrigger, late of the left to "
+    "join by .id and .order, TumblingEventTimeWindows(size=1 d), trigger EventTimeTrigger, late of the left to "
     "'late orders', (order.item, payment.amount)"
 )
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
@@ -85,7 +85,7 @@ def test_text() -> None:
         "  2 timestamps       <- 1     bounded out-of-orderness, 1 min 30 s, idle after 1 min, timestamp .at  : Order",
         "  4 source payments           collection of 1  : Payment",
         "  5 timestamps       <- 4     monotonous timestamps, timestamp .at  : Payment",
-        f"  9 join paid        <- 2, 5  {JOIN}  : tuple[str, float | None]",
+        f"  9 window paid      <- 2, 5  {JOIN}  : tuple[str, float | None]",
         "                              runs as Python, general operator: the function takes all elements of a window",
         "  10 sink            <- 9     collect",
         "  11 side_output     <- 9     'late orders'  : Order",
@@ -99,7 +99,7 @@ def test_tree() -> None:
     assert shop().explain(format="tree").splitlines() == [
         "pipeline shop: each step above what it reads from",
         "├─ 10 sink  collect",
-        f"│  9 join paid  {JOIN}  : tuple[str, float | None]",
+        f"│  9 window paid  {JOIN}  : tuple[str, float | None]",
         "│  ├─ left: 2 timestamps  bounded out-of-orderness, 1 min 30 s, idle after 1 min, timestamp .at  : Order",
         "│  │  1 source  collection of 1  : Order",
         "│  └─ right: 5 timestamps  monotonous timestamps, timestamp .at  : Payment",
@@ -107,7 +107,7 @@ def test_tree() -> None:
         "└─ 14 sink  collect late",
         "   13 union  : Order",
         "   ├─ 11 side_output  'late orders'  : Order",
-        "   │  9 join paid, as above",
+        "   │  9 window paid, as above",
         "   └─ 12 filter  .id > 9  : Order",
         "      2 timestamps, as above",
     ]
@@ -123,7 +123,7 @@ def test_mermaid() -> None:
         '    s2["2 timestamps<br/>bounded out-of-orderness, 1 min 30 s, idle after 1 min, timestamp .at<br/>: Order"]',
         '    s4(["4 source payments<br/>collection of 1<br/>: Payment"])',
         '    s5["5 timestamps<br/>monotonous timestamps, timestamp .at<br/>: Payment"]',
-        f'    s9["9 join paid<br/>{JOIN}<br/>: tuple[str, float | None]"]',
+        f'    s9["9 window paid<br/>{JOIN}<br/>: tuple[str, float | None]"]',
         '    s10[/"10 sink<br/>collect"/]',
         "    s11(\"11 side_output<br/>'late orders'<br/>: Order\")",
         '    s12["12 filter<br/>.id #gt; 9<br/>: Order"]',
@@ -191,7 +191,7 @@ def test_svg() -> None:
     shown = check_svg(shop().explain(LocalRunner(), format="svg"))
     assert shown[:2] == ["pipeline shop", "1 source"]
     assert "reads left 2, right 5" in shown
-    assert "9 join paid" in shown
+    assert "9 window paid" in shown
 
 
 def test_reasons_are_apart_from_the_form_in_json() -> None:
@@ -256,7 +256,7 @@ def test_two_joins_of_the_same_keys_are_two_steps() -> None:
     one = both.apply(lambda order, payment: order.item)
     other = both.apply(lambda order, payment: (order.id, payment))
     lines = Pipeline("p", one.sink_to(CollectSink()), other.sink_to(CollectSink())).explain().splitlines()
-    joins = [line.split(",")[-1] for line in lines if " left_join " in line]
+    joins = [line.split(",")[-1] for line in lines if "left_join by" in line]
     assert len(lines) == 1 + 4 + 2 + 2
     # The payment may be missing, so what is taken from it has no type that is known.
     assert joins == [" order.item", " payment)"]

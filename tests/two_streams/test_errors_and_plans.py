@@ -435,18 +435,18 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
         "pipeline p",
         "  1 source                pushed by a test  : Order",
         "  3 source                pushed by a test  : Payment",
-        "  7 join         <- 1, 3  by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "  7 window       <- 1, 3  join by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
         "EventTimeTrigger, late of the left to 'late orders', late of the right to 'late payments', pair  : str",
         "  8 side_output  <- 7     'late payments'  : Payment",
         "  9 sink         <- 8     collect",
     ]
     assert explained(GROUPS.window(TEN).apply(lambda left, right: [], name="both"))[3] == (
-        "  7 co_group both  <- 1, 3  by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "  7 window both  <- 1, 3  co_group by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
         "EventTimeTrigger, lambda"
     )
     left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
     line = explained(left.window(TEN).apply(maybe_pair))[3]
-    assert line.startswith("  7 left_join  <- 1, 3  by order_key and payment_key, Tumbling")
+    assert line.startswith("  7 window  <- 1, 3  left_join by order_key and payment_key, Tumbling")
     assert line.endswith(", maybe_pair  : str")
 
 
@@ -484,9 +484,9 @@ def test_plans_of_connected_streams_read_as_they_are_written() -> None:
 
 
 def test_stages_show_where_they_were_made() -> None:
-    streams = f"DataStream(source, {__file__.replace('test_errors_and_plans', 'shop')}"
+    streams = f"DataStream(source: Order, {__file__.replace('test_errors_and_plans', 'shop')}"
     for stage in (JOIN, JOIN.where(order_key), PAIRS, GROUPS, BOTH):
         assert repr(stage).startswith(f"{type(stage).__name__}({streams}")
     for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
-        assert repr(stage).startswith(f"{type(stage).__name__}(key_by, {__file__}")
+        assert repr(stage).startswith(f"{type(stage).__name__}(key_by: Order or Payment, {__file__}")
     assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10 s), ")

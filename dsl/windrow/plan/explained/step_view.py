@@ -46,7 +46,7 @@ class StepView:
 
     Attributes:
         step: The step.
-        kind: What it is, such as ``window`` or ``left_join``.
+        kind: What it is, such as ``window`` or ``left_join``, which is a window step that joins two streams.
         text: What it does, in a few words.
         inputs: The numbers of the steps that it reads from; of a join those of the left and of the right stream.
         element_type: The type of its elements, for people; None where it is not known, and for a sink.
@@ -71,8 +71,8 @@ class StepView:
 
     @property
     def title(self) -> str:
-        """Its number, its kind, and the name that the user gave it."""
-        return " ".join(f"{self.number} {self.kind} {self.step.node.name or ''}".split())
+        """Its number, the kind that its id has, and the name that the user gave it."""
+        return " ".join(f"{self.number} {self.step.node.kind} {self.step.node.name or ''}".split())
 
     @property
     def runs_as(self) -> str | None:
@@ -180,7 +180,7 @@ def _text(node: Node) -> str:
     if isinstance(keys, KeyByNode) and isinstance(keys.selector, SideKey):
         sides = dict.fromkeys(map(function_text, keys.selector.selectors))
         text = f"by {' and '.join(sides)}, {text}"
-    return text
+    return text if _kind(node) == node.kind else f"{_kind(node)} {text}"
 
 
 def _window_function(node: WindowNode) -> str:
