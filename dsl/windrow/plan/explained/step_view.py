@@ -224,7 +224,8 @@ def _element_type(node: Node, types: Mapping[int, object | None]) -> object | No
             may_miss = isinstance(node, AsOfJoinNode) and node.is_outer
             function = _function_of_pairs(node)
             return None if function is None else pair_type(function, left, None if may_miss else right)
-    return None
+        case _:
+            return None
 
 
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
