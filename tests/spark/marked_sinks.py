@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -15,17 +16,36 @@ from typing import NamedTuple
 from deltalake import DeltaTable
 
 from windrow import Pipeline, from_source
+from windrow.connectors import CustomSink
 from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, Sink
 from windrow.sources import JsonFileSource
 from windrow_runtime.spark import SparkRunner
 
-__all__ = ["FORMS", "Number", "give", "numbers_in", "pipeline_of", "sink_in"]
+__all__ = ["FORMS", "Noted", "Number", "give", "numbers_in", "pipeline_of", "sink_in"]
 
-FORMS = ("table", "delta", "files")
+FORMS = ("table", "delta", "files", "custom")
 
 
 class Number(NamedTuple):
     n: int
+
+
+class Noted(CustomSink[Number]):
+    """A file of lines, each of which has a batch's number and its elements: the last one is the newest batch."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def lines(self) -> list[list[int]]:
+        return [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+
+    def newest_batch(self) -> int | None:
+        return max((batch for batch, *_ in self.lines()), default=None)
+
+    def write(self, batch: int, rows: Sequence[Number]) -> None:
+        if batch != self.newest_batch():
+            with self.file.open("a") as file:
+                file.write(f"{json.dumps([batch, *(row.n for row in rows)])}\n")
 
 
 def give(folder: Path, number: int) -> None:
@@ -42,6 +62,7 @@ def sink_in(folder: Path, form: str) -> Sink[Number]:
         "table": DatabaseSink(f"sqlite:///{folder}/test.db", "numbers"),
         "delta": DeltaSink(folder / "delta"),
         "files": JsonFileSink(folder / "files"),
+        "custom": Noted(folder / "noted"),
     }
     return sinks[form]
 
@@ -59,6 +80,8 @@ def numbers_in(folder: Path, form: str) -> list[int]:
     if form == "delta":
         found: list[int] = DeltaTable(folder / "delta").to_pyarrow_table().column("n").to_pylist()
         return sorted(found)
+    if form == "custom":
+        return sorted(n for _, *numbers in Noted(folder / "noted").lines() for n in numbers)
     lines = (file.read_text(encoding="utf-8") for file in (folder / "files").glob("*.json"))
     return sorted(int(line.strip('{"n: }')) for text in lines for line in text.splitlines())
 
@@ -66,7 +89,7 @@ def numbers_in(folder: Path, form: str) -> list[int]:
 def _die(folder: Path, batch: int, rows: Sequence[Number]) -> None:
     """Kills this process and its JVM when the sinks before this one have a batch that Spark has not committed."""
     if batch == 1:
-        (folder / "written").write_text(f"{numbers_in(folder, 'table')} {numbers_in(folder, 'delta')}")
+        (folder / "written").write_text(f"{[numbers_in(folder, form) for form in FORMS]}")
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
