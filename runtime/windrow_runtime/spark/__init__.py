@@ -57,6 +57,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def check_installed() -> None:
+    """Refuses a Python that lacks a package of the Spark engine, or has too old a PySpark."""
+    with _spark_required():
+        import_module("pyspark")
+
+
 @contextmanager
 def _spark_required() -> Iterator[None]:
     """Names the packages to install if an import of the Spark engine fails, or would fail later."""
