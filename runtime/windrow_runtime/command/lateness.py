@@ -18,6 +18,7 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.command.disorder import Disorder
+from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.timestamps import FORMATS, UNITS, TimestampReader, rows_of
 
 _SHOWN_KEYS: Final = 10
@@ -86,7 +87,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         print(*_report(stream, timestamps.shown_unit, options.bounds), sep="\n")
         if options.key is not None:
             print(*_key_report(behind, within_keys, options.key, options.bounds), sep="\n")
-        return 0
+        return ExitCode.OK
 
     return measure
 

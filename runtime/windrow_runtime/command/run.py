@@ -21,13 +21,13 @@ from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.command.failures import ExitCode
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.result import PipelineResult
 
-_INTERRUPTED = 130
 _STOPPING = "windrow: stopping after the batch at hand; Ctrl-C again breaks it off"
 
 
@@ -51,13 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="how often a batch begins; by default one follows the other"
     )
-    parser.add_argument(
-        "--accept-changes",
-        action="append",
-        default=[],
-        metavar="STEP",
-        help="the id or name of a step that may take other streams than the checkpoint has; may be given several times",
-    )
+    add_accepted(parser)
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="how collected elements are printed: repr, or JSON"
     )
@@ -94,7 +88,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         print_elements(result)
         sys.stdout.flush()
         print(*_summary(result, is_interrupted=is_interrupted), sep="\n", file=sys.stderr)
-        return _INTERRUPTED if is_interrupted else 0
+        return ExitCode.INTERRUPTED if is_interrupted else ExitCode.OK
 
     return run
 
