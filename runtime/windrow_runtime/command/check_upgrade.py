@@ -26,10 +26,12 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_runtime.spark import check_installed
 
     check_installed()
+    from windrow_runtime.spark.checkpoint.streams import check_accepted
     from windrow_runtime.spark.upgrade import stored_run
 
     stored = stored_run(options.checkpoint)
     pipeline = named_pipeline(options.pipeline)
+    check_accepted(pipeline.steps, options.accept_changes)
 
     def check() -> int:
         description = stored.description
