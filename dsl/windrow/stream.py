@@ -47,6 +47,7 @@ from windrow.plan.types import base_argument, iterable_item, made_type, result_t
 from windrow.sinks import Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
@@ -73,7 +74,7 @@ class _Wider(Protocol[T_contra, S_co]):
     def _gives(self) -> S_co: ...
 
 
-class DataStream(Generic[T_co]):
+class DataStream(Stage, Generic[T_co]):
     """A stream of elements of type ``T_co``.
 
     A stream of elements of a class is also a stream of elements of its base classes.

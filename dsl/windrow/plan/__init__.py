@@ -1,5 +1,6 @@
 """Plans: what a chain of builder calls makes."""
 
+from windrow.plan.location import Scope
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -55,6 +56,7 @@ __all__ = [
     "ProcessSpec",
     "ReduceSpec",
     "ReturnsNode",
+    "Scope",
     "SideOutputNode",
     "SinkNode",
     "SourceNode",

@@ -67,7 +67,7 @@ def _stamped_early(node: Node) -> list[WindowNode]:
 
 def _title(step: Step) -> str:
     kind = step.node.kind
-    return f"{step.index} {kind} {step.node.name}" if step.node.name else f"{step.index} {kind}"
+    return f"{step.index} {kind} {step.name}" if step.name else f"{step.index} {step.scope}{kind}"
 
 
 def node_line(kind: str, node: Node) -> str:

@@ -23,6 +23,7 @@ from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
@@ -41,7 +42,7 @@ N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
 
 
-class KeyedStream(Generic[T, K]):
+class KeyedStream(Stage, Generic[T, K]):
     """A stream split by key: elements of type ``T``, keys of type ``K``."""
 
     __slots__ = ("_make_stream", "_node")

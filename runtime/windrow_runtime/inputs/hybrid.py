@@ -161,7 +161,7 @@ class HybridReads(Reads):
         kinds = [part.kind if isinstance(part, Reads) else None for part in parts]
         kind = None if None in kinds or len(source.timezones) > 1 else kinds[0]
         node = Node(location=step.node.location, name=step.node.name, element_type=step.node.element_type)
-        shipped = Step(step.id, step.index, node, ())
+        shipped = Step(step.id, step.index, node, (), step.scope)
         return cls(step.where, kind, shipped, source.on_malformed, tuple(parts))
 
     def latest(self) -> dict[str, Any]:
