@@ -30,7 +30,7 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import Engine, Pipeline
+from windrow.plan.pipeline import Collected, Engine, Pipeline, Runner
 from windrow.plan.steps import Step
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "BroadcastNode",
     "BroadcastProcessNode",
     "ChangelogNode",
+    "Collected",
     "Engine",
     "FilterNode",
     "FlatMapNode",
@@ -56,6 +57,7 @@ __all__ = [
     "ProcessSpec",
     "ReduceSpec",
     "ReturnsNode",
+    "Runner",
     "Scope",
     "SideOutputNode",
     "SinkNode",
