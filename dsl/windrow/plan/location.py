@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def current_scope() -> Scope | None:
 
 
 @contextmanager
-def within_scope(name: str, *, is_given: bool, location: Location | None) -> Iterator[None]:
+def within_scope(name: str, *, is_given: bool, location: Location | None) -> Generator[None, None, None]:
     """Puts the steps that the block makes into a scope of their own."""
     token = _CURRENT.set(Scope(name, is_given, _CURRENT.get(), location))
     try:
