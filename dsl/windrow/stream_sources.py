@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import tzinfo
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
@@ -89,16 +89,48 @@ def from_collection(
     return from_source(CollectionSource(elements, kind), name=name)
 
 
+@overload
 def from_arrow(
     data: ArrowArray | ArrowStream,
     record_type: TypeForm[T],
     *,
     batch_size: int | None = None,
     on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
     name: str | None = None,
-) -> DataStream[T]:
-    """A stream of the rows of a table or data frame of the program; see :class:`~windrow.sources.ArrowSource`."""
-    source = ArrowSource(data, record_type, batch_size=batch_size, on_malformed=on_malformed)
+) -> DataStream[T]: ...
+@overload
+def from_arrow(
+    data: ArrowArray | ArrowStream,
+    record_type: None = None,
+    *,
+    batch_size: int | None = None,
+    on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
+    name: str | None = None,
+) -> DataStream[Any]: ...
+# Any: a type checker does not know the columns of data.
+def from_arrow(
+    data: ArrowArray | ArrowStream,
+    record_type: TypeForm[T] | None = None,
+    *,
+    batch_size: int | None = None,
+    on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
+    name: str | None = None,
+) -> DataStream[Any]:
+    """A stream of the rows of a table or data frame of pandas, polars, DuckDB, pyarrow or another library.
+
+    See :class:`~windrow.sources.ArrowSource`. Without ``record_type`` the elements have a field for each column::
+
+        totals = from_arrow(frame).key_by(lambda row: row.zone).sum(lambda row: row.price)
+    """
+    try:
+        source: ArrowSource[T] = ArrowSource(
+            data, record_type, batch_size=batch_size, on_malformed=on_malformed, timezone=timezone
+        )
+    except WindrowError as error:
+        raise error.at(caller_location()) from error.__cause__
     return from_source(source, name=name)
 
 
