@@ -25,7 +25,7 @@ from windrow.sources import (
 )
 from windrow.stream import DataStream
 
-__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_source"]
+__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_pandas", "from_polars", "from_source"]
 
 T = TypeVar("T")
 
@@ -75,18 +75,26 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
 
 
 @overload
-def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
-@overload
-def from_collection(elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None) -> DataStream[T]: ...
 def from_collection(
-    elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
+    elements: Iterable[T], *, batch_size: int | None = None, name: str | None = None
+) -> DataStream[T]: ...
+@overload
+def from_collection(
+    elements: Iterable[T], element_type: TypeForm[T], *, batch_size: int | None = None, name: str | None = None
+) -> DataStream[T]: ...
+def from_collection(
+    elements: Iterable[T], element_type: object | None = None, *, batch_size: int | None = None, name: str | None = None
 ) -> DataStream[T]:
-    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
+    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`.
+
+    A batch is judged under the watermark of the batches before it, so an element of a collection can be late only with
+    a ``batch_size``: with 1 the watermark moves between any two elements.
+    """
     if element_type is None:
-        return from_source(CollectionSource(elements), name=name)
+        return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
     # The overloads have proved it; here it is an object like any other.
     kind: TypeForm[T] = element_type  # type: ignore[assignment]
-    return from_source(CollectionSource(elements, kind), name=name)
+    return from_source(CollectionSource(elements, kind, batch_size=batch_size), name=name)
 
 
 @overload
@@ -132,6 +140,13 @@ def from_arrow(
     except WindrowError as error:
         raise error.at(caller_location()) from error.__cause__
     return from_source(source, name=name)
+
+
+from_pandas = from_arrow
+"""The same function, by the name under which users of pandas look for it."""
+
+from_polars = from_arrow
+"""The same function, by the name under which users of polars look for it."""
 
 
 def from_dataframe(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -69,12 +69,6 @@ def running_browser() -> Iterator[Browser]:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    extensions_map: ClassVar[dict[str, str]] = {
-        **SimpleHTTPRequestHandler.extensions_map,
-        ".mjs": "text/javascript",
-        ".wasm": "application/wasm",
-    }
-
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name of the base class
         """Says nothing: the tests look at the page."""
 
