@@ -15,7 +15,7 @@ from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperati
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
-from windrow_runtime.inputs import topics as reads
+from windrow_runtime.codecs import kafka_errors
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.local import LocalRunner
 
@@ -151,16 +151,20 @@ def test_a_client_that_has_read_a_topic_finds_its_new_partitions(topics: Topics)
 
 def test_a_topic_that_is_not_there_is_named_at_once(topics: Topics) -> None:
     begin = time.monotonic()
-    with pytest.raises(SourceError, match=rf"a topic is not there\n +given: +{topics.prefix}-no at (.|\n)*p\.1\.in"):
+    with pytest.raises(
+        SourceError,
+        match=rf"the topic of a source is not there\n +given: .*{topics.prefix}-no \(UNKNOWN(.|\n)*p\.1\.in",
+    ):
         collected(numbers(topics, f"{topics.prefix}-no"))
     assert time.monotonic() - begin < 10
 
 
 def test_brokers_that_do_not_answer_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "_SECONDS", 0.5)
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
     source = KafkaSource("127.0.0.1:1", "in", int, options={"sasl.password": "hunter22"})
     with pytest.raises(
-        SourceError, match=r"Kafka cannot be read\n +given: +the list of topics(.|\n)*p\.1\.in"
+        SourceError,
+        match=r"no broker of Kafka answers to a source\n +given: .*the list of topics: .*refused(.|\n)*p\.1\.in",
     ) as caught:
         collected(source)
     assert "hunter22" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,12 +11,14 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
+from tests.services.kafka import launch, restart_kafka
 from tests.services.registry import running_registry
+from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
-from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
 from windrow.time import timestamp_millis
 from windrow.windows import TumblingEventTimeWindows
@@ -211,6 +214,31 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
     with pytest.raises(IncompatibleStateError, match=message):
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
+
+
+def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    server = launch()  # the other tests need theirs; where none can be had, that one is missing first
+    try:
+        topics = Topics(server.address, "restart")
+        topic = topics.make("in")
+        topics.send(topic, readings(0, 10))
+        taken: list[Reading] = []
+        stream = from_source(source(topics, topic), name="in")
+        pipeline = Pipeline("p", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+        running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+        with ThreadPoolExecutor(1) as pool:
+            running.process_available()
+            assert len(taken) == 10
+            server.kill()
+            restarted = pool.submit(restart_kafka, server)
+            running.process_available()  # which asks for offsets meanwhile
+            server = restarted.result()
+        topics.send(topic, readings(10, 20))
+        running.process_available()
+        running.stop()
+        assert [each.at for each in taken] == [START + number * 1_000 for number in range(20)]
+    finally:
+        stop_server(server)
 
 
 def test_a_partition_that_is_an_hour_behind_loses_nothing_and_new_ones_hold(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
 
-from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import SourceError
 from windrow.kafka import TopicSource
@@ -33,6 +33,15 @@ from windrow_runtime.codecs.kafka_client import (
     client_library,
     forget_admin_clients,
 )
+from windrow_runtime.codecs.kafka_errors import (
+    ABSENT,
+    asked_again,
+    is_of,
+    listed_topics,
+    may_pass,
+    refused_error,
+    shown,
+)
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
@@ -41,14 +50,12 @@ from windrow_runtime.operators.errors import errors_at
 
 # Any in this module: confluent-kafka and pyarrow have no types, and records have values of every type.
 
-_SECONDS: Final = 15.0
-"""How long a request to the brokers may take."""
-
 _SECONDS_WITHOUT_RECORDS: Final = 60.0
 """How long a reader waits for a record that the brokers have."""
 
 _RECORDS_AT_ONCE: Final = 10_000
 
+_AT_END: Final = "_PARTITION_EOF"
 _ERROR_OF: Final = methodcaller("error")
 
 _FETCHING: Final[dict[str, Any]] = {
@@ -159,6 +166,7 @@ class TopicReads(Reads):
         reader = _READERS[id(consumer)] = object()
         try:
             patience, is_last = time.monotonic() + _SECONDS_WITHOUT_RECORDS, False
+            passing: Any = None  # the newest error that may pass
             while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
@@ -170,11 +178,19 @@ class TopicReads(Reads):
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     following = records[-1].offset() + 1
-                is_last = following == end or (not is_plain and self._is_behind(messages, end, range_))
+                    passing = None
+                is_last = following == end
+                if not is_plain:
+                    ended = [
+                        each.offset() for each in messages if each.error() is None or each.error().name() == _AT_END
+                    ]
+                    is_last = is_last or any(offset >= end for offset in ended)
+                    passing = self._passing_in(messages, range_) or passing
                 if not is_last and time.monotonic() > patience:
+                    reason = "" if passing is None else f": {shown(self.topics, passing)}"
                     raise SourceError(
                         "no broker sends the records of a topic",
-                        given=f"{range_.partition}, offsets {following} to {end}",
+                        given=f"{range_.partition}, offsets {following} to {end}{reason}",
                         expected=f"a record within {_SECONDS_WITHOUT_RECORDS:.0f} s",
                         where=self.where,
                         hint="the brokers answered when the batch was planned; run again when they are back",
@@ -186,15 +202,7 @@ class TopicReads(Reads):
     def _first_offset(self, range_: Range, consumer: Any) -> int:
         """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
         begin: int = range_.start
-        place = client_library().TopicPartition(*_place(range_.partition))
-        try:
-            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
-        except client_library().KafkaException as error:
-            if error.args[0].name() != "_UNKNOWN_PARTITION":
-                raise
-            # A client looks for new partitions every five minutes, or when it is told to.
-            consumer.list_topics(place.topic, timeout=_SECONDS)
-            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        first, last = self._ends(range_.partition, consumer)
         if self.topics.on_lost_offsets == "fail":
             # A batch that runs again is not planned again, and records may be gone by now.
             self._check_there(range_.partition, first, begin, last)
@@ -203,40 +211,41 @@ class TopicReads(Reads):
             return begin
         return int(first if self.topics.on_lost_offsets == "earliest" else range_.end)
 
-    def _is_behind(self, messages: Sequence[Any], end: int, range_: Range) -> bool:
-        """Returns whether a message lies behind a range, or says that the partition ends there.
+    def _ends(self, name: str, consumer: Any) -> tuple[int, int]:
+        """Returns the offsets of the first record that a partition has, and behind the last one."""
+        place = client_library().TopicPartition(*_place(name))
 
-        Behind the last record there may be markers of transactions alone. A broker that follows the leader may end
-        before the range does.
+        def ask(seconds: float) -> tuple[int, int]:
+            try:
+                first, last = consumer.get_watermark_offsets(place, timeout=seconds)
+            except client_library().KafkaException as error:
+                if not is_of(error.args[0], ABSENT):
+                    raise
+                # A client looks for new partitions every five minutes, or when it is told to.
+                consumer.list_topics(place.topic, timeout=seconds)
+                first, last = consumer.get_watermark_offsets(place, timeout=seconds)
+            return first, last
+
+        return asked_again(ask)
+
+    def _passing_in(self, messages: Sequence[Any], range_: Range) -> Any:
+        """Returns the last error among messages, or None; raises one that does not pass.
+
+        The end of a partition is no error: behind the last record there may be markers of transactions alone, and a
+        broker that follows the leader may end before the range does.
         """
-        for message in messages:
-            error = message.error()
-            if error is not None and error.name() != "_PARTITION_EOF":
-                raise _refused(error, range_.partition, self.where, self.topics)
-        return any(message.offset() >= end for message in messages)
+        errors = [error for error in map(_ERROR_OF, messages) if error is not None and error.name() != _AT_END]
+        for error in errors:
+            if not may_pass(error):
+                raise refused_error(self.topics, self.where, error, range_.partition)
+        return errors[-1] if errors else None
 
     def partitions(self) -> list[str]:
         """Returns the partitions of the topics that there are now."""
-        with self._kafka_errors("the list of topics"):
-            # Without a name, which would make a topic that is not there.
-            topics = self._admin().list_topics(timeout=_SECONDS).topics
         wanted = self.topics.topics
-        if isinstance(wanted, Pattern):
-            names: Iterable[str] = [name for name in topics if wanted.fullmatch(name)]
-        else:
-            names = wanted
-            missing = [name for name in wanted if name not in topics]
-            if missing:
-                raise SourceError(
-                    "a topic is not there",
-                    given=f"{missing[0]} at {self.topics.options['bootstrap.servers']}",
-                    expected="a topic that was made before",
-                    where=self.where,
-                    hint="a compiled pattern reads topics that are made later",
-                )
-        for name in names:
-            if topics[name].error is not None:
-                raise _refused(topics[name].error, name, self.where, self.topics)
+        with self._kafka_errors("the list of topics"):
+            topics = listed_topics(*self._admin(), wanted)
+        names = filter(wanted.fullmatch, topics) if isinstance(wanted, Pattern) else wanted
         return [f"{name}/{partition}" for name in sorted(names) for partition in sorted(topics[name].partitions)]
 
     def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
@@ -254,14 +263,22 @@ class TopicReads(Reads):
         level = client.IsolationLevel.READ_COMMITTED
         if dict(config)["isolation.level"] == "read_uncommitted":
             level = client.IsolationLevel.READ_UNCOMMITTED
+
+        def ask(seconds: float) -> dict[str, int]:
+            asked = self._admin()[0].list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+            offsets = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+            if min(offsets.values()) < (client.OFFSET_END if isinstance(which, datetime) else 0):
+                # The client gives this instead of the error with which a broker has gone away.
+                raise client.KafkaException(client.KafkaError(client.KafkaError.OFFSET_NOT_AVAILABLE))
+            return offsets
+
         with self._kafka_errors(f"the {which} offsets"):
-            asked = self._admin().list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
-            found = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+            found = asked_again(ask)
         late = [name for name, offset in found.items() if offset < 0]  # no record is as late as that time
         return found | (self._offsets_of(late, "latest") if late else {})
 
-    def _admin(self) -> Any:
-        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})[0]
+    def _admin(self) -> tuple[Any, deque[Any]]:
+        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})
 
     def _config(self) -> tuple[tuple[str, str], ...]:
         given = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
@@ -275,18 +292,7 @@ class TopicReads(Reads):
             # A client that has failed would go on asking.
             forget_admin_clients()
             _kept_consumer.cache_clear()
-            raise _refused(error.args[0], what, self.where, self.topics) from None
-
-
-def _refused(error: Any, what: str, where: str, source: TopicSource[Any]) -> SourceError:
-    """Returns the error for a request that the brokers or the client refused; the text may hold an option's value."""
-    return SourceError(
-        "Kafka cannot be read",
-        given=f"{what} of {source.describe()}: {redact(error.str(), source.secrets)} ({error.name()})",
-        expected="brokers that answer, and options that they take",
-        where=where,
-        hint="the servers and options of the source say where, and with which rights",
-    )
+            raise refused_error(self.topics, self.where, error.args[0], what) from None
 
 
 def _place(name: str) -> tuple[str, int]:
