@@ -249,8 +249,9 @@ class KafkaSource(TopicSource[T_co]):
             workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
             other.
         on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
-            shorter time, or was made anew: ``"fail"`` fails the run, ``"earliest"`` goes on with the first records that
-            are there, ``"latest"`` leaves out all that the batch would have read. Not with ``engine_connector=True``.
+            shorter time, was made anew, or is a deleted one of a pattern: ``"fail"`` fails the run, ``"earliest"`` goes
+            on with the first records that are there, ``"latest"`` leaves out all that the batch would have read. Not
+            with ``engine_connector=True``.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.

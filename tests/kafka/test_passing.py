@@ -183,12 +183,13 @@ class Consumer:
 
     def __init__(self, ends: Answers, *portions: Sequence[Message]) -> None:
         self._ends, self._portions = ends, iter(portions)
+        self.assigned: list[tuple[str, int, int]] = []
 
     def get_watermark_offsets(self, place: Any, timeout: float) -> Any:
         return self._ends(timeout)
 
     def assign(self, places: Any) -> None:
-        assert [(each.topic, each.partition, each.offset) for each in places] == [("in", 0, 0)]
+        self.assigned += [(each.topic, each.partition, each.offset) for each in places]
 
     def unassign(self) -> None:
         assert list(self._portions) == []  # all was read
@@ -211,6 +212,27 @@ def test_records_come_after_errors_that_pass(monkeypatch: pytest.MonkeyPatch) ->
         [Message(1), Message(2)],
     )
     assert list(values(monkeypatch, consumer)) == ["0", "1", "2"]
+    assert consumer.assigned == [("in", 0, 0)]
+
+
+@pytest.mark.parametrize("name", ["OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "UNKNOWN_TOPIC_OR_PART"])
+def test_records_that_are_doubted_are_looked_for_and_read_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    consumer = Consumer(Answers((0, 10)), [Message(0), Message(1, name)], [Message(1), Message(2)])
+    assert list(values(monkeypatch, consumer)) == ["0", "1", "2"]
+    assert consumer.assigned == [("in", 0, 0), ("in", 0, 1)]  # a client stops at such an error
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ((2, 10), r"not in the topic any more\n.*, offsets 1 to 1\n"),
+        ((0, 2), r"lost records\n.*, offset 3, and it ends at 2\n"),
+    ],
+)
+def test_records_that_brokers_have_no_more(monkeypatch: pytest.MonkeyPatch, ends: Any, message: str) -> None:
+    consumer = Consumer(Answers((0, 10), ends), [Message(0), Message(1, "_AUTO_OFFSET_RESET")])
+    with pytest.raises(SourceError, match=message):
+        list(values(monkeypatch, consumer))
 
 
 def test_an_error_among_records_that_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,6 +216,33 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
 
 
+def test_a_topic_that_was_made_anew_or_is_deleted_is_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make("in")
+    topics.send(topic, readings(0, 10))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    taken: list[Reading] = []
+
+    def pipeline(on_lost: str) -> Pipeline:
+        stream = from_source(source(topics, topic, on_lost_offsets=on_lost), name="in")
+        return Pipeline("p", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+
+    runner.run(pipeline("fail"), drain=False)
+    assert len(taken) == 10
+    topics.delete(topic)
+    topics.make("in")
+    topics.send(topic, readings(100, 120))  # it reaches further than the one before
+    with pytest.raises(
+        SourceError, match=rf"made anew after it was read\n +given: +{topic}, partition 0, (.|\n)*p\.1\.in"
+    ):
+        runner.run(pipeline("fail"), drain=False)
+    running = runner.start(pipeline("earliest"))
+    running.process_available()
+    assert [each.at for each in taken[10:]] == [START + number * 1_000 for number in range(100, 120)]
+    topics.delete(topic)
+    with pytest.raises(SourceError, match=rf"deleted after it was found\n +given: .*{topic}: (.|\n)*p\.1\.in"):
+        running.process_available()
+
+
 def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     server = launch()  # the other tests need theirs; where none can be had, that one is missing first
     try:

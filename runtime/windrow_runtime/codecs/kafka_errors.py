@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from re import Pattern
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from windrow.addresses.redaction import redact
@@ -206,22 +205,6 @@ def reasons_told(client: Any, errors: deque[Any]) -> Iterator[None]:
         raise
 
 
-def listed_topics(client: Any, errors: deque[Any], wanted: Collection[str] | Pattern[str] = ()) -> dict[str, Any]:
-    """Returns the topics that a client sees, by their names; raises the error of one that is ``wanted``."""
-
-    def ask(seconds: float) -> dict[str, Any]:
-        with reasons_told(client, errors):
-            # Without a name, which might make a topic that is not there.
-            found = client.list_topics(timeout=seconds).topics
-        topics = {name: topic for name, topic in found.items() if topic.error is None}
-        names = filter(wanted.fullmatch, found) if isinstance(wanted, Pattern) else wanted
-        for name in sorted({*names} - topics.keys()):
-            raise client_library().KafkaException(found[name].error) if name in found else _absent_topic(name)
-        return topics
-
-    return asked_again(ask)
-
-
 @contextmanager
 def kafka_errors(
     end: TopicSource[Any] | KafkaSink[Any],
@@ -254,7 +237,7 @@ def shown(end: TopicSource[Any] | KafkaSink[Any], error: Any) -> str:
     return f"{redact(error.str(), end.secrets)} ({error.name()})"
 
 
-def _absent_topic(topic: str) -> Exception:
+def absent_topic(topic: str) -> Exception:
     """Returns the error that a broker has for a topic that is not there."""
     client = client_library()
     error: Exception = client.KafkaException(client.KafkaError(client.KafkaError.UNKNOWN_TOPIC_OR_PART, topic))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, NamedTuple
@@ -25,10 +25,10 @@ from windrow_runtime.codecs.kafka_errors import (
     FENCED,
     LARGE,
     UNSTABLE,
+    absent_topic,
     asked_again,
     is_of,
     kafka_errors,
-    listed_topics,
     may_pass,
     reasons_told,
     refused_error,
@@ -282,7 +282,7 @@ class _Producer:
 
     def find(self, topics: set[str]) -> None:
         """Lists the topics that are there, and refuses those that are not."""
-        self.topics = {*listed_topics(self.client, self._errors, topics)}
+        self.topics = _listed(self.client, self._errors, topics)
 
     def commit(self, topic: str, batch: int, division: str) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
@@ -302,6 +302,21 @@ class _Producer:
 _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 
+def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> set[str]:
+    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``."""
+
+    def ask(seconds: float) -> set[str]:
+        with reasons_told(client, errors):
+            # Without a name, which might make a topic that is not there.
+            found = client.list_topics(timeout=seconds).topics
+        names = {name for name, topic in found.items() if topic.error is None}
+        for name in sorted({*wanted} - names):
+            raise client_library().KafkaException(found[name].error) if name in found else absent_topic(name)
+        return names
+
+    return asked_again(ask)
+
+
 def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
     """Refuse a sink, before the run, without the library, an answer of a broker, or the topic of all elements."""
     with errors_at(step.where):
@@ -310,7 +325,7 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
             check_libraries(sink.value_format)
         TopicRecords.of(step, sink)  # refuses a type that the values cannot have
     with kafka_errors(sink, step.where, "the list of topics"):
-        listed_topics(*admin_client(sink.options), {sink.topic} if isinstance(sink.topic, str) else ())
+        _listed(*admin_client(sink.options), {sink.topic} if isinstance(sink.topic, str) else ())
 
 
 def check_marks(
@@ -327,7 +342,7 @@ def check_marks(
         admin, errors = admin_client(sink.options)
         groups = asked_again(lambda seconds: admin.list_consumer_groups(request_timeout=seconds).result()).valid
         names = sorted(f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit())
-        topics = sorted(listed_topics(admin, errors)) if names else []
+        topics = sorted(_listed(admin, errors)) if names else []
         # The client takes one group in a call.
         marks = pool.map(lambda name: _settled_mark(sink, name, topics), names)
         for name, mark in zip(names, marks, strict=True):
