@@ -11,6 +11,7 @@ session starts, in Spark's own version::
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
-from windrow.text_options import checked_timezone
+from windrow.text_options import checked_timezone, has_half_surrogate
 from windrow.time import timestamp_millis
 
 __all__ = [
@@ -56,7 +57,17 @@ KafkaFormat = Literal["json", "text", "bytes"]
 ValueFormat = KafkaFormat | RegistryFormat
 """The formats of values, which are those of ``KafkaFormat``, ``AvroFormat`` and ``ProtobufFormat``."""
 
+TOPIC_NAME: Final = "a name of 1 to 249 letters of ASCII, digits, dots, underscores and hyphens"
+"""What Kafka takes as the name of a topic."""
+
+_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+
 _RAW: Final[dict[object, type]] = {"text": str, "bytes": bytes}
+
+
+def is_topic_name(given: object) -> bool:
+    """Whether Kafka takes this as the name of a topic."""
+    return isinstance(given, str) and _TOPIC.fullmatch(given) is not None
 
 
 @dataclass(frozen=True)
@@ -130,9 +141,12 @@ class TopicSource(Source[T_co]):
             self._topics, self.topics = f"topics like {topics.pattern}", topics
         else:
             names = [topics] if isinstance(topics, str) else list(topics)
-            if not names or not all(names):
+            wrong = [name for name in names if not is_topic_name(name)]
+            if wrong or not names:
                 raise InvalidArgumentError(
-                    "a Kafka source reads topics", given=topics, expected="a name, names or a compiled pattern"
+                    "a Kafka source reads topics",
+                    given=wrong[0] if wrong else topics,
+                    expected=f"{TOPIC_NAME}, a list of names or a compiled pattern",
                 )
             self._topics, self.topics = ", ".join(names), tuple(names)
         if isinstance(starting_offsets, datetime) and starting_offsets.tzinfo is None:
@@ -170,7 +184,9 @@ class TopicSource(Source[T_co]):
         else:
             made["subscribe"] = ",".join(self.topics)
         if isinstance(self.starting_offsets, datetime):
-            made["startingTimestamp"] = str(timestamp_millis(self.starting_offsets))
+            millis = timestamp_millis(self.starting_offsets)
+            # Kafka takes no time before 1970, where no record is.
+            made.update({"startingTimestamp": str(millis)} if millis >= 0 else {"startingOffsets": "earliest"})
         else:
             made["startingOffsets"] = self.starting_offsets
         if self.max_offsets_per_batch is not None:
@@ -237,8 +253,9 @@ class KafkaSource(TopicSource[T_co]):
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
-            that are not older by their own timestamps in Kafka), or with ``engine_connector=True`` Spark's JSON of
-            offsets. Partitions that are added later begin at their first record.
+            that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``), or with
+            ``engine_connector=True`` Spark's JSON of offsets. Partitions that are added later begin at their first
+            record.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
             ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
@@ -389,8 +406,8 @@ class KafkaSink(Sink[T_contra]):
         engine_connector: bool = False,
     ) -> None:
         _check_format(value_format)
-        if not topic:
-            raise InvalidArgumentError("a Kafka sink writes to a topic", given=topic, expected="a name")
+        if isinstance(topic, str) and not is_topic_name(topic):
+            raise InvalidArgumentError("a Kafka sink writes to a topic", given=topic, expected=TOPIC_NAME)
         if not isinstance(topic, str):
             require_callable(topic, "the topic of a Kafka sink", "a name, or a function that gives one")
         if key is not None:
@@ -498,7 +515,19 @@ def _servers(given: str | Sequence[str]) -> str:
     text = given if isinstance(given, str) else ",".join(given)
     if not text:
         raise InvalidArgumentError("Kafka needs a server", given=given, expected='such as "localhost:9092"')
+    _check_text(text, "the servers of Kafka")
     return text
+
+
+def _check_text(given: object, what: str) -> None:
+    """Refuses a text that no client takes; it is not shown, as it may be secret."""
+    text = str(given)
+    if "\0" in text or has_half_surrogate(text):
+        raise InvalidArgumentError(
+            f"{what} can be no such text",
+            given="a text with the character \\0" if "\0" in text else "a text with half of a surrogate pair",
+            expected="characters that UTF-8 has",
+        )
 
 
 def _checked(options: Mapping[str, str] | None, reserved: set[str]) -> dict[str, str]:
@@ -512,4 +541,7 @@ def _checked(options: Mapping[str, str] | None, reserved: set[str]) -> dict[str,
                 expected="options without an argument of their own",
                 hint=f"not among {', '.join(sorted(reserved))}",
             )
+    for name, value in (options or {}).items():
+        _check_text(name, "the name of an option")
+        _check_text(value, f"the option {name}")
     return dict(options or {})

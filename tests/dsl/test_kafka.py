@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -53,6 +54,10 @@ def test_the_options_for_spark() -> None:
         "includeHeaders": "true",
     }
     assert records.element_type == KafkaRecord[Reading]
+    for year, expected in ((1969, {"startingOffsets": "earliest"}), (1970, {"startingTimestamp": "0"})):
+        begin = datetime(year, 1, 1, tzinfo=UTC)
+        old = KafkaSource("a:9092", "in", Reading, starting_offsets=begin, engine_connector=True)
+        assert dict(old.options) == {"kafka.bootstrap.servers": "a:9092", "subscribe": "in", **expected}
     sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "1"}, engine_connector=True)
     assert dict(sink.options) == {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "1"}
 
@@ -89,7 +94,16 @@ def test_the_options_for_the_client() -> None:
         (lambda: KafkaSource("a:1", "t", Reading, value_format="text"), "values of one type"),
         (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=0), "max_offsets_per_batch"),
         (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=HALF), r"max_offsets_per_batch(.|\n)*2\.5"),
-        (lambda: KafkaSink("a:1", ""), "writes to a topic"),
+        (lambda: KafkaSink("a:1", ""), r"writes to a topic\n +given: +''\n.*1 to 249"),
+        (lambda: KafkaSink("a:1", "\ud800"), "writes to a topic"),
+        (lambda: KafkaSink("a:1", "a b"), "writes to a topic\n +given: +a b\n"),
+        (lambda: KafkaSink("a:1", "t", options={"client.id": "\ud800"}), "option client.id (.|\n)*half of a surrogate"),
+        (lambda: KafkaSource("a:1", "t", Reading, options={"sasl.password": "s3cret\0"}), r"sasl\.password (.|\n)*\\0"),
+        (lambda: KafkaSource("\ud800:1", "t", Reading), "the servers of Kafka"),
+        (lambda: KafkaSource("a:1", ["t", "\ud800"], Reading), "reads topics\n +given: +'.ud800'\n"),
+        (lambda: KafkaSource("a:1", ["t", "a,b"], Reading), "reads topics\n +given: +a,b\n"),
+        (lambda: KafkaSource("a:1", "..", Reading), r"reads topics\n +given: +\.\.\n"),
+        (lambda: KafkaSource("a:1", ["t", ""], Reading), "reads topics\n +given: +''\n"),
     ],
 )
 def test_wrong_arguments(made: Any, message: str) -> None:  # Any: what makes a source or a sink

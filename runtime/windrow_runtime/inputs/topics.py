@@ -375,8 +375,10 @@ class TopicReads(Reads):
         """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
         client = client_library()
         spec_of = client.admin.OffsetSpec
+        if isinstance(which, datetime) and timestamp_millis(which) < 0:
+            which = "earliest"  # no record is older, and some have no time
         if isinstance(which, datetime):
-            spec = spec_of.for_timestamp(max(timestamp_millis(which), 0))  # no record is older
+            spec = spec_of.for_timestamp(timestamp_millis(which))
         else:
             spec = spec_of.earliest() if which == "earliest" else spec_of.latest()
         wanted = {client.TopicPartition(*_place(name)): spec for name in names}
