@@ -25,7 +25,7 @@ from typing_extensions import TypeForm
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, require_callable
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone, has_half_surrogate
@@ -33,6 +33,7 @@ from windrow.time import timestamp_millis
 
 __all__ = [
     "AvroFormat",
+    "EndingOffsets",
     "KafkaFormat",
     "KafkaRecord",
     "KafkaRecordSource",
@@ -47,6 +48,9 @@ __all__ = [
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
+
+EndingOffsets = Literal["latest"] | datetime
+"""A run ends at the offsets that are the latest when it begins, or at a time."""
 
 LostOffsets = Literal["fail", "earliest", "latest"]
 """What a source does where records that it was to read are gone."""
@@ -101,6 +105,7 @@ class TopicSource(Source[T_co]):
         value_format: How they are written.
         topics: The names of the topics, or the pattern that they match.
         starting_offsets: Where a new checkpoint begins.
+        ending_offsets: Where a run ends; None: nowhere.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
         engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
         on_lost_offsets: What is done where records that were to be read are gone.
@@ -120,6 +125,7 @@ class TopicSource(Source[T_co]):
         on_malformed: OnMalformed,
         timezone: str | tzinfo | None,
         starting_offsets: str | datetime,
+        ending_offsets: EndingOffsets | None,
         max_offsets_per_batch: int | None,
         options: Mapping[str, str] | None,
         engine_connector: bool,
@@ -149,17 +155,21 @@ class TopicSource(Source[T_co]):
                     expected=f"{TOPIC_NAME}, a list of names or a compiled pattern",
                 )
             self._topics, self.topics = ", ".join(names), tuple(names)
-        if isinstance(starting_offsets, datetime) and starting_offsets.tzinfo is None:
-            raise InvalidArgumentError(
-                "a source begins at a time with a time zone",
-                given=starting_offsets,
-                expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
-            )
+        for verb, offsets in (("begins", starting_offsets), ("ends", ending_offsets)):
+            if isinstance(offsets, datetime) and offsets.tzinfo is None:
+                raise InvalidArgumentError(
+                    f"a source {verb} at a time with a time zone",
+                    given=offsets,
+                    expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
+                )
+        if ending_offsets is not None:
+            _check_end(starting_offsets, ending_offsets, engine_connector=engine_connector)
         if on_lost_offsets not in ("fail", "earliest", "latest"):
             raise InvalidArgumentError(
                 "on_lost_offsets is unknown", given=on_lost_offsets, expected='"fail", "earliest" or "latest"'
             )
         self.starting_offsets = starting_offsets
+        self.ending_offsets = ending_offsets
         self.max_offsets_per_batch = max_offsets_per_batch
         self.engine_connector = engine_connector
         self.on_lost_offsets: LostOffsets = on_lost_offsets
@@ -213,8 +223,8 @@ class TopicSource(Source[T_co]):
 
     @property
     def is_bounded(self) -> bool:
-        """False."""
-        return False
+        """Whether the source has ``ending_offsets``."""
+        return self.ending_offsets is not None
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -239,7 +249,9 @@ class TopicSource(Source[T_co]):
 
 
 class KafkaSource(TopicSource[T_co]):
-    """The values of Kafka topics. A stream without end; Spark's checkpoint keeps the offsets.
+    """The values of Kafka topics, a stream without end unless it has ``ending_offsets``.
+
+    Spark's checkpoint keeps the offsets.
 
     Args:
         servers: The brokers to begin with: ``"host:9092"``, or several.
@@ -256,6 +268,11 @@ class KafkaSource(TopicSource[T_co]):
             that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``), or with
             ``engine_connector=True`` Spark's JSON of offsets. Partitions that are added later begin at their first
             record.
+        ending_offsets: Where a run ends, which makes the source a bounded one, as ``setBounded`` of Flink's does:
+            ``"latest"`` reads the records that there are when the run begins, a datetime those in front of the first
+            one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
+            are left to a later run, which goes on behind the offsets of the checkpoint. It needs ``starting_offsets``
+            that lie before it, and is not for ``engine_connector=True``.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
             ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
@@ -271,7 +288,9 @@ class KafkaSource(TopicSource[T_co]):
             with ``engine_connector=True``.
 
     Raises:
-        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
+        InvalidArgumentError: For an option that an argument sets, for a format that does not go with the type, and for
+            ``ending_offsets`` that do not lie behind ``starting_offsets``.
+        UnsupportedOperationError: For ``ending_offsets`` with ``engine_connector=True``.
     """
 
     def __init__(
@@ -284,6 +303,7 @@ class KafkaSource(TopicSource[T_co]):
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
         engine_connector: bool = False,
@@ -297,6 +317,7 @@ class KafkaSource(TopicSource[T_co]):
             on_malformed=on_malformed,
             timezone=timezone,
             starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
             engine_connector=engine_connector,
@@ -331,6 +352,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
         engine_connector: bool = False,
@@ -344,6 +366,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
             on_malformed=on_malformed,
             timezone=timezone,
             starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
             engine_connector=engine_connector,
@@ -468,6 +491,25 @@ _EXACT: Final[Mapping[str, tuple[str, ...]]] = {
     "transactional.id": (),
 }
 """The values that options may have, if a sink writes by transactions."""
+
+
+def _check_end(starting: str | datetime, ending: object, *, engine_connector: bool) -> None:
+    if engine_connector:
+        raise UnsupportedOperationError(
+            "Spark's connector reads streams of topics without an end",
+            given=f"ending_offsets={ending!r}, engine_connector=True",
+            expected="confluent-kafka, which reads topics by default",
+            hint="run(pipeline, drain=False) reads what there is when it begins",
+        )
+    if ending != "latest" and not isinstance(ending, datetime):
+        raise InvalidArgumentError("ending_offsets is unknown", given=ending, expected='"latest" or a datetime')
+    if starting == "latest" or (isinstance(starting, datetime) and isinstance(ending, datetime) and starting >= ending):
+        raise InvalidArgumentError(
+            "a source ends behind the offsets at which it begins",
+            given=f"starting_offsets={starting!r}, ending_offsets={ending!r}",
+            expected='such as starting_offsets="earliest"',
+            hint='starting_offsets="latest" is the default',
+        )
 
 
 def _refuse_options_of_spark(options: Mapping[str, str] | None, verb: str) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
-from windrow import OutputTag, Pipeline, from_source
-from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.connectors import HybridSource, SourceSwitch
+from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError, UnsupportedOperationError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
+from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs import kafka_errors
 from windrow_runtime.inputs import topics as topic_reads
 from windrow_runtime.inputs.custom import Offsets
@@ -97,6 +100,89 @@ def test_a_time_to_begin_at(topics: Topics) -> None:
     assert collected(numbers(topics, topic, starting_offsets=datetime.now(UTC))) == []
     everything = collected(numbers(topics, topic))
     assert collected(numbers(topics, topic, starting_offsets=datetime(1, 1, 1, tzinfo=UTC))) == everything != []
+
+
+def test_a_topic_with_an_end_is_drained(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, in_json(range(0, 20, 2)))
+    topics.send(topic, in_json(range(1, 20, 2)), partition=1)
+    sums = CollectSink[int]()
+    timed = from_source(numbers(topics, topic, ending_offsets="latest"), name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number * 1_000
+    )
+    windows = timed.key_by(lambda number: 0).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    pipeline = Pipeline("p", windows.reduce(operator.add).sink_to(sums))
+    # The last window fires, since the stream ends.
+    assert LocalRunner().run(pipeline).collected(sums) == [sum(range(10)), sum(range(10, 20))]
+    with pytest.raises(UnsupportedOperationError, match=r"without an end cannot be drained(.|\n)*ending_offsets="):
+        LocalRunner().run(Pipeline("p", from_source(numbers(topics, topic)).sink_to(CollectSink[int]())))
+
+
+def test_a_run_with_an_end_leaves_what_comes_meanwhile_to_the_next(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(5)))
+    source = numbers(topics, topic, ending_offsets="latest", max_offsets_per_batch=3)
+    read = planned(source)
+    assert read.is_bounded
+    latest = read.latest()
+    topics.send(topic, in_json(range(5, 10)))
+    topics.grow(topic, 2)
+    topics.send(topic, in_json([10]), partition=1)
+    found, start = list[int](), dict[str, Any]()
+    while read.ranges(start, end := read.advance(start, read.latest())):  # as a stream on Spark asks
+        is_open = bool(read.told(end, latest).open)
+        assert is_open == (end[f"{topic}/0"][1] < 5)
+        found += taken(read, start, end)
+        start = dict(end)
+    assert found == [0, 1, 2, 3, 4]
+    again = planned(source)  # which goes on behind them
+    while again.ranges(start, end := again.advance(start, again.latest())):
+        found += taken(again, start, end)
+        start = dict(end)
+    assert sorted(found) == list(range(11))
+
+
+def test_a_time_to_end_at(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, [Record(str(second).encode(), timestamp=second * 1_000) for second in range(1, 10)])
+
+    def until(second: int) -> KafkaSource[int]:
+        return numbers(topics, topic, ending_offsets=datetime.fromtimestamp(second, UTC))
+
+    assert collected(until(5)) == [1, 2, 3, 4]
+    assert collected(until(1)) == []
+    assert collected(until(100)) == list(range(1, 10))
+    between = numbers(
+        topics, topic, starting_offsets=datetime.fromtimestamp(3, UTC), ending_offsets=datetime.fromtimestamp(5, UTC)
+    )
+    assert collected(between) == [3, 4]
+    # An earlier run has read more.
+    read = planned(until(3))
+    reached: Offsets = {f"{topic}/0": [0, 7], f"{topic}/1": [0, 0]}
+    latest = read.latest()
+    assert read.advance(reached, latest) == reached
+    assert not read.told(reached, latest).open
+
+
+def test_a_topic_with_an_end_and_then_another(topics: Topics) -> None:
+    history, live = topics.make("history", 2), topics.make("live")
+    topics.send(history, in_json(range(10)))
+    topics.send(history, in_json(range(10, 20)), partition=1)
+    topics.send(live, in_json(range(20, 30)))
+    first = numbers(topics, history, ending_offsets="latest", max_offsets_per_batch=3)
+    switches: list[SourceSwitch] = []
+
+    def following(switch: SourceSwitch) -> KafkaSource[int]:
+        switches.append(switch)
+        return numbers(topics, live)
+
+    for part in (numbers(topics, live), following):
+        found = collected(HybridSource(first).then(part))
+        assert (sorted(found[:20]), found[20:]) == (list(range(20)), list(range(20, 30)))
+    assert switches[0].offsets == {f"{history}/0": 10, f"{history}/1": 10}
+    assert HybridSource(first).then(first).is_bounded
+    with pytest.raises(InvalidArgumentError, match="topics with ending_offsets"):
+        HybridSource(numbers(topics, history)).then(first)
 
 
 def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None:

@@ -16,6 +16,7 @@ from tests.services.registry import running_registry
 from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
+from windrow.connectors import HybridSource
 from windrow.errors import IncompatibleStateError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
@@ -214,6 +215,39 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
     with pytest.raises(IncompatibleStateError, match=message):
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
+
+
+def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic, live = topics.make("in", 2), topics.make("live")
+    topics.send(topic, readings(0, 50))
+    topics.send(topic, readings(50, 100), partition=1)
+    topics.send(live, readings(100, 110))
+    bounded = source(topics, topic, ending_offsets="latest", max_offsets_per_batch=40)
+    sink = CollectSink[Mean]()
+    pipeline = Pipeline("p", means(from_source(bounded, name="in")).sink_to(sink))
+    assert sorted(SparkRunner(spark).run(pipeline).collected(sink)) == sorted(expected_means(100))
+    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(expected_means(100))
+
+    # A stream that goes on has read all that there was when it began, and a later run goes on from there.
+    taken: list[int] = []
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    stream = from_source(bounded, name="in").map(lambda each: (each.at - START) // 1_000)
+    copy = Pipeline("c", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+    running = runner.start(copy)
+    running.process_available()
+    assert sorted(taken) == list(range(100))
+    topics.send(topic, readings(100, 110))
+    running.process_available()
+    running.stop()
+    assert len(taken) == 100
+    runner.run(copy, drain=False)
+    assert sorted(taken) == list(range(110))
+
+    hybrid = HybridSource(bounded).then(source(topics, live, ending_offsets="latest"))
+    parts = CollectSink[Reading]()
+    found = SparkRunner(spark).run(Pipeline("h", from_source(hybrid, name="in").sink_to(parts))).collected(parts)
+    assert [each.at for each in found[110:]] == [START + number * 1_000 for number in range(100, 110)]
+    assert len(found) == 120
 
 
 def test_a_topic_that_was_made_anew_or_is_deleted_is_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ class _Seen:
     ids: dict[str, str] = field(default_factory=dict)
     is_new: bool = False  # whether no batch was planned with it yet
     ends: dict[str, int] = field(default_factory=dict)  # of partitions that changed after the latest offsets
+    bounds: dict[str, int] | None = None  # where the run ends, if it does; None: not asked yet
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,28 @@ class TopicReads(Reads):
             kind = None if as_columns is None else as_columns.kind
             return cls(step.where, kind, source, as_columns)
 
+    @property
+    def is_bounded(self) -> bool:
+        return self.topics.is_bounded
+
     def latest(self) -> dict[str, Any]:
-        """Returns the latest offset of each partition of the topics."""
+        """Returns the latest offset of each partition of the topics; of bounded ones, that at which the run ends."""
         names = self.partitions()
         self.seen.ends, self.seen.is_new = {}, True
-        return self._offsets_of(names, "latest")
+        if not self.is_bounded:
+            return self._offsets_of(names, "latest")
+        if self.seen.bounds is None:
+            self.seen.bounds = self._offsets_of(names, self.topics.ending_offsets)
+        return {name: self.seen.bounds[name] for name in names if name in self.seen.bounds}
 
     def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
-        return super().told(reached, {**latest, **self.seen.ends})
+        return super().told(reached, self._not_before(reached, {**latest, **self.seen.ends}))
+
+    def _not_before(self, reached: Offsets, latest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns where partitions end: an earlier run may have read beyond the time at which this one ends."""
+        if not isinstance(self.topics.ending_offsets, datetime):
+            return latest
+        return {name: max(last, reached[name][1]) if name in reached else last for name, last in latest.items()}
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns the ranges that a batch reads; partitions of a topic that was made anew are read as new ones."""
@@ -148,7 +163,7 @@ class TopicReads(Reads):
             end[name] = [end[name][0], reached, *self._id_of(name)]
         return end
 
-    def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, Any]:
+    def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the latest offsets of partitions that are still there, and notes the ids of their topics.
 
         The latest offsets may be those of the begin of a run, so the brokers are asked again for each further batch.
@@ -161,10 +176,11 @@ class TopicReads(Reads):
         if (before and not seen.is_new) or not read <= before.keys():
             there &= {*self._look(read)}
             anew = [name for name in there if self._id_of(name) and self._id_of(name) != _id_in(before, name)]
-            seen.ends.update(self._offsets_of(anew, "latest"))
+            seen.ends.update(self._offsets_of(anew, self.topics.ending_offsets or "latest"))
             seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in there)
         seen.is_new = False
-        return {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
+        ends = {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
+        return self._not_before(start, ends)
 
     def _made_anew(self, start: Offsets, latest: Mapping[str, Any]) -> list[str]:
         """Returns the partitions that were read of topics with another id; refuses them unless they may be lost."""
