@@ -162,6 +162,12 @@ def test_a_time_to_end_at(topics: Topics) -> None:
     latest = read.latest()
     assert read.advance(reached, latest) == reached
     assert not read.told(reached, latest).open
+    # It has read more of a topic that is gone.
+    read = planned(numbers(topics, topic, ending_offsets=datetime.now(UTC), on_lost_offsets="earliest"))
+    gone: Offsets = {f"{topic}/0": [0, 70, "another"]}
+    end = read.advance(gone, read.latest())
+    assert taken(read, gone, end) == list(range(1, 10))
+    assert end[f"{topic}/0"][:2] == [0, 9]
 
 
 def test_a_topic_with_an_end_and_then_another(topics: Topics) -> None:
@@ -354,6 +360,9 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
                 end = following
             assert end[f"{kept}/0"][1] == 10
             assert not read.told(end, latest).waiting
+            # It is lost once: a run that refuses losses goes on from there.
+            refusing = planned(numbers(topics, pattern))
+            assert refusing.ranges(end, refusing.advance(end, refusing.latest())) == []
         else:
             for is_planned_anew in (False, True):
                 with pytest.raises(SourceError, match=rf"deleted after it was found\n +given: .*{gone}: .*UNKNOWN"):

@@ -138,7 +138,8 @@ class TopicReads(Reads):
         """Returns how far the next batch reads each partition, at most as many records as the source says."""
         latest = self._still_there(start, latest)
         anew = self._made_anew(start, latest)
-        end = {name: list(offsets) for name, offsets in start.items() if name not in anew}
+        end = {name: list(offsets) for name, offsets in start.items() if name not in anew and not self._is_gone(name)}
+        latest = self._not_before(end, latest)
         new = [name for name in latest if name not in end]
         if new:
             # A partition that is added later has no record that anybody has left out.
@@ -163,7 +164,7 @@ class TopicReads(Reads):
             end[name] = [end[name][0], reached, *self._id_of(name)]
         return end
 
-    def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the latest offsets of partitions that are still there, and notes the ids of their topics.
 
         The latest offsets may be those of the begin of a run, so the brokers are asked again for each further batch.
@@ -179,8 +180,12 @@ class TopicReads(Reads):
             seen.ends.update(self._offsets_of(anew, self.topics.ending_offsets or "latest"))
             seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in there)
         seen.is_new = False
-        ends = {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
-        return self._not_before(start, ends)
+        return {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
+
+    def _is_gone(self, name: str) -> bool:
+        """Returns whether the topic of a partition was deleted, so that its offsets are of no use."""
+        topic, ids = _place(name)[0], self.seen.ids
+        return bool(ids) and topic not in ids and self._is_wanted(topic)
 
     def _made_anew(self, start: Offsets, latest: Mapping[str, Any]) -> list[str]:
         """Returns the partitions that were read of topics with another id; refuses them unless they may be lost."""
