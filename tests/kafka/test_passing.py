@@ -141,9 +141,11 @@ class Place:
 @pytest.mark.parametrize("which", ["earliest", "latest", datetime(2026, 1, 31, tzinfo=UTC)])
 def test_offsets_are_asked_again(monkeypatch: pytest.MonkeyPatch, which: Any, refused: Any) -> None:
     answers = Answers(failure(refused) if isinstance(refused, str) else Place(refused), Place(5))
-    monkeypatch.setattr(reads, "admin_client", lambda options: (Admin(answers), []))
+    admin = Admin(answers)
+    monkeypatch.setattr(reads, "admin_client", lambda options: (admin, []))
     assert planned()._offsets_of(["in/0"], which) == {"in/0": 5}
     assert len(answers.seconds) == 2
+    assert admin.refreshed == isinstance(refused, str)  # of an error: the client knows leaders that are none any more
 
 
 def test_no_record_is_as_late_as_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +159,13 @@ class Admin:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
+        self.refreshed = 0
 
     def list_offsets(self, places: dict[Any, Any], **given: Any) -> dict[Any, Future]:
         return {place: Future(lambda: self._answers(given["request_timeout"])) for place in places}
+
+    def list_topics(self, timeout: float) -> None:
+        self.refreshed += 1
 
 
 class Message:

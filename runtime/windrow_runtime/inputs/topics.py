@@ -411,8 +411,15 @@ class TopicReads(Reads):
             level = client.IsolationLevel.READ_UNCOMMITTED
 
         def ask(seconds: float) -> dict[str, int]:
-            asked = self._admin()[0].list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-            offsets = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+            admin = self._admin()[0]
+            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+            try:
+                offsets = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+            except client.KafkaException as error:
+                if may_pass(error.args[0]):
+                    # The client would ask the leaders that it knows of, by their old epochs, for ever.
+                    admin.list_topics(timeout=seconds)
+                raise
             if min(offsets.values()) < (client.OFFSET_END if isinstance(which, datetime) else 0):
                 # The client gives this instead of the error with which a broker has gone away.
                 raise client.KafkaException(client.KafkaError(client.KafkaError.OFFSET_NOT_AVAILABLE))
