@@ -161,7 +161,7 @@ class Topics:
         """Where each partition ends, behind the last record or the last end of a transaction."""
         from confluent_kafka import Consumer, TopicPartition
 
-        # A broker ends a transaction a moment after it has said so; those that read what is committed see an end before.
+        # A broker ends a transaction a moment after it has said so. Readers of what is committed see an end before it.
         settings = {"bootstrap.servers": self.servers, "group.id": "tests", "isolation.level": "read_uncommitted"}
         consumer = Consumer(settings)
         try:
