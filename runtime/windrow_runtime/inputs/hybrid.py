@@ -230,7 +230,7 @@ class HybridReads(Reads):
         if isinstance(part, Reads):
             return part
         if place not in self.made:
-            ended = {name: reached for name, (_, reached) in offsets[place - 1].items()}
+            ended = {name: reached for name, (_, reached, *_) in offsets[place - 1].items()}
             switch = SourceSwitch(ended, getattr(self.parts[place - 1], "listed", tuple))
             with connector_errors(self.where, "the function that makes the next source", lambda: shortened(switch)):
                 is_last, kind = place == len(self.parts) - 1, self.step.node.element_type
