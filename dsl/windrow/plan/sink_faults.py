@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windrow.aggregates.facts import FilledWindow
-from windrow.aggregates.selectors import selector_type
 from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
+from windrow.plan.keys import key_type
 from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
 from windrow.plan.steps import Step
 from windrow.sinks import CollectSink, FileSink, Sink, WriterSink
 
-__all__ = ["key_type", "sink_faults", "sink_set_faults"]
+__all__ = ["sink_faults", "sink_set_faults"]
 
 
 def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
@@ -107,8 +107,3 @@ def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
 
 def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
     return one is other if isinstance(one, CollectSink) else isinstance(one, CustomSink) and one == other
-
-
-def key_type(node: KeyByNode) -> object | None:
-    """The type of the keys, where it is known: as it was given, or as the selector takes them."""
-    return node.key_type or selector_type(node.selector, node.element_type)
