@@ -106,8 +106,7 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=made_type(function, self._node.element_type)
-                or base_argument(function, MapFunction, 1),
+                element_type=made_type(function, self._node.element_type) or base_argument(function, MapFunction, 1),
                 location=caller_location(),
             )
         )

@@ -397,7 +397,7 @@ TYPES: list[tuple[Callable[[Any], Any], object, object]] = [
     (lambda r: (r.x, r.x / 2), Pair, tuple[int, float]),
     (lambda r: Pair(r.x, r.x / 2), Pair, Pair),
     (lambda r: r.x if r.x > 2 else None, Pair, int),
-    (lambda r: r.x if r.x > 2 else 0.5, Pair, None),
+    (lambda r: r.x if r.x > 2 else 0.5, Pair, int | float),
     (lambda r: r.z if r.x > 2 else None, Pair, None),
     (lambda r: PLACES[r.x], Pair, str),
     (lambda r: r[1].split("/")[0], tuple[int, str], str),

@@ -132,12 +132,12 @@ def test_explain_of_the_other_steps() -> None:
         "  3 source                parquet in/parquet  : Reading",
         "  4 union        <- 1, 2, 3   : Reading",
         "  5 map          <- 4     Kelvin  : float",
-        "  6 flat_map     <- 5     lambda",
+        "  6 flat_map     <- 5     lambda  : str",
         "  7 sink         <- 6     collect collect",
         "  8 returns      <- 6     str",
         "  9 sink         <- 8     parquet out",
         "  10 source               rate 5/s  : RateRecord",
-        "  11 map         <- 10    lambda",
+        "  11 map         <- 10    lambda  : int",
         "  12 sink        <- 11    function print_batch",
     ]
 

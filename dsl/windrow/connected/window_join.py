@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, overload
 
 from windrow.arguments import check_assigner, check_function
@@ -17,7 +16,7 @@ from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags, Node, ProcessSpec
 from windrow.plan.render import node_line
-from windrow.plan.types import iterable_item, made_type
+from windrow.plan.types import iterable_item, made_type, sequence_type
 from windrow.stages.window_settings import WindowSettings
 from windrow.stages.window_stage import WindowStage
 from windrow.tags import OutputTag
@@ -323,8 +322,8 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
         """
         check_function(function, "apply")
         sides = get_args(self._both.input.element_type) or (None, None)
-        lists = [None if kind is None else GenericAlias(Sequence, (kind,)) for kind in sides]
-        return self._joined(CoGroup(function), iterable_item(made_type(function, *lists)), name)
+        made = iterable_item(made_type(function, *map(sequence_type, sides)))
+        return self._joined(CoGroup(function), made, name)
 
 
 class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):

@@ -59,9 +59,7 @@ def asking_proxies(code: CodeType, asked: object) -> CodeType:
         return code
     steps = _steps(instructions, len(code.co_consts))
     return code.replace(
-        co_code=_assembled(steps),
-        co_consts=(*code.co_consts, asked),
-        co_stacksize=code.co_stacksize + 1,
+        co_code=_assembled(steps), co_consts=(*code.co_consts, asked), co_stacksize=code.co_stacksize + 1
     )
 
 

@@ -113,10 +113,7 @@ METHOD_TYPES: Final = _rows(
             int: "adjusted",
             tuple[int, int]: "as_integer_ratio",
         },
-        datetime.date: {
-            str: "ctime isoformat strftime",
-            int: "isoweekday toordinal weekday",
-        },
+        datetime.date: {str: "ctime isoformat strftime", int: "isoweekday toordinal weekday", datetime.date: "replace"},
         datetime.datetime: {
             str: "ctime isoformat strftime",
             float: "timestamp",
@@ -133,16 +130,18 @@ METHOD_TYPES: Final = _rows(
 )
 """The types of what methods return, by the class that has them and their names."""
 
+_MOMENT: Final = datetime.datetime
+
 FUNCTION_TYPES: Final[Mapping[object, object]] = MappingProxyType(
     {
         **dict.fromkeys((ascii, bin, chr, format, hex, oct, repr), str),
         **dict.fromkeys((callable, isinstance, issubclass, math.isfinite, math.isinf, math.isnan, math.isclose), bool),
-        **dict.fromkeys((hash, id, ord, math.gcd, time.time_ns), int),
+        **dict.fromkeys((hash, id, len, ord, math.gcd, time.time_ns), int),
         **dict.fromkeys((math.sqrt, math.exp, math.log, math.log2, math.log10, math.log1p, math.pow), float),
         **dict.fromkeys((math.sin, math.cos, math.tan, math.atan2, math.hypot, math.radians, math.degrees), float),
         **dict.fromkeys((math.fabs, math.fmod, math.dist, time.time), float),
-        **dict.fromkeys((datetime.datetime.fromtimestamp, datetime.datetime.fromisoformat), datetime.datetime),
-        **dict.fromkeys((datetime.datetime.strptime, datetime.datetime.now, datetime.datetime.combine), datetime.datetime),
+        **dict.fromkeys((_MOMENT.combine, _MOMENT.fromisoformat, _MOMENT.fromtimestamp, _MOMENT.now), _MOMENT),
+        _MOMENT.strptime: _MOMENT,
         datetime.date.fromisoformat: datetime.date,
     }
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MethodDescriptorType
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any
 
 from windrow.expressions.built_in import FUNCTION_TYPES, METHOD_TYPES
@@ -38,19 +38,24 @@ def derived_type(function: Callable[..., Any], given: Sequence[object | None]) -
     return None if kind is None or is_open(kind) else kind
 
 
-def unread_part(function: Callable[..., Any], given: Sequence[object | None]) -> str | None:
-    """What keeps the type of what a function gives from being known, in a few words; None: nothing does."""
-    if derived_type(function, given) is not None:
-        return None
+def unread_part(function: Callable[..., Any], given: Sequence[object | None] | None = None) -> str | None:
+    """What keeps the type of what a function gives from being known, in a few words; None: it cannot be told.
+
+    Args:
+        function: The function.
+        given: The types of its arguments; None: only the code is looked at.
+    """
     ways = ways_of(function)
     if isinstance(ways, Opaque):
         return f"the function {ways.reason}"
+    if given is None or derived_type(function, given) is not None:
+        return None
     types = _given(function, given)
     for way in ways:
         found = way.result.types(types, way.facts)
         for part in way.result.parts():
             if found[part] is None and all(found[child] is not None for child in part.children):
-                return "the elements before it have no known type" if part in types else f"the type of {part} is not known"
+                return f"the type of {'the elements before it' if part in types else part} is not known"
     return "what it gives has no type that says enough"
 
 
@@ -58,10 +63,7 @@ def _built_in(function: Callable[..., Any]) -> object | None:
     """The type of what a function of Python's gives, such as ``len`` or ``str.upper``."""
     if isinstance(function, MethodDescriptorType):
         return METHOD_TYPES.get((function.__objclass__, function.__name__))
-    try:
-        return int if function is len else FUNCTION_TYPES.get(function)
-    except TypeError:
-        return None  # it has no hash
+    return FUNCTION_TYPES.get(function) if isinstance(function, BuiltinFunctionType) else None
 
 
 def _given(function: Callable[..., Any], given: Sequence[object | None]) -> dict[Expression, object | None]:

@@ -112,7 +112,7 @@ def _of_enum(kind: object, name: str) -> object | None:
 
 
 def _found(kind: object, name: str) -> tuple[type | None, object]:
-    """The class that says what an attribute is, among the class of a type and its bases, and what it has of that name."""
+    """The class, of a type or a base of it, that says what an attribute is, and what it has of that name."""
     plain = class_of(kind)
     for owner in () if plain is None else plain.__mro__:
         if name in vars(owner) or name in _annotations(owner):
@@ -135,7 +135,8 @@ def _known(kind: object, owner: type, hint: object) -> object | None:
         return kind
     found = substituted(hint, variables_of(kind, owner))
     # Type variables say nothing here, and neither does Any.
-    return None if found is Any or isinstance(found, typing.TypeVar) or getattr(found, "__parameters__", ()) else found
+    parameters: tuple[object, ...] = getattr(found, "__parameters__", ())
+    return None if found is Any or isinstance(found, typing.TypeVar) or parameters else found
 
 
 def item_type(kind: object | None, key: object | None, key_type: object | None = None) -> object | None:
@@ -278,7 +279,8 @@ def called_type(function: object) -> object | None:
 def made_by_class(kind: type) -> object | None:
     """The type of what a call of a class gives; None where that is not its instances alone."""
     # list(...) is of no definite type, as any other call of a class with type arguments.
-    if kind is type or "__class_getitem__" in vars(kind) or getattr(kind, "__parameters__", ()):
+    parameters: tuple[object, ...] = getattr(kind, "__parameters__", ())
+    if kind is type or "__class_getitem__" in vars(kind) or parameters:
         return None
     if is_users_method(type(kind), "__call__"):
         return None

@@ -91,12 +91,7 @@ class Decisions:
     """
 
     def __init__(
-        self,
-        budget: Budget,
-        wanted: tuple[bool, ...] = (),
-        *,
-        has_tuples: bool = False,
-        types_only: bool = False,
+        self, budget: Budget, wanted: tuple[bool, ...] = (), *, has_tuples: bool = False, types_only: bool = False
     ) -> None:
         self.budget = budget
         self.has_tuples = has_tuples  # whether comparisons may be those of tuples or lists

@@ -157,7 +157,7 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
     waiting: list[tuple[bool, ...]] = [()]
     try:
         if code.co_flags & _NOT_CALLED or code.co_kwonlyargcount:
-            raise RefusedError("takes other arguments than an element" if code.co_kwonlyargcount else "waits, or yields")
+            raise RefusedError("takes arguments by name or of any number, waits or yields")
         call = callable_with_proxies(function, around, TypeStandIns(decisions))
         while waiting:
             begun = waiting.pop()
@@ -169,8 +169,8 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
                 raise RefusedError(f"computes more than {_MOST_PARTS} values")
             if len(found) + len(waiting) > _MOST_PATHS:
                 raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
-            for number in range(len(begun), len(answered)):
-                waiting.append((*(answer for _, answer in answered[:number]), False))
+            answers = [answer for _, answer in answered]
+            waiting.extend([(*answers[:number], False) for number in range(len(begun), len(answers))])
     except RefusedError as refused:
         return Opaque(str(refused))
     except Exception as error:

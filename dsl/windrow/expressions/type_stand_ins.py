@@ -44,7 +44,7 @@ _CONSTANTS: Final = (
 )
 """Classes of values that never change, beside the scalars."""
 
-_VALUES: Final = (*_CONSTANTS, *SCALARS)
+_VALUES: Final[tuple[type[Any], ...]] = (*_CONSTANTS, *SCALARS)
 
 _SAME: Final = (copy.copy, copy.deepcopy, dataclasses.replace)
 """Functions that give something of the type of their first argument."""
@@ -57,9 +57,10 @@ class TypeStandIns:
         self._decisions = decisions
 
     def __call__(self, function: FunctionType, name: str, value: Any) -> object:
-        """Returns what stands for the value of a variable; None: it is what stands for it in expressions, or refused."""
-        if type(value) in SCALARS or isinstance(value, _CONSTANTS):
-            return self._variable(name, value, _declared(function, name))
+        """Returns what stands for the value of a variable; None: what stands for it in expressions does, if any."""
+        declared = _declared(function, name)
+        if declared is not None or issubclass(type(value), _VALUES):
+            return self._variable(name, value, declared)
         return self.called(name, value)
 
     def _variable(self, name: str, value: Any, declared: object | None) -> Recorder:
@@ -80,18 +81,21 @@ class TypeStandIns:
             return self._isinstance
         if value is round:
             return partial(self.result, "round", _rounded)
-        if any(value is each for each in _SAME) or getattr(value, "__module__", None) == "msgspec.structs":
+        if any(value is each for each in _SAME) or _replaces_fields(value):
             return partial(self.result, name, lambda kinds: kinds[0])
         if isinstance(value, type):
             return _Class(self, value)
         if isinstance(value, FunctionType | BuiltinFunctionType):
             found = FUNCTION_TYPES.get(value) or called_type(value)
             return None if found is None else partial(self.result, name, lambda _: found)
-        return None
+        # An object of a class of the user's has the attributes and methods that its class says.
+        is_collection = issubclass(type(value), (dict, frozenset, list, set, tuple)) and not hasattr(value, "_fields")
+        return None if is_collection or callable(value) else self._variable(name, value, None)
 
     def member(self, name: str, value: Any) -> object:
         """Returns what stands for the value of a class, or of a module."""
-        found = self._variable(name, value, None) if isinstance(value, _VALUES) else self.called(name, value)
+        is_value = issubclass(type(value), _VALUES)
+        found = self._variable(name, value, None) if is_value else self.called(name, value)
         if found is None:
             raise RefusedError(f"uses {name}")
         return found
@@ -102,10 +106,11 @@ class TypeStandIns:
 
     def _isinstance(self, value: object, classes: object) -> bool:
         """Decides whether a value is of a class."""
-        given = classes if isinstance(classes, tuple) else (classes,)
-        if not is_recorder(value) or not all(isinstance(each, _Class) for each in given):
+        # Any: a class, or a tuple of classes, by what stands for them.
+        given: Any = classes if type(classes) is tuple else (classes,)
+        kinds = tuple([each.kind for each in given if isinstance(each, _Class)])
+        if not is_recorder(value) or len(kinds) < len(given):
             raise RefusedError("asks isinstance of what it makes, or of no class")
-        kinds = tuple([each.kind for each in given])
         return self._decisions.decide(IsInstance(typed_expression(value), kinds))
 
     def __contains__(self, value: object) -> bool:
@@ -125,6 +130,12 @@ def _rounded(kinds: Sequence[object | None]) -> object | None:
     if len(kinds) == 1 or kinds[1] is type(None):
         return None if found is None else int
     return found if kinds_of(kinds[1]) in ([int], [bool]) else None
+
+
+def _replaces_fields(function: Any) -> bool:
+    """Whether a function is that of msgspec that copies a Struct."""
+    is_function = isinstance(function, BuiltinFunctionType)
+    return is_function and (function.__module__, function.__name__) == ("msgspec.structs", "replace")
 
 
 def _declared(function: FunctionType, name: str) -> object | None:

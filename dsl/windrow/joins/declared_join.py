@@ -142,8 +142,8 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
     """
     sides = get_args(node.element_type) or (None, None)
     if not isinstance(function, DeclaredJoin):
-        of_missing = [optional(side) if place in kind.missing else side for place, side in zip(_SIDES, sides, strict=True)]
-        return function, made_type(function, *of_missing)
+        given = [optional(of) if side in kind.missing else of for side, of in zip(_SIDES, sides, strict=True)]
+        return function, made_type(function, *given)
     assert isinstance(node, KeyByNode), "joins are by key"
     assert isinstance(node.selector, SideKey), "the streams are marked"
     _check_missing(function, kind)

@@ -1,4 +1,4 @@
-"""What the type variables of generic classes stand for: in a class, in its bases, and in what annotations say of both."""
+"""Finds what the type variables of generic classes stand for: in a class, and in its bases."""
 
 from __future__ import annotations
 

@@ -8,10 +8,28 @@ from typing import Any
 from windrow.aggregates.facts import FilledWindow
 from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
+from windrow.expressions.derived import unread_part
+from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keys import key_type
-from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
+from windrow.plan.nodes import (
+    AsOfJoinNode,
+    ChangelogNode,
+    FlatMapNode,
+    FunctionSpec,
+    IntervalJoinNode,
+    KeyByNode,
+    MapBatchesNode,
+    MapNode,
+    Node,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    WindowNode,
+    type_name,
+)
 from windrow.plan.steps import Step
 from windrow.sinks import CollectSink, FileSink, Sink, WriterSink
 
@@ -65,7 +83,12 @@ def _type_hint(node: Node) -> str:
         if before is None:
             break
         node = before
-    lost = f"the type is lost at {node.name or node.kind}" + (f", {node.location}" if node.location else "")
+    unread = _unread(node)
+    lost = (
+        f"the type is lost at {node.name or node.kind}"
+        + (f", {node.location}" if node.location else "")
+        + (f", because {unread}" if unread else "")
+    )
     if isinstance(node, SideOutputNode):
         return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
     if isinstance(node, SourceNode):
@@ -73,6 +96,22 @@ def _type_hint(node: Node) -> str:
     if isinstance(node, WindowNode) and _lacks_key_type(node):
         return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
     return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
+
+
+def _unread(node: Node) -> str | None:
+    """What in the function of a step cannot be read, so that the type of its results is not known."""
+    match node:
+        case MapNode() | FlatMapNode():
+            return unread_part(node.function, (node.input.element_type,))
+        case AsOfJoinNode() | ChangelogNode() | MapBatchesNode():
+            return unread_part(node.function)
+        case IntervalJoinNode(function=OneRecord(function=function)):
+            return unread_part(function)
+        case WindowNode(function=FunctionSpec(process=process)):
+            inner = process.function if isinstance(process, WithoutKey) else process
+            if isinstance(inner, (Applied, AppliedAll, CoGroup, JoinPairs)):
+                return unread_part(inner.function)
+    return None
 
 
 def _lacks_key_type(node: WindowNode) -> bool:

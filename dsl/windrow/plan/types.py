@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,14 @@ from windrow.expressions.derived import derived_type
 from windrow.plan.generics import arguments_of, is_open
 from windrow.plan.hints import resolved_hints
 
-__all__ = ["DecimalType", "base_argument", "iterable_item", "made_type", "parameter_types", "result_type",
+__all__ = [
+    "DecimalType",
+    "base_argument",
+    "iterable_item",
+    "made_type",
+    "parameter_types",
+    "result_type",
+    "sequence_type",
     "stated_type",
 ]
 
@@ -60,6 +67,11 @@ def parameter_types(function: object) -> dict[str, object]:
     rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [name for name, parameter in parameters.items() if parameter.kind not in rest]
     return {name: hints[name] for name in named if name in hints and not is_open(hints[name])}
+
+
+def sequence_type(kind: object | None) -> object | None:
+    """``Sequence[X]`` for ``X``; None where that is not known."""
+    return None if kind is None else types.GenericAlias(Sequence, (kind,))
 
 
 def iterable_item(kind: object | None) -> object | None:

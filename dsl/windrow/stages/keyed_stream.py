@@ -18,6 +18,7 @@ from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
 from windrow.plan.render import node_line

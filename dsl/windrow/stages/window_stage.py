@@ -22,10 +22,10 @@ from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.panes.settings import PaneSettings
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
-from windrow.plan.keys import key_type
-from windrow.plan.types import base_argument, iterable_item, made_type, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
@@ -219,8 +219,7 @@ class WindowStage(Generic[T, W]):
 
     def _window_and_elements(self) -> tuple[object | None, object | None]:
         """The types of a window and of its elements; None where they are not known."""
-        element = self._settings.input.element_type
-        elements = None if element is None else GenericAlias(Sequence, (element,))
+        elements = sequence_type(self._settings.input.element_type)
         return base_argument(self._settings.assigner, WindowAssigner, 1), elements
 
     def _key_type(self) -> object | None:
@@ -439,8 +438,8 @@ class AllStage(WindowStage[T, W]):
     ) -> DataStream[Any] | NotRecords:
         """As :meth:`process`, with a plain function of window and elements."""
         kind = made_type(function, *self._window_and_elements())
-        process = WithoutKey(AppliedAll(check_apply(function)))
-        return self._stream(ProcessSpec(process=process), iterable_item(kind), name)
+        process = AppliedAll(check_apply(function))
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
 
 
 def result_of(

@@ -1,0 +1,325 @@
+"""The types that the plan derives of functions: those of type checkers, and of the values that come out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mypy import api
+
+from tests.budget import examples
+from tests.dsl import typed_rows
+from tests.dsl.typed_rows import Color, Envelope, Row
+from windrow import DataStream, from_collection
+from windrow.expressions.derived import derived_type, unread_part
+
+# Any in this module: functions of elements of every type, and types themselves.
+
+ROOT = Path(__file__).parents[2]
+NAMES: dict[str, Any] = {
+    **vars(typed_rows),
+    "UTC": UTC,
+    "Literal": Literal,
+    "dataclasses": dataclasses,
+    "math": math,
+    "date": date,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "Decimal": Decimal,
+}
+
+CHECKED = [
+    ("r", "Row"),
+    ("r.n * 2", "int"),
+    ("r.s.upper()", "str"),
+    ("(r.n, r.s)", "tuple[int, str]"),
+    ("r._replace(n=3)", "Row"),
+    ("r.n if r.flag else r.s", "int | str"),
+    ("r.n if r.flag else r.x", "int | float"),
+    ("r.s if r.flag else None", "str | None"),
+    ("r.flag if r.n > 1 else r.n", "int"),
+    ("r.y", "int | None"),
+    ("r.y or 0", "int"),
+    ("r.y and r.y * 2", "None | int"),
+    ("r.y * 2 if r.y else 0", "int"),
+    ("r.y if r.y is not None else 0", "int"),
+    ("0.5 if r.y is None else r.y / 2", "float"),
+    ("r.y is None", "bool"),
+    ("r.n / 2", "float"),
+    ("r.n // 2", "int"),
+    ("r.n % 2", "int"),
+    ("r.n // r.x", "float"),
+    ("r.n**2", "int"),
+    ("r.n**-1", "float"),
+    ("r.x**2", "float"),
+    ("-r.flag", "int"),
+    ("r.flag + r.flag", "int"),
+    ("abs(r.x)", "float"),
+    ("r.n + r.x", "float"),
+    ("r.d * 2 + r.n", "Decimal"),
+    ("-r.d", "Decimal"),
+    ("abs(r.d)", "Decimal"),
+    ("r.d > 1", "bool"),
+    ("Decimal(r.s)", "Decimal"),
+    ("r.d.quantize(r.d)", "Decimal"),
+    ("r.at - r.at", "timedelta"),
+    ("r.at - r.span", "datetime"),
+    ("r.at + timedelta(seconds=1)", "datetime"),
+    ("r.span + r.at", "datetime"),
+    ("r.day - r.day", "timedelta"),
+    ("r.day + r.span", "date"),
+    ("r.span / 2", "timedelta"),
+    ("r.span / r.span", "float"),
+    ("r.span // r.span", "int"),
+    ("2 * r.span", "timedelta"),
+    ("abs(r.span).total_seconds()", "float"),
+    ("r.at.year", "int"),
+    ("r.at.date()", "date"),
+    ("r.at.isoformat()", "str"),
+    ("r.at.timestamp()", "float"),
+    ("r.at.utcoffset()", "timedelta | None"),
+    ("datetime.fromtimestamp(r.n, UTC)", "datetime"),
+    ("datetime.fromisoformat(r.s)", "datetime"),
+    ("r.at < datetime(2024, 1, 1, tzinfo=UTC)", "bool"),
+    ('r.s + "!"', "str"),
+    ("r.s * 2", "str"),
+    ('f"{r.n}"', "str"),
+    ('f"{r.s}-{r.n:>5}"', "str"),
+    ('f"{r.x!r:>{r.n}}"', "str"),
+    ("str(r.n)", "str"),
+    ("repr(r)", "str"),
+    ('r.s.split(",")', "list[str]"),
+    ('r.s.split(",")[0]', "str"),
+    ('r.s.partition(",")', "tuple[str, str, str]"),
+    ("r.s.encode()", "bytes"),
+    ("r.s[0]", "str"),
+    ("r.s[:3]", "str"),
+    ("len(r.s)", "int"),
+    ("int(r.s)", "int"),
+    ("int(r.s, 16)", "int"),
+    ("float(r.n)", "float"),
+    ("bool(r.n)", "bool"),
+    ("round(r.x)", "int"),
+    ("round(r.x, 2)", "float"),
+    ("round(r.n, 2)", "int"),
+    ("round(r.d, 2)", "Decimal"),
+    ("math.sqrt(r.x)", "float"),
+    ("math.isnan(r.x)", "bool"),
+    ("min(r.n, 3)", "int"),
+    ("r.n > 3", "bool"),
+    ("1 < r.n < 5", "bool"),
+    ("not r.n", "bool"),
+    ("r.n > 1 and r.flag", "bool"),
+    ('r.s in ("a", "b")', "bool"),
+    ('"a" in r.s', "bool"),
+    ("r.n in NAMES", "bool"),
+    ("NAMES[r.n]", "str"),
+    ("NAMES.get(r.n)", "str | None"),
+    ('NAMES.get(r.n, "many")', "str"),
+    ("r.items[0]", "int"),
+    ("r.items[1:]", "list[int]"),
+    ('r.tags["a"]', "float"),
+    ('r.tags.get("a")', "float | None"),
+    ('r.tags.get("a", 0.5)', "float"),
+    ("r.pair[1]", "str"),
+    ("r[0]", "int"),
+    ("r[-2]", "int | str"),
+    ("r.total()", "float"),
+    ("r.twice", "int"),
+    ("r.color", "Color"),
+    ("r.color.name", "str"),
+    ("r.color == Color.RED", "bool"),
+    ("clean(r.s)", "str"),
+    ("(r.n, clean(r.s))", "tuple[int, str]"),
+    ("same(r.n)", "int"),
+    ("r.n * FACTOR", "int"),
+    ("Order(r.s, r.n)", "Order"),
+    ("Order(r.s, r.n) if r.flag else None", "Order | None"),
+    ("Order(r.s, number=r.n).key", "str"),
+    ("Checked(r.n)", "Checked"),
+    ("Checked(r.n).number", "int"),
+    ("Envelope(r.s, r.n)", "Envelope[int]"),
+    ("Envelope(r.s, (r.n, r.x))", "Envelope[tuple[int, float]]"),
+    ("Envelope(r.s, r.n).value", "int"),
+    ("Box(r.n, [r.n])", "Box[int]"),
+    ("Box(r.n, r.items).first()", "int | None"),
+    ("Struct(r.s)", "Struct[str]"),
+    ("[r.n, r.n + 1]", "list[int]"),
+    ("[r.n, None]", "list[int | None]"),
+    ("[r, r._replace(n=3)]", "list[Row]"),
+    ('{"a": r.n}', "dict[str, int]"),
+    ("dataclasses.replace(Checked(r.n), number=3)", "Checked"),
+    ("1.5", "float"),
+    ("None", "None"),
+    ("r.either", "int | str"),
+    ("r.kind", 'Literal["a", "b"]'),
+    ("r.kind.upper()", "str"),
+]
+"""What a lambda of a row gives, and its type, to the plan as to mypy."""
+
+
+def function_of(text: str) -> Callable[[Any], Any]:
+    made: Callable[[Any], Any] = eval(f"lambda r: {text}", NAMES)
+    return made
+
+
+@pytest.mark.parametrize(("text", "kind"), CHECKED, ids=[text for text, _ in CHECKED])
+def test_a_lambda_has_the_type_of_what_it_gives(text: str, kind: str) -> None:
+    rows: DataStream[Row] = from_collection([], Row)
+    expected = NoneType if kind == "None" else eval(kind, NAMES)
+    assert rows.map(function_of(text)).element_type == expected
+
+
+def test_mypy_finds_the_same_types(tmp_path: Path) -> None:
+    lines = [f"assert_type(rows.map(lambda r: {text}), DataStream[{kind}])" for text, kind in CHECKED]
+    head = """
+import dataclasses, math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Literal, assert_type
+from tests.dsl.typed_rows import *
+from windrow import DataStream, from_collection
+rows: DataStream[Row] = from_collection([], Row)
+"""
+    program = tmp_path / "program.py"
+    program.write_text("\n".join([head, *lines]))
+    output, trouble, _ = api.run(["--config-file", str(ROOT / "mypy.ini"), "--no-error-summary", str(program)])
+    assert (output, trouble) == ("", "")
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type, at every depth; an int is no float here."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, type(int | None)):
+        return any(is_of(value, each) for each in arguments)
+    if origin is Literal:
+        return value in arguments
+    if not isinstance(value, origin or kind):
+        return False
+    if origin is tuple:
+        return len(value) == len(arguments) and all(map(is_of, value, arguments))
+    if origin is list:
+        return all(is_of(each, arguments[0]) for each in value)
+    if origin is dict:
+        return all(is_of(key, arguments[0]) and is_of(each, arguments[1]) for key, each in value.items())
+    if origin is Envelope:
+        return is_of(value.value, arguments[0])
+    return True
+
+
+rows = st.builds(
+    Row,
+    n=st.integers(-9, 9),
+    s=st.sampled_from(["", "a", "7", "a,b"]),
+    x=st.floats(-9, 9),
+    y=st.sampled_from([None, 0, 5]),
+    d=st.decimals(-9, 9, places=2),
+    at=st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)),
+    day=st.dates(date(2000, 1, 1), date(2030, 1, 1)),
+    span=st.timedeltas(timedelta(-9), timedelta(9)),
+    flag=st.booleans(),
+    items=st.lists(st.integers(0, 3), max_size=2),
+    tags=st.dictionaries(st.sampled_from(["a", "b"]), st.floats(0, 1)),
+    pair=st.tuples(st.integers(0, 3), st.sampled_from(["x", ""])),
+    color=st.sampled_from(Color),
+    either=st.sampled_from([0, 3, "", "b"]),
+    kind=st.sampled_from(["a", "b"]),
+)
+
+INTS = ["r.n", "3", "r.flag", "len(r.s)", "r.items[0]", "r.pair[0]", "r.twice", "r.at.year", "r.span.days", "FACTOR"]
+FLOATS = ["r.x", "2.5", "r.tags['a']", "r.span.total_seconds()", "r.total()", "math.sqrt(r.x)", "-1.5"]
+TEXTS = ["r.s", "'b'", "r.pair[1]", "r.color.name", "r.kind", "clean(r.s)", "r.s[:1]", "str(r.either)", "NAMES[r.n]"]
+TEXTS += ["f'{r.n}-{r.s!r:>9}'", "f'{r.y}'"]
+OPTIONAL = ["r.y", "r.tags.get(r.s)", "None", "NAMES.get(r.n)", "Box(r.n, r.items).first()", "r.either"]
+MOMENTS = ["r.at", "datetime(2024, 1, 1)", "r.at.replace(day=1)"]
+SPANS = ["r.span", "timedelta(hours=1)", "(r.at - r.at)", "(r.day - r.day)"]
+DECIMALS = ["r.d", "Decimal(r.n)", "r.d.copy_abs()"]
+
+
+def combined(leaves: list[str], *forms: str, most: int = 3) -> st.SearchStrategy[str]:
+    """Expressions of one type, that hold others of the same type in place of ``{}``."""
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: st.one_of([st.builds(f"({form})".format, *[inner] * form.count("{}")) for form in forms]),
+        max_leaves=most,
+    )
+
+
+ints = combined(
+    INTS, "{} + {}", "{} - {}", "{} * {}", "{} // {}", "{} % {}", "-{}", "abs({})", "{} ** 2", "min({}, {})"
+)
+floats = combined(
+    FLOATS, "{} + {}", "{} * {}", "{} / {}", "{} // {}", "{} % 2", "{} ** 3", "round({}, 1)", "-{}", "max({}, {})"
+)
+texts = combined(TEXTS, "{} + {}", "{} * 2", "{}.upper()", "{}.replace('a', {})", "{}.split(',')[0]")
+moments = combined(MOMENTS, "{} + r.span", "r.span + {}", "{} - timedelta(1)")
+spans = combined(SPANS, "{} + {}", "{} - {}", "{} * 2", "{} / 2.5", "{} // 3", "{} % {}", "-{}", "abs({})")
+decimals = combined(DECIMALS, "{} + {}", "{} - r.n", "2 * {}", "{} / {}", "{} ** 2", "round({}, 1)", "-{}")
+numbers = st.one_of(ints, floats, st.builds("({} / {})".format, ints, ints), st.builds("{} * {}".format, ints, floats))
+values = st.one_of(numbers, texts, moments, spans, decimals, st.sampled_from(OPTIONAL))
+tests = st.recursive(
+    st.one_of(
+        st.sampled_from(["r.flag", "r.y", "r.y is None", "r.s in NAMES", "'a' in r.s", "isinstance(r.either, str)"]),
+        st.builds("({} < {})".format, numbers, numbers),
+        st.builds("({} == {})".format, values, values),
+        st.builds("({} != None)".format, values),
+    ),
+    lambda inner: st.one_of(st.builds("({} and {})".format, inner, inner), st.builds("(not {})".format, inner)),
+    max_leaves=2,
+)
+narrowing = st.sampled_from(
+    [
+        *("(r.y + 1 if r.y is not None else 0.5)", "(r.y or 'none')", "(r.y * 2 if r.y else r.y)", "(r.y and r.y - 1)"),
+        *("(r.either.upper() if isinstance(r.either, str) else r.either + 1)", "(None if r.y is None else -r.y)"),
+        *("(len(r.either) if not isinstance(r.either, int) else r.either / 2)", "(r.s or r.n)", "(r.n > 2 or r.s)"),
+    ]
+)
+codes = st.recursive(
+    st.one_of(values, tests, narrowing),
+    lambda inner: st.one_of(
+        st.builds("({} if {} else {})".format, inner, tests, inner),
+        st.builds("({} or {})".format, inner, inner),
+        st.builds("({} and {})".format, inner, inner),
+        st.builds("({}, {})".format, inner, inner),
+        st.builds("Envelope({}, {})".format, texts, inner),
+        st.builds("Envelope(r.s, {}).value".format, inner),
+        st.builds("r._replace(n={})".format, ints),
+        st.builds("[{0}, {0}]".format, inner),
+        st.builds("{{'a': {}}}".format, inner),
+        st.builds("same({})".format, inner),
+    ),
+    max_leaves=3,
+)
+
+
+@examples(600)
+@given(text=codes, elements=st.lists(rows, min_size=1, max_size=4))
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # such as "is" beside a literal in random code
+def test_each_value_is_of_the_derived_type(text: str, elements: list[Row]) -> None:
+    function = function_of(text)
+    kind = derived_type(function, [Row])
+    if kind is None:
+        # Lists and dicts of values of several types have none in common, and code may be too long.
+        assert "[" in text or "{'" in text or "ways through" in str(unread_part(function, [Row])), unread_part(
+            function, [Row]
+        )
+        return
+    for element in elements:
+        try:
+            value = function(element)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            continue
+        assert is_of(value, kind), (value, kind)
