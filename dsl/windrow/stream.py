@@ -212,9 +212,10 @@ class DataStream(Generic[T_co]):
     @overload
     def returns(self, element_type: TypeForm[S]) -> DataStream[T_co | S]: ...
     def returns(self, element_type: object) -> DataStream[Any]:
-        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns.
+        """Say the type of the elements where the plan cannot know it, such as before a sink with columns.
 
-        A lambda that only makes a record, ``lambda line: Reading(...)``, needs none: its code names the class.
+        The plan reads it from the annotations of functions, and from the code of functions without them, such as
+        lambdas. It cannot read loops and comprehensions, or functions of other libraries.
 
         Args:
             element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that

@@ -7,7 +7,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType, MethodType
 from typing import Any, ClassVar, Final, Literal, Union
 
 from windrow.expressions.built_in import ATTRIBUTE_TYPES, COMPARISONS, METHOD_TYPES, OPERATOR_TYPES
@@ -263,15 +263,13 @@ def _got(value: object, arguments: Sequence[object | None]) -> object | None:
 
 
 def _annotated_result(function: object) -> object | None:
-    if not isinstance(function, FunctionType) or inspect.iscoroutinefunction(function):
+    if not isinstance(function, FunctionType | MethodType) or inspect.iscoroutinefunction(function):
         return None
     return resolved_hints(function).get("return")
 
 
 def called_type(function: object) -> object | None:
     """The annotated type of what a function returns, where it is the same for all arguments; None: not known."""
-    if isinstance(function, BuiltinFunctionType):
-        return None
     kind = _annotated_result(function)
     return None if kind is None or is_open(kind) else kind
 

@@ -15,7 +15,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.expressions.built_in import FUNCTION_TYPES
@@ -44,7 +44,7 @@ _CONSTANTS: Final = (
 )
 """Classes of values that never change, beside the scalars."""
 
-_VALUES: Final[tuple[type[Any], ...]] = (*_CONSTANTS, *SCALARS)
+_VALUES: Final = (*_CONSTANTS, bool, int, float, str, type(None))
 
 _SAME: Final = (copy.copy, copy.deepcopy, dataclasses.replace)
 """Functions that give something of the type of their first argument."""
@@ -85,12 +85,13 @@ class TypeStandIns:
             return partial(self.result, name, lambda kinds: kinds[0])
         if isinstance(value, type):
             return _Class(self, value)
-        if isinstance(value, FunctionType | BuiltinFunctionType):
-            found = FUNCTION_TYPES.get(value) or called_type(value)
+        if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
+            found = FUNCTION_TYPES.get(value) if isinstance(value, BuiltinFunctionType) else called_type(value)
             return None if found is None else partial(self.result, name, lambda _: found)
         # An object of a class of the user's has the attributes and methods that its class says.
-        is_collection = issubclass(type(value), (dict, frozenset, list, set, tuple)) and not hasattr(value, "_fields")
-        return None if is_collection or callable(value) else self._variable(name, value, None)
+        kind = type(value)
+        is_collection = issubclass(kind, (dict, frozenset, list, set, tuple)) and not is_record_class(kind)
+        return None if is_collection else self._variable(name, value, None)
 
     def member(self, name: str, value: Any) -> object:
         """Returns what stands for the value of a class, or of a module."""
