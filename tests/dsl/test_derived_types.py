@@ -445,9 +445,10 @@ def test_what_cannot_be_read_is_said(function: Callable[[Any], Any], reason: str
     assert unread_part(function, [Row]) == reason
     if reason is not None:
         assert derived_type(function, [Row]) is None
+        rows: DataStream[Any] = from_collection([], Row)
+        sink = rows.map(function).sink_to(JsonFileSink("out"))
         with pytest.raises(PlanError, match=r"the type is lost at map, .*\.py:\d+, because the ") as caught:
-            rows: DataStream[Any] = from_collection([], Row)
-            Pipeline("p", rows.map(function).sink_to(JsonFileSink("out")))
+            Pipeline("p", sink)
         assert f"because {reason}: annotate" in str(caught.value)
 
 
@@ -480,7 +481,7 @@ def test_nothing_is_called() -> None:
         lambda r: noted(r.n),
         lambda r: noting.limit + r.n,
         lambda r: noting == r.n,
-        lambda r: called.append(r),  # type: ignore[func-returns-value]  # what is tested
+        lambda r: called.append(r.n),  # type: ignore[func-returns-value]  # what is tested
         noting,
     ]
     rows: DataStream[Row] = from_collection([], Row)
@@ -499,7 +500,23 @@ def test_a_stated_type_that_contradicts_the_derived_one_is_refused() -> None:
 
 # --- steps ----------------------------------------------------------------------------------------------------------
 
-ROW = Row(*(3, "a", 1.5, None, Decimal(1), datetime(2024, 1, 1, tzinfo=UTC), date(2024, 1, 1), timedelta(1)), False, [1], {}, (1, "x"), Color.RED, 1, "a")  # fmt: skip
+ROW = Row(
+    n=3,
+    s="a",
+    x=1.5,
+    y=None,
+    d=Decimal(1),
+    at=datetime(2024, 1, 1, tzinfo=UTC),
+    day=date(2024, 1, 1),
+    span=timedelta(1),
+    flag=False,
+    items=[1],
+    tags={},
+    pair=(1, "x"),
+    color=Color.RED,
+    either=1,
+    kind="a",
+)
 stamped = from_collection([ROW], Row).assign_timestamps_and_watermarks(
     WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.n
 )
