@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 class Order(NamedTuple):
     key: str
-    count: int
+    amount: int
     price: Decimal
     note: str | None
 
@@ -45,15 +45,15 @@ def pipeline_of(folder: Path) -> Pipeline:
     )
     orders = envelopes.map(lambda envelope: envelope.value)
     rows = orders.map(
-        lambda o: (f"{o.key}-{o.count}", o.count / 2, o.price * 2, o.note.upper() if o.note is not None else None)
+        lambda o: (f"{o.key}-{o.amount}", o.amount / 2, o.price * 2, o.note.upper() if o.note is not None else None)
     )
-    halves = orders.flat_map(lambda o: [o._replace(count=o.count // 2), o] if o.count % 2 else [])
+    halves = orders.flat_map(lambda o: [o._replace(amount=o.amount // 2), o] if o.amount % 2 else [])
     largest = (
         orders.key_by(lambda order: order.key)
         .window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
-        .aggregate(agg.combine(agg.key(), agg.max(lambda o: o.count * 10), agg.last(lambda o: o.note or "none")))
+        .aggregate(agg.combine(agg.key(), agg.max(lambda o: o.amount * 10), agg.last(lambda o: o.note or "none")))
     )
-    sums = orders.map(lambda order: (order.key, order.count)).key_by(lambda pair: pair[0]).sum(lambda pair: pair[1])
+    sums = orders.map(lambda order: (order.key, order.amount)).key_by(lambda pair: pair[0]).sum(lambda pair: pair[1])
     return Pipeline(
         "derived",
         rows.sink_to(ParquetFileSink(folder / "rows")),

@@ -7,10 +7,10 @@ from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any
 
 from windrow.expressions.built_in import FUNCTION_TYPES, METHOD_TYPES
+from windrow.expressions.generics import is_open
 from windrow.expressions.member_types import united
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, arguments_of, ways_of
-from windrow.plan.generics import is_open
 
 __all__ = ["derived_type", "unread_part"]
 

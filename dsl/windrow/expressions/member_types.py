@@ -11,8 +11,8 @@ from types import FunctionType, MethodType
 from typing import Any, ClassVar, Final, Literal, Union
 
 from windrow.expressions.built_in import ATTRIBUTE_TYPES, COMPARISONS, METHOD_TYPES, OPERATOR_TYPES
+from windrow.expressions.generics import arguments_of, class_of, is_open, solved, substituted, variables_of
 from windrow.plan.fitting import options_of, widest
-from windrow.plan.generics import arguments_of, class_of, is_open, solved, substituted, variables_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import has_generated, is_named_tuple_class, is_users_method
 

@@ -13,7 +13,7 @@ from typing import Final
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.constructed import constructed_type
 from windrow.expressions.derived import derived_type
-from windrow.plan.generics import arguments_of, is_open
+from windrow.expressions.generics import arguments_of, is_open
 from windrow.plan.hints import resolved_hints
 
 __all__ = [
