@@ -8,7 +8,6 @@ such a copy.
 from __future__ import annotations
 
 import dis
-import opcode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -27,9 +26,22 @@ _AFTER_NONE: Final = {
 _TEXT_OF_ONE: Final = frozenset({"CONVERT_VALUE", "FORMAT_SIMPLE"})
 _WITH_SPEC: Final = 4  # of the argument of FORMAT_VALUE
 _HAS_TEXT: Final = frozenset({*_TEXT_OF_ONE, "BUILD_STRING", "FORMAT_VALUE", "FORMAT_WITH_SPEC"})
-_MATMUL: Final = [name for name, _ in vars(opcode)["_nb_ops"]].index("NB_MATRIX_MULTIPLY")
-# Any: a list by number, or a dict by name, as the version of Python has it.
-_CACHES: Final[Any] = vars(opcode)["_inline_cache_entries"]
+
+
+def _rooms(code: CodeType) -> dict[str, int]:
+    """How many units of code stand behind instructions for Python's own use, by the names of these."""
+    found = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    ends = [*[each.offset for each in found[1:]], len(code.co_code)]
+    return {each.opname: (end - each.offset) // 2 - 1 for each, end in zip(found, ends, strict=True)}
+
+
+def _sample(a: Any, b: Any) -> Any:
+    """Has the instructions that new code has: what this version of Python makes of them is read from it."""
+    return (a @ b, a in b) if a else b if not a else 1
+
+
+_SAMPLE: Final = _rooms(_sample.__code__)
+_MATMUL: Final = next(each.arg or 0 for each in dis.get_instructions(_sample) if each.argrepr == "@")
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +52,7 @@ class _Step:
     argument: int = 0
     target: _Step | None = None
     is_none: bool = False  # whether it loads None
-
-    @property
-    def room(self) -> int:
-        """How many units of code stand behind it for Python's own use."""
-        entries: int = _CACHES.get(self.name, 0) if isinstance(_CACHES, dict) else _CACHES[dis.opmap[self.name]]
-        return entries
+    room: int = 0  # how many units of code stand behind it for Python's own use
 
 
 def asking_proxies(code: CodeType, asked: object) -> CodeType:
@@ -58,6 +65,9 @@ def asking_proxies(code: CodeType, asked: object) -> CodeType:
     if not names & {*_AFTER_NONE, *_HAS_TEXT, "IS_OP"} or code.co_exceptiontable or "JUMP_BACKWARD" in names:
         return code
     steps = _steps(instructions, len(code.co_consts))
+    rooms = {**_SAMPLE, **_rooms(code)}
+    for step in steps:
+        step.room = rooms.get(step.name, 0)
     return code.replace(
         co_code=_assembled(steps), co_consts=(*code.co_consts, asked), co_stacksize=code.co_stacksize + 1
     )

@@ -297,7 +297,8 @@ def _maker(kind: type[Any]) -> Callable[..., Made]:
 def _check(code: CodeType, instructions: Sequence[dis.Instruction], *, types_only: bool) -> None:
     """Refuses code that is more than expressions and decisions."""
     if code.co_exceptiontable:
-        raise RefusedError("handles errors")
+        # So does a comprehension in some versions of Python.
+        raise RefusedError("repeats something" if _repeats(instructions) else "handles errors")
     for instruction in instructions:
         name, argument = instruction.opname, instruction.argval
         if types_only and name in _OF_TYPES:
@@ -306,6 +307,10 @@ def _check(code: CodeType, instructions: Sequence[dis.Instruction], *, types_onl
             raise RefusedError(_reason(name, argument))
         if name in ("LOAD_ATTR", "LOAD_METHOD") and argument.startswith("__"):
             raise RefusedError(f"reads {argument}")
+
+
+def _repeats(instructions: Sequence[dis.Instruction]) -> bool:
+    return any(each.opname == "FOR_ITER" for each in instructions)
 
 
 def _constants(instructions: Sequence[dis.Instruction]) -> list[object]:
