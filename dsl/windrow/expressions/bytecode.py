@@ -367,7 +367,7 @@ def _reason(name: str, argument: object) -> str:
         return "repeats something"
     if "FORMAT" in name or name == "BUILD_STRING":
         return "makes a text"
-    if name == "MAKE_FUNCTION":
+    if name in ("LOAD_CLOSURE", "MAKE_CELL", "MAKE_FUNCTION"):
         return "has a function within, such as a comprehension"
     if "BUILD" in name or name.startswith(("LIST", "SET", "DICT", "MAP")):
         return "makes a collection"

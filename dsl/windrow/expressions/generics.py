@@ -38,7 +38,8 @@ def _bases(kind: object) -> Iterator[tuple[type, tuple[object, ...]]]:
         return
     arguments = typing.get_args(kind)
     yield owner, arguments
-    variables = dict(zip(getattr(owner, "__parameters__", ()), arguments, strict=False))
+    parameters: tuple[object, ...] = getattr(owner, "__parameters__", ())
+    variables = dict(zip(parameters, arguments, strict=False))
     generic: tuple[object, ...] = vars(owner).get("__orig_bases__", ())
     for base in (*generic, *owner.__bases__):
         if class_of(base) not in (None, typing.Generic, object):

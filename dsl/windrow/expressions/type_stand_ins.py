@@ -64,11 +64,11 @@ class TypeStandIns:
         return self.called(name, value)
 
     def _variable(self, name: str, value: Any, declared: object | None) -> Recorder:
-        kind = type(value)
+        kind: type[Any] = type(value)
         if declared is None and value is not None and kind in SCALARS:
             return self._decisions.recorder(ItemRecorder, Constant(value, name))
         # A variable that is None now will be something else as a rule.
-        found = declared or (None if value is None else kind)
+        found = kind if declared is None and value is not None else declared
         return self._decisions.result(name, lambda _: found)
 
     def called(self, name: str, value: Any) -> object:

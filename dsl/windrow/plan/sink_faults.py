@@ -119,9 +119,13 @@ def _unread(node: Node) -> str | None:
             return unread_part(function)
         case WindowNode(function=FunctionSpec(process=process)):
             inner = process.function if isinstance(process, WithoutKey) else process
-            if isinstance(inner, (Applied, AppliedAll, CoGroup, JoinPairs)):
-                return unread_part(inner.function)
-    return None
+            return unread_part(inner.function) if isinstance(inner, _PLAIN) else None
+        case _:
+            return None
+
+
+_PLAIN = (Applied, AppliedAll, CoGroup, JoinPairs)
+"""The functions of windows that wrap a plain function."""
 
 
 def _lacks_key_type(node: WindowNode) -> bool:
