@@ -268,7 +268,7 @@ OPAQUE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda r: f"{r.a}", "makes a text"),
     (lambda r: [r.a], "computes with a constant of type list"),
     (lambda r: {r.a}, "makes a collection"),
-    (lambda r: {r.a: 1}[1], "raises TypeError when it is tried"),
+    (lambda r: {r.a: 1}[1], "takes a value for a key"),
     (lambda r: 7, "gives something else than a value of the element"),
     (lambda r: r.__class__, "reads __class__"),
     (lambda r: r.a.__add__(1), "reads __add__"),

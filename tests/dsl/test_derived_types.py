@@ -177,6 +177,23 @@ CHECKED = [
     ("r.either", "int | str"),
     ("r.kind", 'Literal["a", "b"]'),
     ("r.kind.upper()", "str"),
+    ("'%s of %d' % (r.s, r.n)", "str"),
+    ("'{}-{}'.format(r.s, r.n)", "str"),
+    ("'-'.join([r.s, 'x'])", "str"),
+    ("','.join(r.s.split())", "str"),
+    ("r.s in 'abc'", "bool"),
+    ("r.color is Color.RED", "bool"),
+    ("r.color is not Color.RED and r.flag", "bool"),
+    ("r.s if r.color is Color.RED else None", "str | None"),
+    ("sum(r.items)", "int"),
+    ("sorted(r.items)", "list[int]"),
+    ("list(r.s)", "list[str]"),
+    ("tuple(r.items)", "tuple[int, ...]"),
+    ("set(r.items)", "set[int]"),
+    ("max(r.items)", "int"),
+    ("any(r.items)", "bool"),
+    ("{r.s: r.n}", "dict[str, int]"),
+    ("{r.n, 3}", "set[int]"),
 ]
 """What a lambda of a row gives, and its type, to the plan as to mypy."""
 
@@ -226,6 +243,8 @@ def is_of(value: Any, kind: Any) -> bool:
         return len(value) == len(arguments) and all(map(is_of, value, arguments))
     if origin is list:
         return all(is_of(each, arguments[0]) for each in value)
+    if origin is set:
+        return all(is_of(each, arguments[0]) for each in value)
     if origin is dict:
         return all(is_of(key, arguments[0]) and is_of(each, arguments[1]) for key, each in value.items())
     if origin is Envelope:
@@ -253,9 +272,10 @@ rows = st.builds(
 )
 
 INTS = ["r.n", "3", "r.flag", "len(r.s)", "r.items[0]", "r.pair[0]", "r.twice", "r.at.year", "r.span.days", "FACTOR"]
+INTS += ["sum(r.items)", "max(r.items)", "sorted(r.items)[0]"]
 FLOATS = ["r.x", "2.5", "r.tags['a']", "r.span.total_seconds()", "r.total()", "math.sqrt(r.x)", "-1.5"]
 TEXTS = ["r.s", "'b'", "r.pair[1]", "r.color.name", "r.kind", "clean(r.s)", "r.s[:1]", "str(r.either)", "NAMES[r.n]"]
-TEXTS += ["f'{r.n}-{r.s!r:>9}'", "f'{r.y}'"]
+TEXTS += ["f'{r.n}-{r.s!r:>9}'", "f'{r.y}'", "('%s' % r.n)", "'-'.join([r.s, 'c'])", "'{}'.format(r.x)"]
 OPTIONAL = ["r.y", "r.tags.get(r.s)", "None", "NAMES.get(r.n)", "Box(r.n, r.items).first()", "r.either"]
 MOMENTS = ["r.at", "datetime(2024, 1, 1)", "r.at.replace(day=1)"]
 SPANS = ["r.span", "timedelta(hours=1)", "(r.at - r.at)", "(r.day - r.day)"]
@@ -286,6 +306,7 @@ values = st.one_of(numbers, texts, moments, spans, decimals, st.sampled_from(OPT
 tests = st.recursive(
     st.one_of(
         st.sampled_from(["r.flag", "r.y", "r.y is None", "r.s in NAMES", "'a' in r.s", "isinstance(r.either, str)"]),
+        st.sampled_from(["r.color is Color.RED", "r.s in 'abc'", "any(r.items)"]),
         st.builds("({} < {})".format, numbers, numbers),
         st.builds("({} == {})".format, values, values),
         st.builds("({} != None)".format, values),
@@ -430,7 +451,7 @@ def guarded(row: Any) -> Any:
         (function_of("r.x * r.d"), "the type of .x * .d is not known"),
         (function_of("[r.n, r.s]"), "the type of list(.n, .s) is not known"),
         (function_of("(lambda: r.n)()"), "the function has a function within, such as a comprehension"),
-        (function_of("sum(r.items)"), "the function uses sum"),
+        (function_of("{r.n: 1, **r.tags}"), "the function makes a collection"),
         (function_of("print(r.n)"), "the function uses print"),
         (function_of("(*r.items,)"), "the function goes through a value"),
         (function_of("r.items.append(1)"), "the type of .items.append(1) is not known"),

@@ -663,7 +663,7 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         "windows\n"
         "2. the columns of the sink 'json out' cannot be known: the type of the elements is not\n"
         f"  where:    plan.5.sink, {numbers_at}\n"
-        f"  hint:     the type is lost at map, {numbers_at}, because the function uses sum: annotate the function "
+        f"  hint:     the type is lost at map, {numbers_at}, because the function goes through a value: annotate the function "
         "that makes them, or call returns(Type) before sink_to\n"
         "3. the step 'total' has no side output 'nowhere'\n"
         f"  where:    plan.6.side_output, {side_at}\n"

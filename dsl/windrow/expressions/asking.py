@@ -55,8 +55,10 @@ class _Step:
     room: int = 0  # how many units of code stand behind it for Python's own use
 
 
-def asking_proxies(code: CodeType, asked: object) -> CodeType:
+def asking_proxies(code: CodeType, asked: object, same: object) -> CodeType:
     """Returns code that asks ``value in asked`` whether it is None, and ``value @ asked`` for its text.
+
+    It asks ``(value, other) in same`` whether both are one object.
 
     Code that goes back in itself, or handles errors, is left as it is.
     """
@@ -69,7 +71,7 @@ def asking_proxies(code: CodeType, asked: object) -> CodeType:
     for step in steps:
         step.room = rooms.get(step.name, 0)
     return code.replace(
-        co_code=_assembled(steps), co_consts=(*code.co_consts, asked), co_stacksize=code.co_stacksize + 1
+        co_code=_assembled(steps), co_consts=(*code.co_consts, asked, same), co_stacksize=code.co_stacksize + 1
     )
 
 
@@ -99,6 +101,10 @@ def _made_of(each: dis.Instruction, before: Sequence[_Step], asked: int) -> Iter
         yield _Step(_AFTER_NONE[name])
     elif name == "IS_OP" and before[-1].is_none and not each.is_jump_target:
         before[-1].argument = asked
+        yield _Step("CONTAINS_OP", argument)
+    elif name == "IS_OP":
+        yield _Step("BUILD_TUPLE", 2)
+        yield _Step("LOAD_CONST", asked + 1)
         yield _Step("CONTAINS_OP", argument)
     elif name in _TEXT_OF_ONE or (name == "FORMAT_VALUE" and not argument & _WITH_SPEC):
         yield from asks

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from windrow.expressions.asking import asking_proxies
 from windrow.expressions.built_in import CALLS
@@ -92,7 +92,7 @@ _PLAIN: Final = frozenset(
 
 _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSITIVE"})  # of CALL_INTRINSIC_1
 
-_OF_TYPES: Final = frozenset({"BINARY_SLICE", "BUILD_SLICE"})
+_OF_TYPES: Final = frozenset({"BINARY_SLICE", "BUILD_SET", "BUILD_SLICE"})
 """Instructions beside these where only types are asked for."""
 
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -126,8 +126,18 @@ def callable_with_proxies(
     return _Copies(function, around, stand_ins).copied(function)
 
 
-StandIns: TypeAlias = "Callable[[FunctionType, str, Any], object]"
-"""Returns what a function gets in place of the value of a variable, of a name, that has a value; None: nothing."""
+class StandIns(Protocol):
+    """What a function gets in place of values, where only types are asked for."""
+
+    @property
+    def same(self) -> object:
+        """Is asked whether two values are one object."""
+
+    def __call__(self, function: FunctionType, name: str, value: Any) -> object:
+        """Returns what stands for the value of a variable; None: nothing does."""
+
+    def constant(self, value: object) -> object:
+        """Returns what stands for a constant of the code."""
 
 
 class _Copies:
@@ -154,8 +164,8 @@ class _Copies:
         code: CodeType = around.read(function, lambda owner: owner.__code__)
         instructions = _instructions(code)
         types_only = self._stand_ins is not None
-        if types_only:
-            code = asking_proxies(code, self._stand_ins)
+        if self._stand_ins is not None:
+            code = asking_proxies(code, self._stand_ins, self._stand_ins.same)
             instructions = _instructions(code)
         _check(code, instructions, types_only=types_only)
         names = {each.argval: None for each in instructions if each.opname == "LOAD_GLOBAL"}
@@ -174,6 +184,8 @@ class _Copies:
         stand_ins = {name: self._stand_in(function, name, value) for name, value in values.items()}
         cells = tuple([CellType(self._stand_in(function, name, value)) for name, value in contents.items()])
         constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
+        if self._stand_ins is not None:
+            constants = tuple(map(self._stand_ins.constant, constants))
         # Without built-in functions of its own, a function that is called finds none but those above.
         copy = FunctionType(
             code.replace(co_consts=constants),

@@ -29,7 +29,7 @@ from windrow.expressions.tree import (
     Record,
     Unary,
 )
-from windrow.expressions.typed_nodes import Result, Rule, dict_type, list_type
+from windrow.expressions.typed_nodes import Result, Rule, dict_type, list_type, set_type
 
 __all__ = [
     "SCALARS",
@@ -165,7 +165,6 @@ class Recorder:
     """
 
     __slots__ = ("decisions", "expression")
-    __hash__ = None  # type: ignore[assignment]  # refuses to be a key, whose hash would be recorded nowhere
 
     def __init__(self, expression: Expression, decisions: Decisions) -> None:
         object.__setattr__(self, "expression", expression)
@@ -178,6 +177,12 @@ class Recorder:
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise RefusedError("changes the element")
+
+    def __hash__(self) -> int:
+        if not _decisions(self).types_only:
+            # The hash would be recorded nowhere.
+            raise RefusedError("takes a value for a key")
+        return hash(_own(self))
 
     def __bool__(self) -> bool:
         return _decisions(self).decide(_own(self))
@@ -295,7 +300,7 @@ class ItemRecorder(Recorder):
             return _with(self, Item(_own(self), key))
         decisions = _decisions(self)
         if decisions.types_only:
-            if isinstance(key, slice):
+            if type(key) is slice:
                 return decisions.result("slice of", lambda kinds: sliced_type(kinds[0]), (_own(self),))
             found = typed_expression(key)
             constant = found.value if isinstance(found, Constant) else None
@@ -427,6 +432,8 @@ def typed_expression(value: object) -> Expression:
         return Result("list", list_type, tuple(map(typed_expression, given)))
     if kind is dict:
         return Result("dict", dict_type, tuple(map(typed_expression, (*given, *given.values()))))
+    if kind is set:
+        return Result("set", set_type, tuple(map(typed_expression, given)))
     if kind is bytes:
         return Result("bytes", lambda _: bytes)
     return result_of(value)

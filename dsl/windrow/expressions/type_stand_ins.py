@@ -13,13 +13,22 @@ import enum
 import inspect
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.expressions.built_in import FUNCTION_TYPES
-from windrow.expressions.member_types import called_type, kinds_of, made_by_class, method_type, of_each, record_type
+from windrow.expressions.member_types import (
+    called_type,
+    iterated_type,
+    kinds_of,
+    made_by_class,
+    method_type,
+    of_each,
+    record_type,
+    united,
+)
 from windrow.expressions.recorder import (
     SCALARS,
     Decisions,
@@ -55,6 +64,7 @@ class TypeStandIns:
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
+        self.same = _Same(decisions)
 
     def __call__(self, function: FunctionType, name: str, value: Any) -> object:
         """Returns what stands for the value of a variable; None: what stands for it in expressions does, if any."""
@@ -62,6 +72,10 @@ class TypeStandIns:
         if declared is not None or issubclass(type(value), _VALUES):
             return self._variable(name, value, declared)
         return self.called(name, value)
+
+    def constant(self, value: object) -> object:
+        """Returns what stands for a constant of the code: a text would format proxies, and look for them in itself."""
+        return ItemRecorder(Constant(value), self._decisions) if isinstance(value, str) else value
 
     def _variable(self, name: str, value: Any, declared: object | None) -> Recorder:
         kind: type[Any] = type(value)
@@ -75,8 +89,12 @@ class TypeStandIns:
         """Returns what stands for a class, a function or a module; None: as above."""
         if isinstance(value, ModuleType):
             return _Module(self, value)
-        if any(value is each for each in (len, min, max, abs)):
+        if value is min or value is max:
+            return partial(self._extreme, value)
+        if value is len or value is abs:
             return None
+        if isinstance(value, (type, BuiltinFunctionType)) and value in _OF_ITEMS:
+            return partial(self.result, name, _OF_ITEMS[value])
         if value is isinstance:
             return self._isinstance
         if value is round:
@@ -105,6 +123,12 @@ class TypeStandIns:
         """Returns the proxy for what a call gives."""
         return self._decisions.result(name, rule, tuple(map(typed_expression, (*args, *kwargs.values()))))
 
+    def _extreme(self, function: Callable[..., Any], *args: Any) -> object:
+        """Compares values as ``min`` does, or returns the proxy for an item of the only one."""
+        if len(args) == 1 and is_recorder(args[0]):
+            return self.result(function.__name__, lambda kinds: iterated_type(kinds[0]), *args)
+        return function(*args)
+
     def _isinstance(self, value: object, classes: object) -> bool:
         """Decides whether a value is of a class."""
         # Any: a class, or a tuple of classes, by what stands for them.
@@ -121,6 +145,46 @@ class TypeStandIns:
     def __rmatmul__(self, parts: object) -> Recorder:
         """Returns the proxy for a text that is made of values, as code asks that was rewritten."""
         return self.result("text", lambda _: str, parts)
+
+
+class _Same:
+    """Is asked whether two values are one object."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    def __contains__(self, both: tuple[object, object]) -> bool:
+        if not any(map(is_recorder, both)):
+            return both[0] is both[1]
+        sides = tuple(map(typed_expression, both))
+        return self._decisions.decide(typed_expression(self._decisions.result("is", lambda _: bool, sides)))
+
+
+def _collected(kind: Any) -> Rule:
+    """The rule for a list, a set or a tuple of what something holds."""
+
+    def rule(kinds: Sequence[object | None]) -> object | None:
+        item = iterated_type(kinds[0]) if len(kinds) == 1 else None
+        made: object = None if item is None else kind[item, ...] if kind is tuple else kind[item]
+        return made
+
+    return rule
+
+
+def _summed(kinds: Sequence[object | None]) -> object | None:
+    item = iterated_type(kinds[0]) if len(kinds) == 1 else None
+    # The sum of nothing is 0.
+    return int if item in (bool, int) else united([item, int]) if item in (float, decimal.Decimal) else None
+
+
+_OF_ITEMS: Final[Mapping[object, Rule]] = {
+    **{kind: _collected(kind) for kind in (frozenset, list, set, tuple)},
+    all: lambda _: bool,
+    any: lambda _: bool,
+    sorted: _collected(list),
+    sum: _summed,
+}
+"""Functions of what something holds."""
 
 
 def _rounded(kinds: Sequence[object | None]) -> object | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from windrow.expressions.member_types import kinds_of, present, united
 from windrow.expressions.node import Expression, Narrowing, Texts, Types
 
-__all__ = ["Argument", "IsInstance", "IsNone", "Result", "Rule", "dict_type", "list_type"]
+__all__ = ["Argument", "IsInstance", "IsNone", "Result", "Rule", "dict_type", "list_type", "set_type"]
 
 # Any in this module: classes of every type.
 
@@ -107,6 +107,12 @@ def list_type(kinds: Sequence[object | None]) -> object | None:
     """The type of a list of values of some types; None where they have no type in common, but for None."""
     item = _in_common(kinds)
     return None if item is None else list.__class_getitem__(item)
+
+
+def set_type(kinds: Sequence[object | None]) -> object | None:
+    """The type of a set of values of some types."""
+    item = _in_common(kinds)
+    return None if item is None else set.__class_getitem__(item)
 
 
 def dict_type(kinds: Sequence[object | None]) -> object | None:
