@@ -194,6 +194,7 @@ CHECKED = [
     ("any(r.items)", "bool"),
     ("{r.s: r.n}", "dict[str, int]"),
     ("{r.n, 3}", "set[int]"),
+    ("[] if isinstance(r.items, tuple) else r.items", "list[int]"),
 ]
 """What a lambda of a row gives, and its type, to the plan as to mypy."""
 

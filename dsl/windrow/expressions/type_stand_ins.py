@@ -93,8 +93,6 @@ class TypeStandIns:
             return partial(self._extreme, value)
         if value is len or value is abs:
             return None
-        if isinstance(value, (type, BuiltinFunctionType)) and value in _OF_ITEMS:
-            return partial(self.result, name, _OF_ITEMS[value])
         if value is isinstance:
             return self._isinstance
         if value is round:
@@ -102,9 +100,12 @@ class TypeStandIns:
         if any(value is each for each in _SAME) or _replaces_fields(value):
             return partial(self.result, name, lambda kinds: kinds[0])
         if isinstance(value, type):
-            return _Class(self, value)
+            return _Class(self, value, _OF_ITEMS.get(value) if type(value) is type else None)
         if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
-            found = FUNCTION_TYPES.get(value) if isinstance(value, BuiltinFunctionType) else called_type(value)
+            is_built_in = isinstance(value, BuiltinFunctionType)
+            if is_built_in and value in _OF_ITEMS:
+                return partial(self.result, name, _OF_ITEMS[value])
+            found = FUNCTION_TYPES.get(value) if is_built_in else called_type(value)
             return None if found is None else partial(self.result, name, lambda _: found)
         # An object of a class of the user's has the attributes and methods that its class says.
         kind = type(value)
@@ -227,13 +228,16 @@ class _Module:
 class _Class:
     """Stands for a class: a function may make instances of it, and use its constants and class methods."""
 
-    __slots__ = ("_stand_ins", "kind")
+    __slots__ = ("_rule", "_stand_ins", "kind")
 
-    def __init__(self, stand_ins: TypeStandIns, kind: type[Any]) -> None:
+    def __init__(self, stand_ins: TypeStandIns, kind: type[Any], rule: Rule | None) -> None:
         self._stand_ins, self.kind = stand_ins, kind
+        self._rule = rule  # says the type of what a call gives; None: the class does
 
     def __call__(self, *args: object, **kwargs: object) -> Recorder:
         kind = self.kind
+        if self._rule is not None:
+            return self._stand_ins.result(kind.__name__, self._rule, *args, **kwargs)
         made = made_by_class(kind)
         if made is None and is_record_class(kind) and making_hook(kind) is None:
             bound = inspect.signature(kind).bind(*args, **kwargs).arguments
