@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from windrow.expressions.member_types import present
 from windrow.expressions.tracing import Opaque, recognise
@@ -32,7 +32,8 @@ def selector_text(selector: Callable[[Any], Any]) -> str:
 
 def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
     """The type of what a selector takes, without None; None where annotations do not say."""
-    return present(made_type(selector, element_type))
+    kind = present(made_type(selector, element_type))
+    return None if kind is Never else kind
 
 
 def gives_none(selector: Callable[[Any], Any], element_type: object | None) -> bool | None:

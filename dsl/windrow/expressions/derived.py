@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any
 
@@ -34,7 +35,8 @@ def derived_type(function: Callable[..., Any], given: Sequence[object | None]) -
     if isinstance(ways, Opaque):
         return None
     types = _given(function, given)
-    kind = united([way.result.types(types, way.facts)[way.result] for way in ways])
+    found = [(way.result.types(types, way.facts), way.result) for way in ways]
+    kind = united([of[result] for of, result in found if not _is_impossible(of)])
     return None if kind is None or is_open(kind) else kind
 
 
@@ -53,10 +55,15 @@ def unread_part(function: Callable[..., Any], given: Sequence[object | None] | N
     types = _given(function, given)
     for way in ways:
         found = way.result.types(types, way.facts)
-        for part in way.result.parts():
+        for part in way.result.parts() if not _is_impossible(found) else ():
             if found[part] is None and all(found[child] is not None for child in part.children):
                 return f"the type of {'the elements before it' if part in types else part} is not known"
     return "what it gives has no type that says enough"
+
+
+def _is_impossible(types: Mapping[Expression, object | None]) -> bool:
+    """Whether a value is of no type, so that no element takes this way."""
+    return any(kind is typing.Never for kind in types.values())
 
 
 def _built_in(function: Callable[..., Any]) -> object | None:

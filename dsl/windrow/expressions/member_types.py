@@ -71,11 +71,11 @@ def united(kinds: Sequence[object | None]) -> object | None:
 
 
 def present(kind: object | None) -> object | None:
-    """The type of the values that are there: ``X`` for ``X | None``, and None where they are all None."""
+    """The type of the values that are there: ``X`` for ``X | None``, and ``Never`` where they are all None."""
     if kind is None:
         return None
     others = [option for option in _members(kind) if option is not type(None)]
-    return united(others) if others else None
+    return united(others) if others else typing.Never
 
 
 def _members(kind: object) -> tuple[object, ...]:

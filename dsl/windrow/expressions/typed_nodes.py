@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from windrow.expressions.generics import class_of
 from windrow.expressions.member_types import kinds_of, present, united
 from windrow.expressions.node import Expression, Narrowing, Texts, Types
 
@@ -91,16 +92,34 @@ class IsInstance(Expression):
         return self.of, self._of_them if is_true else self._others
 
     def _of_them(self, kind: object | None) -> object | None:
-        found = [option for option in kinds_of(kind) if self._has(option)]
-        # What is declared as something else may be of a class and of one of these at once.
-        return united(found) if found else None
+        options = _possible(kind)
+        found = [option for option in options if self._has(option)]
+        found += [each for each in self.classes if each not in found and _is_base_of_one(options, each)]
+        if found or not options:
+            return united(found)
+        # A value of a class may be one of another class at once, but for Python's own.
+        owners = (*map(class_of, options), *self.classes)
+        return typing.Never if all(each is not None and each.__module__ == "builtins" for each in owners) else None
 
     def _others(self, kind: object | None) -> object | None:
-        return united([option for option in kinds_of(kind) if not self._has(option)])
+        options = _possible(kind)
+        found = [option for option in options if not self._has(option)]
+        return united(found) if found or not options else typing.Never
 
     def _has(self, kind: object) -> bool:
-        plain = typing.get_origin(kind) or kind
-        return isinstance(plain, type) and issubclass(plain, self.classes)
+        plain = class_of(kind)
+        return plain is not None and issubclass(plain, self.classes)
+
+
+def _possible(kind: object | None) -> list[object]:
+    """The types that values of a type may have; one that is declared as a float may be an int."""
+    options = kinds_of(kind)
+    return [*options, int] if float in options and int not in options else options
+
+
+def _is_base_of_one(options: Sequence[object], kind: type[Any]) -> bool:
+    """Whether values of a class are of one of some types, of classes without type arguments."""
+    return any(isinstance(option, type) and option is not kind and issubclass(kind, option) for option in options)
 
 
 def list_type(kinds: Sequence[object | None]) -> object | None:
