@@ -15,7 +15,7 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GenericAlias, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.expressions.built_in import FUNCTION_TYPES
@@ -161,13 +161,12 @@ class _Same:
         return self._decisions.decide(typed_expression(self._decisions.result("is", lambda _: bool, sides)))
 
 
-def _collected(kind: Any) -> Rule:
+def _collected(kind: type[Any]) -> Rule:
     """The rule for a list, a set or a tuple of what something holds."""
 
     def rule(kinds: Sequence[object | None]) -> object | None:
         item = iterated_type(kinds[0]) if len(kinds) == 1 else None
-        made: object = None if item is None else kind[item, ...] if kind is tuple else kind[item]
-        return made
+        return None if item is None else GenericAlias(kind, (item, ...) if kind is tuple else (item,))
 
     return rule
 
