@@ -464,7 +464,7 @@ def guarded(row: Any) -> Any:
         (print, "the function is not a plain function"),
         (typed_rows.Row.untold, None),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_read_is_said(function: Callable[[Any], Any], reason: str | None) -> None:
     assert unread_part(function, [Row]) == reason
