@@ -565,6 +565,18 @@ def delta_evictor() -> Picture:
 
 
 @drawn
+def late_element() -> Picture:
+    """A window fires, and fires again for an element that comes late."""
+
+    def sums(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(add)
+
+    events = (Came(1, 3, 1), Came(3, 4, 3), Came(5, 2, 7), Passed(6.5, 5), Came(8, 5, 2), Passed(10, 10))
+    recorded = record(sums, events, 11)
+    return Picture("Sums of 5 s: the late 5 fires its window again", recorded, width=460, height=210)
+
+
+@drawn
 def lateness() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)

@@ -59,15 +59,15 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 """
 
 
-def style_sheet(name: str) -> str:
-    """Returns the CSS for elements inside of an element of the class ``name``.
+def style_sheet(name: str, rules: str = _RULES) -> str:
+    """Returns the CSS for elements inside of an element of the class ``name``; ``rules`` are a line each.
 
     Each colour is declared twice: some programs do not support variables, and use the one for light backgrounds.
     """
     light = "; ".join(f"--windrow-{colour}: {pair[0]}" for colour, pair in _COLOURS.items())
     dark = "; ".join(f"--windrow-{colour}: {pair[1]}" for colour, pair in _COLOURS.items())
-    rules = [_scoped(rule, name) for rule in _RULES.strip().splitlines()]
-    parts = [f".{name} {{ {light} }}", f"@media (prefers-color-scheme: dark) {{ .{name} {{ {dark} }} }}", *rules]
+    scoped = [_scoped(rule, name) for rule in rules.strip().splitlines()]
+    parts = [f".{name} {{ {light} }}", f"@media (prefers-color-scheme: dark) {{ .{name} {{ {dark} }} }}", *scoped]
     return "\n".join(parts)
 
 
