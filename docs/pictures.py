@@ -566,14 +566,14 @@ def delta_evictor() -> Picture:
 
 @drawn
 def late_element() -> Picture:
-    """A window fires, and fires again for an element that comes late."""
+    """The pipeline of README.md: a window fires, and fires again for an element that comes late."""
 
-    def sums(numbers: Numbers) -> DataStream[int]:
-        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(add)
+    def coldest(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(min)
 
-    events = (Came(1, 3, 1), Came(3, 4, 3), Came(5, 2, 7), Passed(6.5, 5), Came(8, 5, 2), Passed(10, 10))
-    recorded = record(sums, events, 11)
-    return Picture("Sums of 5 s: the late 5 fires its window again", recorded, width=460, height=210)
+    events = (Came(1, 4, 1), Came(4, 3, 4), Came(7, 2, 7), Passed(7, 7), Came(9, 1, 2), Passed(11, None))
+    recorded = record(coldest, events, 11)
+    return Picture("Coldest of 5 s: the late 1 fires its window again", recorded, width=460, height=210)
 
 
 @drawn
