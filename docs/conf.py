@@ -87,6 +87,9 @@ napoleon_numpy_docstring = False
 # Attributes of a docstring as a list; as entries of their own they would repeat those of the fields.
 napoleon_use_ivar = True
 
+# Beside a page, methods stand below their class: its name before each would not fit there.
+toc_object_entries_show_parents = "hide"
+
 html_theme = "furo"
 html_title = f"windrow {release}"
 html_static_path = ["_static"]
