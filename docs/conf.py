@@ -26,7 +26,7 @@ release = installed_version(DISTRIBUTION)
 version = ".".join(release.split(".")[:2])
 
 # No intersphinx: a build must not need the network.
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
 exclude_patterns = ["_build"]
 
 nitpicky = True
