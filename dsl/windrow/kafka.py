@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from typing_extensions import TypeForm
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
+from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
@@ -122,6 +123,8 @@ class TopicSource(Source[T_co]):
                 expected=_RAW[value_format].__name__,
                 hint='value_format="json" for every other type',
             )
+        if isinstance(value_format, AvroFormat) and (misfit := avro_misfit(value_type)) is not None:
+            raise InvalidArgumentError("this type has no form in Avro", given=misfit.part, expected=misfit.expected)
         check_on_malformed(on_malformed)
         self.timezone = checked_timezone(timezone)
         if max_offsets_per_batch is not None:

@@ -240,7 +240,10 @@ class _Run:
             found = _of(program.pid, kind)
             if not found:
                 return False
-            os.kill(self._chance.choice(found), signal.SIGKILL)
+            try:
+                os.kill(self._chance.choice(found), signal.SIGKILL)
+            except ProcessLookupError:  # it ended by itself since it was listed
+                return False
         return True
 
     def _waited(self, program: subprocess.Popen[bytes], condition: Callable[[], bool]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kafka.topics import Record, Topics
 from windrow import OutputTag, Pipeline, from_collection, from_source
-from windrow.errors import InvalidArgumentError, MalformedRecordError, SinkError, SourceError
+from windrow.errors import MalformedRecordError, PlanError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
@@ -117,7 +117,7 @@ def test_a_registry_that_is_away_and_a_type_that_does_not_fit_are_told_with_the_
         collected(read(topics, topic, Reading, away))
     with pytest.raises(SinkError, match=r"the schema of .*-value at http://127\.0\.0\.1:9(.|\n)*write\.2\.sink"):
         written(topics, topic, READINGS, away)
-    with pytest.raises(InvalidArgumentError, match=r"no form in Avro(.|\n)*write\.2\.sink"):
+    with pytest.raises(PlanError, match=r"no form for timedelta: timedelta(.|\n)*write\.2\.sink"):
         written(topics, topic, [timedelta(1)], away)
     assert len(topics.read(topic, 2)) == 2
 

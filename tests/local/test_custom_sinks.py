@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.custom_sinks import Ledger, numbers_of
+from tests.outputs.outputs import output_of
 from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, PlanError, SinkError, UserFunctionError
 from windrow.sinks import DatabaseSink
@@ -98,3 +99,22 @@ class Method(Ledger):
 def test_who_writes_is_a_property(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"whether workers write a sink(.|\n)*@property in front"):
         run(Method(tmp_path))
+
+
+#  newest   0         5 again   5         4 again
+#  None     goes on
+#  5        refused   goes on   refused   refused
+def test_its_newest_batch_refuses_an_older_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = output_of(int, Ledger(tmp_path))
+    output.check(0, again=False)
+    monkeypatch.setattr(Ledger, "newest_batch", lambda self: 5)
+    output.check(5, again=True)
+    for batch, again in ((0, False), (5, False), (4, True)):
+        with pytest.raises(SinkError, match=rf"batch {batch} for Ledger, which has batch 5\n(.|\n)*older copy"):
+            output.check(batch, again=again)
+    monkeypatch.setattr(Ledger, "newest_batch", lambda self: "5")
+    with pytest.raises(InvalidArgumentError, match="returns the number of a batch"):
+        output.check(5, again=True)
+    monkeypatch.setattr(Ledger, "newest_batch", lambda self: 1 // 0)
+    with pytest.raises(UserFunctionError, match=r"newest_batch\(\) of Ledger"):
+        output.check(5, again=True)

@@ -112,6 +112,28 @@ def test_the_last_value_of_each_key_stays_and_a_batch_is_written_once(database: 
     ]
 
 
+def test_a_number_below_the_newest_one_is_refused(database: Database) -> None:
+    output = output_of(Total, database.sink("totals"))
+    output.check(0, again=False)
+    output.write(0, [Total("a", 1)])
+    output.write(5, [Total("b", 2)])
+    for batch, again in ((5, True), (6, False), (7, False)):
+        output.check(batch, again=again)
+    message = "older than what a sink of its query has written"
+    for batch, again in ((5, False), (4, True), (4, False)):
+        with pytest.raises(SinkError, match=message) as caught:
+            output.check(batch, again=again)
+        assert f"batch {batch} for database " in str(caught.value.given)
+        assert str(caught.value.given).endswith(f", table {again_name(database)}, which has batch 5")
+        assert PASSWORD not in str(caught.value)
+        assert "older copy" in str(caught.value.hint)
+    with pytest.raises(SinkError, match=message):
+        output.write(4, [Total("c", 3)])
+    output_of(Total, database.sink("totals"), query="other").check(0, again=False)
+    assert sorted(database.run("SELECT * FROM totals")) == [("a", 1), ("b", 2)]
+    assert database.run("SELECT batch FROM windrow_batches") == [(5,)]
+
+
 def again_name(database: Database) -> str:
     return "totals" if database.schema is None else f"{database.schema}.totals"
 

@@ -77,6 +77,22 @@ def test_a_batch_is_one_commit_and_is_written_once(tmp_path: Path) -> None:
     assert rows(path)[-1] == ("d", 4)
 
 
+def test_a_number_below_the_newest_one_is_refused(tmp_path: Path) -> None:
+    output = output_of(Total, DeltaSink[Total](tmp_path))
+    output.check(0, again=False)
+    output.write(5, [Total("a", 1)])
+    again = output_of(Total, DeltaSink[Total](tmp_path))
+    for batch, runs_again in ((5, True), (6, False)):
+        again.check(batch, again=runs_again)
+    for batch, runs_again in ((5, False), (4, True)):
+        with pytest.raises(SinkError, match=rf"batch {batch} for .*, which has batch 5\n(.|\n)*older copy"):
+            again.check(batch, again=runs_again)
+    with pytest.raises(SinkError, match="older than what a sink of its query has written"):
+        again.write(4, [Total("b", 2)])
+    output_of(Total, DeltaSink[Total](tmp_path), query="other").check(0, again=False)
+    assert rows(tmp_path) == [("a", 1)]
+
+
 #  batch      0             1                        2                            2 again
 #  changes   +I a=1 b=3   -U a=1  +U a=4  +I c=2   -D c=2   -D a=4  +I a=5, b=7  nothing
 def test_with_a_key_rows_are_replaced_and_what_is_withdrawn_is_deleted(tmp_path: Path) -> None:

@@ -288,6 +288,7 @@ def test_an_older_copy_of_a_checkpoint_is_refused(
     run(2)
     shutil.rmtree(tmp_path / "checkpoint")
     (tmp_path / "copy").rename(tmp_path / "checkpoint")
-    with pytest.raises(SinkError, match=r"has written a later batch(.|\n)*older copy"):
-        run(3)
+    for values in ((3,), ()):  # the second time Spark has planned the batch before
+        with pytest.raises(SinkError, match=r"has written a later batch(.|\n)*older copy"):
+            run(*values)
     assert sorted(json.loads(record.value or b"") for record in topics.committed(target)) == [1, 2]

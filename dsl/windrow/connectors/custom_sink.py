@@ -38,7 +38,9 @@ class CustomSink(Sink[T_contra]):
     **Exactly once.** Batches are numbered from 0. After a failure the run goes on with the batch that was not
     finished, under its number and with the same elements, though maybe in another order. A sink that replaces what it
     wrote under a number, or skips a number that it has noted together with the elements, takes each element once. It
-    tells runs apart by ``context.run``, as each run without a checkpoint begins at 0.
+    tells runs apart by ``context.run``, as each run without a checkpoint begins at 0. A checkpoint that was restored
+    from an older copy has other elements under numbers that the sink may have: :meth:`newest_batch` has its
+    runs refused.
 
     **On the driver**, where a sink writes by default, ``open`` is called before the first batch, ``write`` once for
     each batch that has elements, and ``close`` when the run is over.
@@ -59,6 +61,14 @@ class CustomSink(Sink[T_contra]):
 
     def open(self, context: SinkContext) -> None:
         """Called before the first ``write``: on the driver once a run, on a worker once a task."""
+
+    def newest_batch(self) -> int | None:
+        """Returns the number of the newest batch that the target has of ``context.run``; None: it has or notes none.
+
+        On Spark a sink on the driver is asked after :meth:`open`, before the first batch of a run with a checkpoint is
+        written to any sink. A run whose checkpoint is older is refused. Sinks on the workers are not asked.
+        """
+        return None
 
     @property
     def needs_schema(self) -> bool:

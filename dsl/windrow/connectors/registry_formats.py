@@ -73,7 +73,8 @@ class AvroFormat(RegistryFormat):
     The schema is made of the type of the values: dataclasses and other records, also within each other, as records;
     lists, sets and ``tuple[X, ...]`` as arrays; ``dict[str, X]`` as maps; ``X | None`` as a union with null;
     ``datetime`` as ``timestamp-micros``, ``date``, ``Decimal`` and ``UUID`` as their logical types; an Enum by the
-    values of its members.
+    values of its members. Avro has no form for a ``timedelta``, a ``dict`` by other keys than texts, and any JSON: a
+    source with such a type is refused when it is made, and a sink when its pipeline is made.
 
     A source reads what was written by other schemas, by Avro's rules: fields are matched by name, those that the type
     lacks are passed over, and a field that the schema lacks gets its default. Names of records do not matter. A value

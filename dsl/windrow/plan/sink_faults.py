@@ -7,8 +7,10 @@ from typing import Any
 
 from windrow.aggregates.facts import FilledWindow
 from windrow.aggregates.selectors import selector_type
+from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
+from windrow.kafka import AvroFormat, KafkaSink
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
@@ -53,6 +55,14 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
             "type a sink of their own",
         )
+    elif isinstance(node.sink, KafkaSink) and isinstance(node.sink.value_format, AvroFormat):
+        misfit = avro_misfit(kind)
+        if misfit is not None:
+            yield Fault(
+                f"the sink {node.sink.describe()!r} writes Avro, which has no form for {misfit.part}",
+                step.where,
+                f"map the elements before sink_to: {misfit.expected}",
+            )
     elif isinstance(node.sink, FileSink) and node.sink.partition_by:
         yield from partition_faults(node.sink, kind, step.where)
 

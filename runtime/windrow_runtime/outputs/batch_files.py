@@ -182,6 +182,11 @@ def batches_in(sink: Path) -> list[str]:
     return lists or sorted(_unlisted_in(sink, ""))
 
 
+def newest_batch_in(sink: Path) -> int | None:
+    """Returns the highest number of a batch that was published in the folder of a sink, completely or in part."""
+    return max((int(name.partition(".")[0]) for name in _lists_in(sink)), default=None)
+
+
 def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
     """Yields the files of batches in the folder of a sink and in its folders of values, listed or not."""
     for name in _names_in(sink / folder):

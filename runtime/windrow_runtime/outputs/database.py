@@ -30,7 +30,7 @@ from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, JSON_CELLS, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.outputs.output import Identity, TableOutput, check_key
+from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
 from windrow_runtime.outputs.postgres_copy import Row, StagedRows, copy_rows, may_stage, takes_copy
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
@@ -226,6 +226,7 @@ class DatabaseOutput(TableOutput):
 
     The transaction first raises the number of the last batch, which a table holds for each sink. That row stays locked
     to the end of the transaction, so that of two processes with one checkpoint the second finds the batch written.
+    A number is never lowered: a batch below the last one is refused.
     """
 
     hint = "check the address, the user and what the user may do there"
@@ -252,6 +253,8 @@ class DatabaseOutput(TableOutput):
         with self.failures("the database cannot be used"):
             self._engine = _engine(sink)
         self._claim = self._claim_statement()
+        noted = self._batches.c
+        self._newest = sa.select(noted.batch).where(noted.query_id == identity.query, noted.sink == identity.sink)
         self._upsert = self._upsert_statement()
         self._delete = sa.delete(self._table).where(
             *[self._table.c[self._names[index]] == sa.bindparam(f"key{index}") for index in self._key_places]
@@ -300,6 +303,14 @@ class DatabaseOutput(TableOutput):
         self.refuse("the table", faults, hint=hint, expected=expected)
         self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
 
+    def check(self, batch: int, *, again: bool) -> None:
+        with self.failures("the database cannot be read"), self._engine.connect() as connection:
+            self._check_newest(connection, batch, again=again)
+
+    def _check_newest(self, connection: sa.Connection, batch: int, *, again: bool) -> None:
+        newest = connection.scalar(self._newest)
+        check_newest(newest, batch, again=again, target=self._shown, where=self._where)
+
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one transaction, unless it was written before."""
         deleted: list[Row] = []
@@ -341,6 +352,7 @@ class DatabaseOutput(TableOutput):
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
             if claimed.rowcount == 0:
+                self._check_newest(connection, batch, again=True)
                 return
             fewest = self._limits.fewest_copied_rows
             if self._may_stage and len(deleted) >= fewest:

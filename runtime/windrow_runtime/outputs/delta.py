@@ -18,7 +18,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.outputs.output import Identity, TableOutput, check_key
+from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -74,6 +74,11 @@ class DeltaOutput(TableOutput):
             )
             self._check_table()
 
+    def check(self, batch: int, *, again: bool) -> None:
+        with self.failures("the Delta table cannot be read"):
+            newest = self._delta.transaction_version(self._app)
+        check_newest(newest, batch, again=again, target=self._shown, where=self._where)
+
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one commit, unless the table has it."""
         with field_errors(self._where):
@@ -81,8 +86,9 @@ class DeltaOutput(TableOutput):
         with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
             last = self._delta.transaction_version(self._app)
-            if last is not None and batch <= last:
+            if last == batch:
                 return
+            check_newest(last, batch, again=True, target=self._shown, where=self._where)
             # This commit fails if another one of the same application has come in between.
             noted = CommitProperties(app_transactions=[Transaction(self._app, batch)])
             if self._key:

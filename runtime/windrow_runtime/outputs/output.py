@@ -33,16 +33,37 @@ class Output(ABC):
     def open(self) -> None:  # noqa: B027  nothing to do by default
         """Connect to the target, and create or check it; a ``SinkError`` if it is not reachable or does not fit."""
 
+    def check(self, batch: int, *, again: bool) -> None:  # noqa: B027  most targets have no numbers
+        """Refuse the batch with which a run goes on from a checkpoint if :func:`check_newest` refuses it."""
+
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write the elements of a batch, at least one.
 
-        Transactional outputs write a batch completely or not at all, and once for each number. Numbers rise. Raises a
-        ``SinkError`` if the batch cannot be written, an ``InvalidArgumentError`` for an element of another type.
+        Transactional outputs write a batch completely or not at all, and once for each number. Numbers rise: a batch
+        below the newest one of the target is refused. Raises a ``SinkError`` if the batch cannot be written, an
+        ``InvalidArgumentError`` for an element of another type.
         """
 
     def close(self) -> None:  # noqa: B027  nothing to do by default
         """Close what :meth:`open` opened, at the end of the run."""
+
+
+def check_newest(newest: int | None, batch: int, *, again: bool, target: str, where: str) -> None:
+    """Refuse a batch if its target has it, or a later one, of the same query; ``newest`` is the number that it notes.
+
+    The target may have a batch that runs ``again``, which the checkpoint had begun before: Spark gives it the same
+    elements. Under the same number a checkpoint that was restored from an older copy has other ones.
+    """
+    if newest is not None and newest >= batch + again:
+        raise SinkError(
+            "the checkpoint is older than what a sink of its query has written",
+            given=f"batch {batch} for {target}, which has batch {newest}",
+            expected="a checkpoint that has all batches of its query",
+            where=where,
+            hint="a checkpoint that was restored from an older copy lacks the newest ones: restore all of its newest "
+            "copy, or begin with a new checkpoint and another target",
+        )
 
 
 class TableOutput(Output):

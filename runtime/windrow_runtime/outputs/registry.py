@@ -21,7 +21,7 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import connector_errors, errors_at, field_errors, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.output import Identity, Output, check_newest
 from windrow_runtime.outputs.process_lock import OwnStack
 
 # Any in this module: sinks of elements of every type.
@@ -65,6 +65,18 @@ class CustomOutput(Output):
     def open(self) -> None:
         with lifecycle_errors(self._step, "open", self._sink):
             self._sink.open(self._context)
+
+    def check(self, batch: int, *, again: bool) -> None:
+        with lifecycle_errors(self._step, "newest_batch", self._sink):
+            newest: object = self._sink.newest_batch()
+        if newest is not None and not isinstance(newest, int):
+            raise InvalidArgumentError(
+                "newest_batch() returns the number of a batch",
+                given=newest,
+                expected="an int, or None",
+                where=self._step.where,
+            )
+        check_newest(newest, batch, again=again, target=self._sink.describe(), where=self._step.where)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
         if self._kind is not None:

@@ -31,7 +31,7 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
 from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
+from windrow_runtime.spark.sinks.by_spark import are_of, check_files, rows_of, write_files
 from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
@@ -91,16 +91,17 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
-        again = False
-        if self.note is not None:
-            again = self.note.batch() >= batch
-            self.note.note(batch)
         started = time.monotonic()
         register_classes(self.classes)
         check_owner(self.sinks.values(), self.query)
+        again = False
+        if self.note is not None:
+            again = self.note.batch() >= batch
+            self._check_marks(frame, batch, again=again)
+            # Not before: a batch that was refused would be taken for one that runs again.
+            self.note.note(batch)
         for part in self._files.values():
             part.begin(batch)
-        self._check_marks(frame, batch, again=again)
         # Workers write their sinks while they compute the batch, in this pass.
         names = (
             self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
@@ -116,13 +117,22 @@ class BatchWriter:
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
     def _check_marks(self, frame: DataFrame, batch: int, *, again: bool) -> None:
-        """Refuses a run whose topics were written further or divided differently; tells workers the division."""
-        if self.parts is None or not self._topics or self.note is None:
+        """Refuses a run whose sinks were written further, or divided differently; tells workers the division."""
+        division = ""
+        if self.parts is not None and self._divided_anew:
+            division = _tell_division(frame, self.parts.division)
+        if not self._is_first:
             return
-        division = _tell_division(frame, self.parts.division) if self._divided_anew else ""
-        for sink in self._topics if self._is_first else ():
-            its_own = division if sink in self._divided_anew else ""
-            check_marks(sink.step, sink.sink, sink.identity, batch, its_own, again=again)
+        for output in self.outputs.values():
+            output.check(batch, again=again)
+        for part in self._files.values():
+            part.check(batch, again=again)
+        for step in self._by_spark.values():
+            if writer_of(step) is SinkWriter.SPARK_FILES:
+                check_files(frame.sparkSession, batch, step, query=self.query, again=again)
+        for topic in self._topics:
+            its_own = division if topic in self._divided_anew else ""
+            check_marks(topic.step, topic.sink, topic.identity, batch, its_own, again=again)
         self._is_first = False
 
     def _check_lock(self) -> None:

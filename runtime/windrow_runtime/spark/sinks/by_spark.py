@@ -26,6 +26,7 @@ from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import OWNER, file_sink_of, other_run
+from windrow_runtime.outputs.output import check_newest
 from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -185,7 +186,7 @@ def write_files(
             if has_rows or (mark is None and exists_for_spark(session, as_read_path(folder))):
                 _write_folder(frame, number, step, folder, classes)
         if mark is not None and has_rows:
-            mark.write(json.dumps({"query": query, "batch": batch}).encode())
+            mark.write(_owner_of(query, batch))
     except OSError as error:
         raise sink_unwritable(step, sink.path, error.strerror or str(error)) from error
     except WindrowError:
@@ -196,6 +197,27 @@ def write_files(
         if reason is None:
             raise
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
+
+
+def check_files(session: SparkSession, batch: int, step: Step, *, query: str, again: bool) -> None:
+    """Refuse the batch with which a run goes on if a file says that a later one of the query is whole."""
+    sink = file_sink_of(step)
+    if is_connect(session):
+        return
+    folder = HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted) / OWNER
+    try:
+        marks = {int(end): file for file in folder.glob("*") if (end := file.name.removeprefix(BATCH_PREFIX)).isdigit()}
+        for number in sorted(number for number in marks if number >= batch + again):
+            # A folder that somebody has emptied may still have the marks of another query.
+            if marks[number].read_bytes() == _owner_of(query, number):
+                check_newest(number, batch, again=again, target=sink.describe(), where=step.where)
+    except OSError as error:
+        raise sink_unwritable(step, sink.path, error.strerror or str(error)) from error
+
+
+def _owner_of(query: str, batch: int) -> bytes:
+    """Returns what the file has that says that a batch of a query is whole."""
+    return json.dumps({"query": query, "batch": batch}).encode()
 
 
 def _withdrawn(folder: HadoopPath, batch: int, *, again: bool, in_folders: bool) -> HadoopPath:

@@ -25,9 +25,9 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.batch_files import BatchFiles
+from windrow_runtime.outputs.batch_files import BatchFiles, newest_batch_in
 from windrow_runtime.outputs.file_sinks import file_sink_of
-from windrow_runtime.outputs.output import Identity
+from windrow_runtime.outputs.output import Identity, check_newest
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.outputs.registry import CustomOutput, has_output, identities
@@ -58,6 +58,12 @@ class PartSink:
         """Returns the writer of a task's part files, in a worker."""
         name = f"part-{uuid.uuid4().hex}"
         return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name)
+
+    def check(self, batch: int, *, again: bool) -> None:
+        """Refuse the batch with which a run goes on if the folder has a later one, which would not be replaced."""
+        with sink_errors(self.step, self.path):
+            newest = newest_batch_in(Path(self.path))
+        check_newest(newest, batch, again=again, target=file_sink_of(self.step).describe(), where=self.step.where)
 
     def begin(self, batch: int) -> None:
         """Delete the files of an earlier attempt; the driver calls this before the tasks of the batch begin."""

@@ -1,0 +1,99 @@
+"""Sinks that note the newest batch: ``python -m tests.spark.marked_sinks FOLDER`` is killed within batch 1."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+
+from windrow import Pipeline, from_source
+from windrow.connectors import CustomSink
+from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, Sink
+from windrow.sources import JsonFileSource
+from windrow_runtime.spark import SparkRunner
+
+__all__ = ["FORMS", "Noted", "Number", "give", "numbers_in", "pipeline_of", "sink_in"]
+
+FORMS = ("table", "delta", "files", "custom")
+
+
+class Number(NamedTuple):
+    n: int
+
+
+class Noted(CustomSink[Number]):
+    """A file of lines, each of which has a batch's number and its elements: the last one is the newest batch."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def lines(self) -> list[list[int]]:
+        return [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+
+    def newest_batch(self) -> int | None:
+        return max((batch for batch, *_ in self.lines()), default=None)
+
+    def write(self, batch: int, rows: Sequence[Number]) -> None:
+        if batch != self.newest_batch():
+            with self.file.open("a") as file:
+                file.write(f"{json.dumps([batch, *(row.n for row in rows)])}\n")
+
+
+def give(folder: Path, number: int) -> None:
+    """Gives the source a file with one number, which becomes a batch."""
+    (folder / "in").mkdir(exist_ok=True)
+    file = folder / "in" / f"{number}.json"
+    file.write_text(f'{{"n": {number}}}\n', encoding="utf-8")
+    os.utime(file, (1_700_000_000 + number,) * 2)
+
+
+def sink_in(folder: Path, form: str) -> Sink[Number]:
+    """The sink of a form that writes in a folder."""
+    sinks: Mapping[str, Sink[Number]] = {
+        "table": DatabaseSink(f"sqlite:///{folder}/test.db", "numbers"),
+        "delta": DeltaSink(folder / "delta"),
+        "files": JsonFileSink(folder / "files"),
+        "custom": Noted(folder / "noted"),
+    }
+    return sinks[form]
+
+
+def pipeline_of(folder: Path, *sinks: Sink[Number]) -> Pipeline:
+    numbers = from_source(JsonFileSource(folder / "in", Number, files_per_batch=1))
+    return Pipeline("marked", *(numbers.sink_to(sink) for sink in sinks))
+
+
+def numbers_in(folder: Path, form: str) -> list[int]:
+    """What the sink of a form has written, in order."""
+    if form == "table":
+        with closing(sqlite3.connect(folder / "test.db")) as connection:
+            return sorted(n for (n,) in connection.execute("SELECT n FROM numbers"))
+    if form == "delta":
+        found: list[int] = DeltaTable(folder / "delta").to_pyarrow_table().column("n").to_pylist()
+        return sorted(found)
+    if form == "custom":
+        return sorted(n for _, *numbers in Noted(folder / "noted").lines() for n in numbers)
+    lines = (file.read_text(encoding="utf-8") for file in (folder / "files").glob("*.json"))
+    return sorted(int(line.strip('{"n: }')) for text in lines for line in text.splitlines())
+
+
+def _die(folder: Path, batch: int, rows: Sequence[Number]) -> None:
+    """Kills this process and its JVM when the sinks before this one have a batch that Spark has not committed."""
+    if batch == 1:
+        (folder / "written").write_text(f"{[numbers_in(folder, form) for form in FORMS]}")
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    ends = [*(sink_in(place, form) for form in FORMS), FunctionSink[Number](partial(_die, place))]
+    SparkRunner(checkpoint=place / "checkpoint").run(pipeline_of(place, *ends), drain=False)

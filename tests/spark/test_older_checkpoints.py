@@ -1,0 +1,113 @@
+"""A run from an older copy of its checkpoint is refused by what its sinks have; one that was killed goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.marked_sinks import FORMS, Number, give, numbers_in, pipeline_of, sink_in
+from windrow.errors import SinkError
+from windrow.sinks import FunctionSink, ParquetFileSink
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+REFUSED = r"older than what a sink of its query has written(.|\n)*batch 1 for .*, which has batch 1\n(.|\n)*older copy"
+
+
+#  checkpoint   0       copied   1      the copy: 2 and 3 in batch 1   again          that of the end
+#  written      1                2      refused                        refused        3 and 4
+@pytest.mark.parametrize("form", FORMS)
+def test_an_older_copy_is_refused_each_time(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    checkpoint, copy, end = (tmp_path / name for name in ("checkpoint", "copy", "end"))
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    pipeline = pipeline_of(tmp_path, sink_in(tmp_path, form))
+
+    def run(number: int) -> None:
+        give(tmp_path, number)
+        runner.run(pipeline, drain=False)
+
+    run(1)
+    shutil.copytree(checkpoint, copy)
+    run(2)
+    checkpoint.rename(end)
+    copy.rename(checkpoint)
+    for _ in range(2):
+        with pytest.raises(SinkError, match=REFUSED):
+            run(3)
+        assert numbers_in(tmp_path, form) == [1, 2]
+    shutil.rmtree(checkpoint)
+    end.rename(checkpoint)
+    run(4)
+    assert numbers_in(tmp_path, form) == [1, 2, 3, 4]
+
+
+def test_nothing_is_written_if_one_sink_of_several_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
+    seen: list[int] = []
+    sinks = [FunctionSink[Number](lambda batch, rows: seen.append(batch)), sink_in(tmp_path, "files")]
+    for number in (1, 2, 3):
+        give(tmp_path, number)
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline_of(tmp_path, *sinks), drain=False)
+        if number == 1:
+            shutil.copytree(checkpoint, copy)
+    shutil.rmtree(checkpoint)
+    with pytest.raises(SinkError, match=r"batch 1 for json .*/files, which has batch 2\n"):
+        SparkRunner(spark, checkpoint=copy).run(pipeline_of(tmp_path, *sinks), drain=False)
+    assert (seen if not is_connect(spark) else [0, 1, 2]) == [0, 1, 2]
+    assert numbers_in(tmp_path, "files") == [1, 2, 3]
+
+
+def test_files_in_another_file_system(spark: SparkSession, tmp_path: Path) -> None:
+    if is_connect(spark):
+        pytest.skip("over Spark Connect no file says which batches of another file system are whole")
+    checkpoint, copy, out = (tmp_path / name for name in ("checkpoint", "copy", "elsewhere"))
+    out.mkdir()
+    spark.conf.set("fs.viewfs.mounttable.older.link./out", f"file://{out}")
+    sink = ParquetFileSink[Number]("viewfs://older/out")
+    try:
+        for number in (1, 2):
+            give(tmp_path, number)
+            SparkRunner(spark, checkpoint=checkpoint).run(pipeline_of(tmp_path, sink), drain=False)
+            if number == 1:
+                shutil.copytree(checkpoint, copy)
+        before = sorted(out.rglob("*"))
+        for _ in range(2):
+            with pytest.raises(SinkError, match=REFUSED):
+                SparkRunner(spark, checkpoint=copy).run(pipeline_of(tmp_path, sink), drain=False)
+        assert sorted(out.rglob("*")) == before
+        # A mark of another query, whose files somebody has deleted, is in no one's way.
+        for mark in (out / "_windrow").glob("batch-*"):
+            mark.with_name(f".{mark.name}.crc").unlink(missing_ok=True)
+            mark.write_bytes(mark.read_bytes().replace(b'"query": "', b'"query": "f'))
+        SparkRunner(spark, checkpoint=copy).run(pipeline_of(tmp_path, sink), drain=False)
+    finally:
+        spark.conf.unset("fs.viewfs.mounttable.older.link./out")
+
+
+@pytest.mark.program
+def test_a_run_that_was_killed_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        give(tmp_path, number)
+    command = [sys.executable, "-m", "tests.spark.marked_sinks", str(tmp_path)]
+    # Its session is its own, also where this one is of Spark Connect's.
+    own = {name: value for name, value in os.environ.items() if "CONNECT" not in name and "REMOTE" not in name}
+    done = subprocess.run(
+        command, cwd=ROOT, env=own, capture_output=True, text=True, check=False, start_new_session=True
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-5000:]
+    # Files are published last.
+    assert (tmp_path / "written").read_text() == "[[1, 2], [1, 2], [1], [1, 2]]"
+    sinks = [*(sink_in(tmp_path, form) for form in FORMS), FunctionSink[Number](lambda batch, rows: None)]
+    SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline_of(tmp_path, *sinks), drain=False)
+    assert [numbers_in(tmp_path, form) for form in FORMS] == [[1, 2, 3]] * len(FORMS)
