@@ -7,7 +7,9 @@ nothing but the browser is needed.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -61,15 +63,18 @@ def measure(folder: Path, pages: Sequence[str], *, seconds: float = 300.0) -> li
         NoBrowserError: If there is no browser, or it does not answer in time.
     """
     program, answers = browser(), Queue[str]()
-    with _served(folder, pages, answers) as address, tempfile.TemporaryDirectory() as home:
+    # Processes of the browser may write into its home until they have ended, a moment after it.
+    home_of_browser = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with _served(folder, pages, answers) as address, home_of_browser as home:
         command = [program, *OPTIONS, f"--user-data-dir={home}", "--window-size=1400,1000", f"{address}/-/measure.html"]
-        shown = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = subprocess.DEVNULL
+        shown = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
         try:
             answer = answers.get(timeout=seconds)
         except Empty:
             raise NoBrowserError(f"{program} has not shown the pages within {seconds:g} seconds") from None
         finally:
-            shown.terminate()
+            os.killpg(shown.pid, signal.SIGKILL)
             shown.wait()
     return [Finding(each["page"], each["width"], each["problem"]) for each in json.loads(answer)]
 
