@@ -28,6 +28,8 @@ version = ".".join(release.split(".")[:2])
 # No intersphinx: a build must not need the network.
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
 exclude_patterns = ["_build"]
+# What assistants ask a site for, at the root of the pages.
+html_extra_path = ["llms.txt"]
 
 nitpicky = True
 # Without intersphinx there is nothing that names outside of windrow could point to.
@@ -207,8 +209,16 @@ def draw_pictures(app: Sphinx) -> None:
     pictures.draw_all()
 
 
+def write_playground(app: Sphinx) -> None:
+    """Write windrow as a zip, and programs, for the page on which a browser runs them."""
+    from docs import playground
+
+    playground.write_own_files()
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("builder-inited", draw_pictures)
+    app.connect("builder-inited", write_playground)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", check_reference)
