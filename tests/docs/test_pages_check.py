@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.chromium import NoBrowserError, executable
 from tests.pages import __main__ as program
-from tests.pages.browser import NoBrowserError, browser, measure, photograph
+from tests.pages.browser import measure, photograph
 from tests.pages.links import Page, of_built_pages, of_texts, outside_problem
 
 HEAD = "<!DOCTYPE html><meta name='viewport' content='width=device-width'><body style='margin: 0'>"
@@ -16,7 +17,7 @@ HEAD = "<!DOCTYPE html><meta name='viewport' content='width=device-width'><body 
 @pytest.fixture
 def chromium() -> str:
     try:
-        return browser()
+        return executable()
     except NoBrowserError as error:
         pytest.skip(str(error))
 
@@ -115,11 +116,12 @@ def test_the_program_tells_what_is_wrong(
 ) -> None:
     monkeypatch.setattr(program, "TEXTS", ())
     monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CHROMIUM", raising=False)
     write(tmp_path, one="<a href='two.html'>a</a>")
     assert program.main([str(tmp_path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == "one.html: two.html: there is no such file\n"
-    assert "the pages were not shown: none of chromium" in shown.err
+    assert "the pages were not shown: there is no Chromium" in shown.err
     write(tmp_path, two="")
     assert program.main([str(tmp_path)]) == 0
     assert program.main([str(tmp_path), "--only", "three"]) == 2

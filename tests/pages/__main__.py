@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.pages.browser import NoBrowserError, measure, photograph
+from tests.browser.chromium import NoBrowserError
+from tests.pages.browser import measure, photograph
 from tests.pages.links import of_built_pages, of_texts
 
 ROOT = Path(__file__).parents[2]
-TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")
+TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "benchmarks/README.md")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
