@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windrow.panes import TimestampCombiner
+from windrow.plan.changing import repeating_windows
 from windrow.plan.nodes import Node, TimestampsNode, WindowNode, type_name
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
@@ -31,17 +32,26 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
         if step.node.element_type is not None and step.node.kind not in ("sink", "returns"):
             line += f"  : {type_name(step.node.element_type)}"
         lines.append(line.rstrip())
-        early = sorted(places[id(node)] for node in _stamped_early(step.node))
-        if early:
-            results = " and ".join(f"step {place}" for place in early)
-            lines.append(f"  {'':<{width}}           results of {results} may be late here, and are dropped then")
+        indent = f"  {'':<{width}}           "
+        if early := _stamped_early(step.node):
+            lines.append(f"{indent}results of {_named(early, places)} may be late here, and are dropped then")
+        if repeating := repeating_windows(step.node):
+            lines.append(
+                f"{indent}panes of {_named(repeating, places)} hold the elements of earlier panes, which count again "
+                "here: discarding() there counts each once, retracting() leaves the last pane"
+            )
         if isinstance(step.node, WindowNode) and step.node.may_leave_unfired:
             by_clock = not step.node.assigner.is_event_time
             end = "the stream" if by_clock or isinstance(step.node.assigner, GlobalWindows) else "a window"
-            lines.append(f"  {'':<{width}}           elements that wait for a firing when {end} ends are dropped")
+            lines.append(f"{indent}elements that wait for a firing when {end} ends are dropped")
         if step.id in forms:
-            lines.append(f"  {'':<{width}}           runs as {forms[step.id]}")
+            lines.append(f"{indent}runs as {forms[step.id]}")
     return "\n".join(lines)
+
+
+def _named(nodes: Sequence[Node], places: Mapping[int, int]) -> str:
+    """Some steps by their numbers, which stand in ``places`` by their id()."""
+    return " and ".join(f"step {place}" for place in sorted(places[id(node)] for node in nodes))
 
 
 def _stamped_early(node: Node) -> list[WindowNode]:
@@ -67,7 +77,7 @@ def _stamped_early(node: Node) -> list[WindowNode]:
 
 def _title(step: Step) -> str:
     kind = step.node.kind
-    return f"{step.index} {kind} {step.node.name}" if step.node.name else f"{step.index} {kind}"
+    return f"{step.index} {kind} {step.name}" if step.name else f"{step.index} {step.scope}{kind}"
 
 
 def node_line(kind: str, node: Node) -> str:
