@@ -32,7 +32,6 @@ def executed(path: Path) -> Any:
         for kind, text in output.get("data", {}).items():
             output.data[kind] = _CELL.sub("a cell", text)
     notebook.metadata = {
-        "orphan": True,  # no page needs to list it
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
