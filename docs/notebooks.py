@@ -14,7 +14,8 @@ __all__ = ["NOTEBOOKS", "executed", "outputs_of", "store"]
 # Any in this module: the cells of a notebook, which are JSON.
 
 ROOT: Final = Path(__file__).parents[1]
-NOTEBOOKS: Final = sorted((ROOT / "docs").rglob("*.ipynb"))
+# A build of the pages copies notebooks into its own folder.
+NOTEBOOKS: Final = sorted(file for file in (ROOT / "docs").rglob("*.ipynb") if "_build" not in file.parts)
 _SECONDS: Final = 120
 _CELL: Final = re.compile(r"[^\s,]*ipykernel_\d+/\d+\.py")
 """The file that a kernel says a cell is, whose name has the number of its process."""
