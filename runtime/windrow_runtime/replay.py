@@ -2,22 +2,15 @@
 
 A checkpoint has notes of each batch: what it has read, its clock, its watermarks, and its counters. The interpreter
 processes the same batches under the same times, so even results that depend on the clock or on the batches must be
-equal. If they are not, one engine is wrong, or a function returns something else at each call::
-
-    python -m windrow_runtime.replay CHECKPOINT FILE.py:PIPELINE
-
-``PIPELINE`` is the name of a pipeline in the file, or of a function without arguments that makes it. The exit code is 0
-if all is equal, else 1. Only the last 100 batches of a run have notes, so the run may have at most 100 batches. Its
-sources must be collections and files of mounted file systems, which still exist.
+equal. If they are not, one engine is wrong, or a function returns something else at each call. The command is
+``windrow replay CHECKPOINT FILE:PIPELINE``. Only the last 100 batches of a run have notes, so the run may have at most
+100 batches. Its sources must be collections and files of mounted file systems, which still exist.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import importlib.util
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from windrow import Pipeline
 from windrow.addresses.paths import BATCH_PREFIX, local_path
-from windrow.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, CsvFileSink, FileSink
 from windrow.sources import ArrowSource, CollectionSource, FileSource
@@ -44,7 +37,7 @@ from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatc
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.streams import streams_of
 
-__all__ = ["Replay", "main", "replay"]
+__all__ = ["Replay", "replay"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -265,50 +258,3 @@ def _texts_of(file: Path, sink: FileSink[Any]) -> Iterable[str]:
         return map(repr, pyarrow.parquet.ParquetFile(file).read().to_pylist())
     lines = file.read_text(encoding="utf-8").split("\n")[:-1]
     return lines[1:] if isinstance(sink, CsvFileSink) and sink.header else lines
-
-
-def _pipeline_of(text: str) -> Pipeline:
-    """Imports the pipeline that ``FILE.py:NAME`` names."""
-    path, _, name = text.rpartition(":")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if not path.endswith(".py") or not Path(path).is_file() or spec is None or spec.loader is None:
-        raise InvalidArgumentError("no pipeline is named", given=text, expected="FILE.py:NAME")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, str(Path(path).absolute().parent))
-    spec.loader.exec_module(module)
-    value = getattr(module, name, None)
-    pipeline = value() if callable(value) else value
-    if not isinstance(pipeline, Pipeline):
-        raise InvalidArgumentError(
-            "the name is not that of a pipeline",
-            given=f"{name}, {short_repr(pipeline)}",
-            expected="a Pipeline, or a function without arguments that makes one",
-            where=path,
-        )
-    return pipeline
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Replays the run of a checkpoint, and prints the differences; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m windrow_runtime.replay", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("checkpoint", help="the folder of the checkpoint of a run on Spark")
-    parser.add_argument("pipeline", metavar="FILE.py:PIPELINE", help="a pipeline, or a function that makes it")
-    options = parser.parse_args(arguments)
-    try:
-        done = replay(options.checkpoint, _pipeline_of(options.pipeline))
-    except WindrowError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"batches 0 to {done.batches - 1} of {options.checkpoint}")
-    print(f"compared: counters, {', '.join(done.compared) or 'no sink'}")
-    if done.left_out:
-        print(f"not compared: {', '.join(done.left_out)}")
-    print(*(done.differences or ["all is equal"]), sep="\n")
-    return 1 if done.differences else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

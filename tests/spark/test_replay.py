@@ -24,9 +24,10 @@ from windrow.sources import CollectionSource, JsonFileSource, SocketSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.command.program import main
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.replay import main, replay
+from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
 
 SECOND = timedelta(seconds=1)
@@ -154,23 +155,28 @@ def test_what_was_changed_is_told(changing: tuple[Path, Counting]) -> None:
 
 
 def test_by_the_command_line(
-    changing: tuple[Path, Counting], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    changing: tuple[Path, Counting], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, _ = changing
-    program = tmp_path / "program.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    program = tmp_path / "replayed_program.py"
     program.write_text(
         "from pathlib import Path\nfrom tests.spark.test_replay import Counting\n"
         f"def pipeline():\n    return Counting(Path({str(root)!r})).pipeline\n"
     )
     checkpoint = str(root / "checkpoint")
-    assert main([checkpoint, f"{program}:pipeline"]) == 0
+    assert main(["replay", checkpoint, f"{program}:pipeline"]) == 0
     assert "all is equal" in capsys.readouterr().out
-    for wrong, expected in ((f"{program}:Path", "is not that of a pipeline"), (f"{program}", "no pipeline is named")):
-        assert main([checkpoint, wrong]) == 2
+    for folder, wrong, expected in (
+        (checkpoint, f"{program}:Counting", "the function needs arguments"),
+        (checkpoint, str(program), "the file has no pipeline"),
+        (str(tmp_path), f"{program}:pipeline", "there is no checkpoint of a pipeline"),
+    ):
+        assert main(["replay", folder, wrong]) == 2
         assert expected in capsys.readouterr().err
     (file, *_) = (root / "events").rglob("batch-0-*.json")
     file.write_text("")
-    assert main([checkpoint, f"{program}:pipeline"]) == 1
+    assert main(["replay", checkpoint, f"{program}:pipeline"]) == 1
     assert "of the replay alone" in capsys.readouterr().out
 
 

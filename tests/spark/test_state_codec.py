@@ -422,6 +422,45 @@ def test_a_class_that_the_plan_does_not_name_is_refused_when_it_is_stored() -> N
         CODEC.unpack(allowing.pack([Unknown(1)]))
 
 
+def of_module(name: str, qualified: str = "Order") -> type[Any]:
+    """A class that another version of a program has in a module of this name."""
+    fields = {"__module__": name, "__qualname__": qualified, "__annotations__": {"value": int}}
+    return dataclass(type("Order", (), fields))
+
+
+def classes(*kinds: type[Any]) -> list[UserClass]:
+    return [UserClass(kind, {"value": int}) for kind in kinds]
+
+
+@pytest.mark.parametrize("allow_pickled", [False, True])
+def test_a_class_that_moved_is_found_by_its_name(allow_pickled: bool) -> None:
+    main, moved = of_module("__main__"), of_module("program")
+    stored = state_codec(classes(main), allow_pickled=allow_pickled).pack([main(1), main(2)])
+    assert state_codec(classes(moved), allow_pickled=allow_pickled).unpack(stored) == [moved(1), moved(2)]
+    others = classes(moved, of_module("another"))  # nobody knows which of the two it is
+    with pytest.raises(IncompatibleStateError, match="does not know"):
+        state_codec(others, allow_pickled=allow_pickled).unpack(stored)
+    with pytest.raises(IncompatibleStateError, match="does not know"):
+        state_codec(classes(of_module("__main__", "Inner.Order")), allow_pickled=allow_pickled).unpack(stored)
+
+
+def test_a_pickled_class_that_moved_is_found_by_its_name() -> None:
+    class Pickled:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return type(self), (self.value,)
+
+    Pickled.__module__, Pickled.__qualname__ = "__main__", "Pickled"
+    moved = type("Pickled", (Pickled,), {"__module__": "program", "__qualname__": "Pickled"})
+    stored = state_codec(classes(Pickled), allow_pickled=True).pack([Pickled(7)])
+    (read,) = state_codec(classes(moved), allow_pickled=True).unpack(stored)
+    assert (type(read), read.value) == (moved, 7)
+    with pytest.raises(IncompatibleStateError, match="does not know"):
+        state_codec(classes(of_module("program")), allow_pickled=True).unpack(stored)
+
+
 def test_a_new_field_with_a_default_is_filled_in() -> None:
     @dataclass
     class Old:

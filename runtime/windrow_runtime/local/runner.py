@@ -68,6 +68,7 @@ class LocalRunner:
         self._fast = fast and not record
         self._record = record
         self._isolates_functions = isolates_functions
+        self._is_stopping = False
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``."""
@@ -92,6 +93,7 @@ class LocalRunner:
                 holds the batches of another run.
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
+        self._is_stopping = False
         topology = topology_of(pipeline)
         if drain:
             kinds = (CustomSource, HybridSource, TopicSource)
@@ -113,8 +115,8 @@ class LocalRunner:
             run = _Run(execution, topology, self._clock, query, outputs)
             run.execution.open()
             try:
-                run.batches(drain=drain)
-                if drain:
+                run.batches(drain=drain, is_stopping=lambda: self._is_stopping)
+                if drain and not self._is_stopping:
                     run.warn_of_unfired()
             finally:
                 run.execution.close()
@@ -122,6 +124,13 @@ class LocalRunner:
             identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
         }
         return PipelineResult(pipeline, counters, run.collected, None if recorders is None else recording_of(recorders))
+
+    def stop(self) -> None:
+        """Ends the run after the batch at hand, from a signal handler or another thread; open windows do not fire.
+
+        ``run`` then returns what was collected and counted so far.
+        """
+        self._is_stopping = True
 
 
 def _check_sink(step: Step) -> None:
@@ -174,7 +183,7 @@ class _Run:
             id(sink): [] for sink in map(sink_of, topology.sinks) if isinstance(sink, CollectSink)
         }
 
-    def batches(self, *, drain: bool) -> None:
+    def batches(self, *, drain: bool, is_stopping: Callable[[], bool]) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         sources = self._topology.sources
         readers = [read_batches(source_of(step), step, partial(self.execution.held, step.id)) for step in sources]
@@ -190,6 +199,8 @@ class _Run:
             )
             watermark = self._round(inputs, watermark, ended)
             scale.check(watermark)
+            if is_stopping():
+                return
         ended = {step.id for step, ends in zip(sources, ending, strict=True) if ends}
         # The watermark of the last batch still has to take effect, and its results may lead to further watermarks.
         while (following := self._round({}, watermark, ended)) != watermark:

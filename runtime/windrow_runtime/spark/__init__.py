@@ -30,7 +30,7 @@ _MODULES = {
     "SparkRunner": "windrow_runtime.spark.runner",
 }
 
-_PACKAGES: Final = {
+PACKAGES: Final = {
     "pyspark": "pyspark",
     "pandas": "pandas",
     "pyarrow": "pyarrow",
@@ -57,10 +57,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def check_installed() -> None:
+    """Refuses a Python that lacks a package of the Spark engine, or has too old a PySpark."""
+    with _spark_required():
+        import_module("pyspark")
+
+
 @contextmanager
 def _spark_required() -> Iterator[None]:
     """Names the packages to install if an import of the Spark engine fails, or would fail later."""
-    missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
+    missing = [name for module, name in PACKAGES.items() if not _is_installed(module)]
     if missing:
         message = "packages that SparkRunner needs are not installed"
         raise _refusal("PySpark is not installed" if "pyspark" in missing else message, f"without {', '.join(missing)}")
@@ -74,7 +80,7 @@ def _spark_required() -> Iterator[None]:
         yield
     except ImportError as error:
         # A package is installed, but cannot be imported.
-        if (error.name or "").partition(".")[0] not in {module.partition(".")[0] for module in _PACKAGES}:
+        if (error.name or "").partition(".")[0] not in {module.partition(".")[0] for module in PACKAGES}:
             raise
         raise _refusal("a package that SparkRunner needs cannot be imported", str(error)) from error
 

@@ -7,7 +7,7 @@ pass one stateful operator for each level of keyed steps. Rows for sinks travel 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
@@ -22,6 +22,7 @@ from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkAlignment
+from windrow_runtime.inputs.checks import may_grow
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
@@ -48,7 +49,7 @@ from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
 from windrow_runtime.spark.sources.scan import ANY_AGE, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
-from windrow_runtime.spark.sources.table import check_columns, scan_source
+from windrow_runtime.spark.sources.table import check_columns, has_several_partitions, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
 
 
@@ -73,6 +74,24 @@ def time_of(plan: PhysicalPlan, *, own_clock: bool, per_partition: bool = False)
     if topology.keyed and (own_clock or per_partition or needs_keeper(plan) or (waits and topology.depth > 1)):
         return KEPT_TIME
     return PROCESSING_TIME if waits else EVENT_TIME
+
+
+def per_partition(topology: Topology, checkpoint: Checkpoint, is_connect: Callable[[], bool]) -> bool:
+    """Returns whether watermarks are made per partition of a source; a checkpoint goes on as it began.
+
+    ``is_connect`` is asked for a new one alone: whether the session is one of Spark Connect.
+    """
+    if alignments(topology):
+        return True
+    if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
+        return False  # Spark writes such a sink, and no code sees where a batch ends
+    sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
+    stored = checkpoint.description() if checkpoint.has_run() else None
+    if stored is not None:
+        # A source that is read otherwise by now, such as file by file, goes on as well.
+        growing = any(may_grow(source_of(step)) for step in topology.sources)
+        return stored.time == KEPT_TIME and growing and (not topology.by_clock or bool(sources))
+    return any(is_connect() or has_several_partitions(step) for step in sources)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
-from windrow_runtime.inputs.partitions import alignments, partitioned_sources
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
@@ -37,11 +36,11 @@ from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
-from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, Parallelism, resume, stored_on_columns, unstored
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_brokers, check_jar, check_registries
-from windrow_runtime.spark.lowering import Lowered, physical_plan, time_of
+from windrow_runtime.spark.lowering import Lowered, per_partition, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
 from windrow_runtime.spark.run.query import Query, run_job
@@ -63,7 +62,7 @@ from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
 from windrow_runtime.spark.sinks.kafka_rows import check_connector
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.sources.table import check_resumable, has_several_partitions
+from windrow_runtime.spark.sources.table import check_resumable
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
@@ -436,20 +435,6 @@ class SparkRunner:
             lower = partial(Lowered, now=now, limits=self._limits)
             return uninterrupted(lambda: lower(spark, pipeline, plan, unstored(plan, groups)), spark)
 
-    def _per_partition(self, topology: Topology, checkpoint: Checkpoint) -> bool:
-        """Returns whether watermarks are made per partition of a source; a checkpoint goes on as it began."""
-        if alignments(topology):
-            return True
-        if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
-            return False  # Spark writes such a sink, and no code sees where a batch ends
-        sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
-        stored = checkpoint.description() if checkpoint.has_run() else None
-        if stored is not None:
-            # A source that is read otherwise by now, such as file by file, goes on as well.
-            growing = any(may_grow(source_of(step)) for step in topology.sources)
-            return stored.time == KEPT_TIME and growing and (not topology.by_clock or bool(sources))
-        return any(is_connect(self.spark) or has_several_partitions(step) for step in sources)
-
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
@@ -459,7 +444,11 @@ class SparkRunner:
         stored = resume(
             checkpoint,
             plan,
-            time_of(plan, own_clock=self._clock is not None, per_partition=self._per_partition(topology, checkpoint)),
+            time_of(
+                plan,
+                own_clock=self._clock is not None,
+                per_partition=per_partition(topology, checkpoint, lambda: is_connect(self.spark)),
+            ),
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -23,9 +21,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import UnsupportedOperationError, warn
+from windrow.errors import warn
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.spark.daemon import DAEMON_MODULE
+from windrow_runtime.spark.java import check_java
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session, variable_set
 from windrow_runtime.spark.run.background import uninterrupted
 
@@ -122,7 +121,7 @@ def session_there() -> SparkSession | None:
     if any(name in os.environ for name in _LAUNCHED):
         # The launcher was given the master and settings, which must not be overridden.
         return SparkSession.builder.getOrCreate()
-    _check_java()
+    check_java()
     return None
 
 
@@ -189,22 +188,6 @@ def _own_paths() -> list[str]:
         for path in sys.path
         if not path.startswith(library) and not path.endswith(("site-packages", "dist-packages", ".zip"))
     ]
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    needed = "Java 17 or newer"
-    install = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
-    if java is None or not os.path.exists(java):
-        raise UnsupportedOperationError("Spark needs Java, and there is none", expected=needed, hint=install)
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', printed)
-    if version is None or int(version[1]) >= 17:
-        return  # a Java that does not number itself may do
-    raise UnsupportedOperationError(
-        "Spark needs a newer Java", given=f"Java {version[1]}", expected=needed, hint=install
-    )
 
 
 def is_connect(spark: SparkSession) -> bool:

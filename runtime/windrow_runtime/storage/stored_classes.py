@@ -93,15 +93,20 @@ _FILL: Final[Mapping[type[Any], Callable[[Any, Any], object]]] = {list: list.ext
 
 
 class StoredClasses:
-    """The classes that one plan names, and windrow's own, by the names under which they are stored."""
+    """The classes that one plan names, and windrow's own, by the names under which they are stored.
+
+    A class that moved to another module is found by the rest of its name, as :func:`moved_classes` says.
+    """
 
     def __init__(self, classes: Iterable[UserClass]) -> None:
+        classes = tuple(classes)
         self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
         for user_class in classes:
             if not any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in user_class.kind.__mro__):
                 # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
                 self._kinds[f"{user_class.kind.__module__}:{user_class.qualified}"] = user_class.kind
         self._names = {kind: name for name, kind in self._kinds.items()}
+        self._moved = moved_classes(each for each in classes if each.kind in self._names)
 
     def name_of(self, kind: type[Any]) -> str | None:
         """Returns the name under which values of a class are stored; None if the plan does not name the class."""
@@ -109,12 +114,24 @@ class StoredClasses:
 
     def find(self, name: object, *forms: StoredForm) -> type[Any]:
         """Looks up a stored name; raises if it is unknown, or if the class is stored in none of these forms."""
-        kind = self._kinds.get(name) if isinstance(name, str) else None
+        kind = self._kinds.get(name) or self._moved.get(name.partition(":")[2]) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
         if forms and stored_form_of(kind) not in forms:
             raise refused(f"{name} by {' or '.join(form.name for form in forms)}")
         return kind
+
+
+def moved_classes(classes: Iterable[UserClass]) -> dict[str, type[Any]]:
+    """Returns the classes of a plan by their names without the module, where no two classes share one.
+
+    Stored values whose class is in another module by now are read by them: a class may move, and a main program is
+    another module when it is imported, as ``windrow run`` does.
+    """
+    by_name: dict[str, set[type[Any]]] = {}
+    for each in classes:
+        by_name.setdefault(each.qualified, set()).add(each.kind)
+    return {name: next(iter(kinds)) for name, kinds in by_name.items() if len(kinds) == 1}
 
 
 def refused(name: str) -> IncompatibleStateError:
@@ -123,7 +140,7 @@ def refused(name: str) -> IncompatibleStateError:
         "stored state names a class that the plan does not know",
         given=name,
         expected="a class that the plan names, in annotations or in the code of its functions",
-        hint="use the plan that wrote the checkpoint; a class that was renamed or moved needs a new checkpoint",
+        hint="use the plan that wrote the checkpoint; a class that was renamed needs a new checkpoint",
     )
 
 

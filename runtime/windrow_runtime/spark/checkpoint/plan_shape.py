@@ -270,6 +270,36 @@ def step_changes(before: Shape, now: Shape) -> Iterator[str]:
             yield _change(part, f"{_text(old)}{unit}", f"{_text(new)}{unit}")
 
 
+def harmless_changes(before: Shape, now: Shape) -> Iterator[str]:
+    """Yields what else changed in a step that reads its stored state, and what becomes of it."""
+    for part in _TYPES:
+        yield from _new_fields(part, before.get(part), now.get(part))
+    old_state, new_state = before.get("state") or {}, now.get("state") or {}
+    for name, new in new_state.items():
+        if name in old_state:
+            for old_type, new_type in zip(old_state[name]["types"], new["types"], strict=False):
+                yield from _new_fields(f"state {name!r}", old_type, new_type)
+        else:
+            yield f"state {name!r} is new, and begins empty"
+    for name in old_state:
+        if name not in new_state:
+            yield f"state {name!r} is gone: what is stored of it stays, and nothing reads it"
+
+
+def _new_fields(path: str, before: Any, now: Any) -> Iterator[str]:
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return
+    for old, new in zip(before.get("parts", ()), now.get("parts", ()), strict=False):
+        yield from _new_fields(path, old, new)
+    fields = before.get("fields", {})
+    for name, field in now.get("fields", {}).items():
+        shown = f"{path}: {now['class'].removesuffix(' | None')}.{name}" if ": " not in path else f"{path}.{name}"
+        if name in fields:
+            yield from _new_fields(shown, fields[name]["type"], field["type"])
+        else:
+            yield f"{shown} is new: stored records get its default"
+
+
 def merged(before: Shape, now: Shape) -> Shape:
     """Returns the shape to store for a step whose changes do no harm: the new one, with unknown parts from before."""
     return {part: before.get(part) if value is None else value for part, value in now.items()} | {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final
@@ -84,7 +84,7 @@ def resume(
     """
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
-    shapes = {names[step.id]: step_shape(plan, step) for step in topology.keyed}
+    shapes = shapes_of(plan)
     streams = streams_of(plan)
     stored = checkpoint.description()
     if stored is None or begins:
@@ -98,16 +98,14 @@ def resume(
         checkpoint.plan.write(stored)
     else:
         _check_parallelism(stored, wanted, checkpoint)
-        changes = list(_changes(stored, plan, time, shapes))
-        before = checkpoint.streams.read()  # None: an older version wrote the checkpoint
-        moved = [] if before is None else list(stream_changes(before, streams, plan, accepted))
-        if changes or moved:
+        refused = refused_changes(checkpoint, stored, plan, time, accepted)
+        if refused.lines:
             raise IncompatibleStateError(
                 "the checkpoint belongs to another plan",
-                given="; ".join((*changes, *moved)),
+                given="; ".join(refused.lines),
                 expected="steps that can read what is stored, and take what they took",
                 where=str(checkpoint.path),
-                hint=_HINT if changes else _MOVED_HINT,
+                hint=refused.hint,
             )
         for step_id, planned in plan.keyed.items():
             name = names[step_id]
@@ -131,6 +129,40 @@ def resume(
         time,
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChanges:
+    """The changes of a plan for which it may not go on from a checkpoint, a line each, and what to do."""
+
+    unreadable: Sequence[str]  # it cannot read what is stored
+    moved: Sequence[str]  # streams were exchanged or replaced, which a user may accept
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.unreadable, *self.moved)
+
+    @property
+    def hint(self) -> str:
+        """What the user can do."""
+        return _HINT if self.unreadable else _MOVED_HINT
+
+
+def refused_changes(
+    checkpoint: Checkpoint, stored: Description, plan: PhysicalPlan, time: str, accepted: Collection[str] = ()
+) -> RefusedChanges:
+    """Compares a plan with the one that a checkpoint stores, and writes nothing."""
+    before = checkpoint.streams.read()  # None: an older version wrote the checkpoint
+    return RefusedChanges(
+        list(_changes(stored, plan, time, shapes_of(plan))),
+        [] if before is None else list(stream_changes(before, streams_of(plan), plan, accepted)),
+    )
+
+
+def shapes_of(plan: PhysicalPlan) -> dict[str, Shape]:
+    """Returns the shapes of the keyed steps of a plan, by the names under which their state is stored."""
+    return {plan.state_ids[step.id]: step_shape(plan, step) for step in plan.topology.keyed}
 
 
 def _adopt_clock(checkpoint: Checkpoint, stored_ids: Mapping[str, str]) -> None:

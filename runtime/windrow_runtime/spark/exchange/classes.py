@@ -22,7 +22,7 @@ from pyspark import cloudpickle
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.spark.daemon import DAEMON_MODULE
-from windrow_runtime.storage.stored_classes import refused
+from windrow_runtime.storage.stored_classes import moved_classes, refused
 from windrow_runtime.storage.values import StateCodec
 
 _PROTOCOL = 5
@@ -114,9 +114,10 @@ class PlanPickle:
     another module in other processes. Any other class of the main program is pickled by value.
     """
 
-    def __init__(self, classes: Iterable[UserClass]) -> None:
+    def __init__(self, classes: Sequence[UserClass]) -> None:
         self._kinds = {f"{each.kind.__module__}:{each.qualified}": each.kind for each in classes}
         self._names = {kind: name for name, kind in self._kinds.items()}
+        self._moved = moved_classes(classes)
 
     def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
         """Returns values of a class as bytes; refuses values that cannot be pickled."""
@@ -134,7 +135,7 @@ class PlanPickle:
 
     def loads(self, data: bytes) -> list[Any]:
         """Returns the values that :meth:`dumps` was given. It runs code from the bytes: the plan has allowed that."""
-        return list(_Unpickler(io.BytesIO(data), self._kinds).load())
+        return list(_Unpickler(io.BytesIO(data), self._kinds, self._moved).load())
 
 
 class _Pickler(cloudpickle.CloudPickler):
@@ -147,12 +148,12 @@ class _Pickler(cloudpickle.CloudPickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, kinds: Mapping[str, type[Any]]) -> None:
+    def __init__(self, file: io.BytesIO, kinds: Mapping[str, type[Any]], moved: Mapping[str, type[Any]]) -> None:
         super().__init__(file)
-        self._plan_kinds = kinds
+        self._plan_kinds, self._moved = kinds, moved
 
     def persistent_load(self, pid: Any) -> type[Any]:
-        try:
-            return self._plan_kinds[pid]
-        except KeyError:
-            raise refused(str(pid)) from None
+        kind = self._plan_kinds.get(pid) or self._moved.get(str(pid).partition(":")[2])
+        if kind is None:
+            raise refused(str(pid))
+        return kind

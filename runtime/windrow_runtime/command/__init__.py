@@ -1,0 +1,1 @@
+"""The command ``windrow``: runs, explains and checks pipelines from a shell."""

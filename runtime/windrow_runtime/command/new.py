@@ -1,0 +1,50 @@
+"""Makes the folder of a new project: a pipeline, tests with the harness and the interpreter, and settings for mypy."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from windrow.errors import InvalidArgumentError
+
+_FILES: Final = {
+    "README.md": "README.md.txt",
+    "pyproject.toml": "pyproject.toml.txt",
+    ".gitignore": "gitignore.txt",
+    "sensors.py": "sensors.py.txt",
+    "tests/test_sensors.py": "test_sensors.py.txt",
+    "data/readings.json": "readings.json.txt",
+}
+"""The files of a project, and what they are made from, in the folder ``starter`` beside this module."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the subcommand."""
+    parser.add_argument("folder", metavar="DIR", help="the folder of the project, which is created, or empty")
+
+
+def prepare(options: Namespace) -> Callable[[], int]:
+    """Refuses a folder with files in it; returns what writes the project."""
+    folder = Path(options.folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidArgumentError(
+            "a project begins in a folder of its own",
+            given=f"{folder}, which {'has files' if folder.is_dir() else 'is a file'}",
+            expected="a folder that is empty, or does not exist",
+        )
+
+    def create() -> int:
+        name = re.sub(r"[^A-Za-z0-9]+", "-", folder.absolute().name).strip("-").lower() or "pipeline"
+        for path, template in _FILES.items():
+            text = (files(__package__) / "starter" / template).read_text(encoding="utf-8")
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.replace("@NAME@", name), encoding="utf-8")
+            print(file)
+        return 0
+
+    return create

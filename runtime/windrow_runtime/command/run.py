@@ -1,0 +1,198 @@
+"""Runs a pipeline, prints what its CollectSinks took to stdout, and a summary to stderr.
+
+Without a checkpoint the run takes what the sources have now, fires what is open at their end, and keeps nothing. With
+one, on Spark, it runs until Ctrl-C stops it after the batch at hand, and a later run goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from windrow import Pipeline
+from windrow.errors import InvalidArgumentError
+from windrow.plan import SinkNode, Step
+from windrow.sinks import CollectSink
+from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.result import PipelineResult
+
+_INTERRUPTED = 130
+_STOPPING = "windrow: stopping after the batch at hand; Ctrl-C again breaks it off"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the subcommand."""
+    add_pipeline(parser)
+    parser.add_argument(
+        "--engine", choices=("local", "spark"), default="local", help="the interpreter, which is the default, or Spark"
+    )
+    parser.add_argument("--checkpoint", metavar="DIR", help="the folder from which a run on Spark goes on")
+    parser.add_argument(
+        "--available-now", action="store_true", help="take what the sources have now and end, also with a checkpoint"
+    )
+    parser.add_argument(
+        "--drain",
+        action=BooleanOptionalAction,
+        default=None,
+        help="whether the end of the run is the end of the stream, so that open windows fire; a checkpoint cannot be "
+        "used again then. By default it is without a checkpoint",
+    )
+    parser.add_argument(
+        "--interval", type=float, metavar="SECONDS", help="how often a batch begins; by default one follows the other"
+    )
+    parser.add_argument(
+        "--accept-changes",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="the id or name of a step that may take other streams than the checkpoint has; may be given several times",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="how collected elements are printed: repr, or JSON"
+    )
+
+
+def prepare(options: Namespace) -> Callable[[], int]:
+    """Imports the pipeline and checks the options; returns the run."""
+    goes_on = options.checkpoint is not None and not options.available_now
+    if options.engine == "local" and options.checkpoint is not None:
+        raise InvalidArgumentError(
+            "the interpreter has no checkpoints", given="--checkpoint", expected="--engine spark"
+        )
+    if options.interval is not None and not goes_on:
+        raise InvalidArgumentError(
+            "a run that ends by itself has no interval",
+            given="--interval",
+            expected="--engine spark with --checkpoint, and without --available-now",
+        )
+    if options.interval is not None and not options.interval >= 0:
+        raise InvalidArgumentError("an interval is not negative", given=f"--interval {options.interval}")
+    if options.accept_changes and options.checkpoint is None:
+        raise InvalidArgumentError(
+            "only a run that goes on from a checkpoint has changes to accept", given="--accept-changes"
+        )
+    pipeline = named_pipeline(options.pipeline)
+    print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
+    drain = options.checkpoint is None if options.drain is None else bool(options.drain)
+
+    def run() -> int:
+        if options.engine == "local":
+            result, is_interrupted = _run_locally(pipeline, drain=drain)
+        else:
+            result, is_interrupted = _run_on_spark(pipeline, options, drain=drain, goes_on=goes_on)
+        print_elements(result)
+        sys.stdout.flush()
+        print(*_summary(result, is_interrupted=is_interrupted), sep="\n", file=sys.stderr)
+        return _INTERRUPTED if is_interrupted else 0
+
+    return run
+
+
+def _run_locally(pipeline: Pipeline, *, drain: bool) -> tuple[PipelineResult, bool]:
+    runner, interruptions = LocalRunner(), 0
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal interruptions
+        interruptions += 1
+        if interruptions > 1:
+            raise KeyboardInterrupt
+        print(_STOPPING, file=sys.stderr)
+        runner.stop()
+
+    with _on_ctrl_c(interrupt):
+        result = runner.run(pipeline, drain=drain)
+    return result, interruptions > 0
+
+
+@contextmanager
+def _on_ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_on: bool) -> tuple[PipelineResult, bool]:
+    # Spark only where it is asked for: the interpreter runs without it.
+    from windrow_runtime.spark import SparkRunner
+
+    runner = SparkRunner(checkpoint=options.checkpoint, verbose=options.verbose, accept_changes=options.accept_changes)
+    if not goes_on:
+        return runner.run(pipeline, drain=drain), False
+    running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
+    is_interrupted = False
+    try:
+        running.await_termination()
+    except KeyboardInterrupt:
+        is_interrupted = True
+        print(_STOPPING, file=sys.stderr)
+    return running.drain() if drain else running.stop(), is_interrupted
+
+
+def _collecting(pipeline: Pipeline) -> list[tuple[Step, CollectSink[object]]]:
+    steps = [step for step in pipeline.steps if isinstance(step.node, SinkNode)]
+    return [(step, sink) for step in steps if isinstance(sink := sink_of(step), CollectSink)]
+
+
+def _text_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
+    """Returns what prints a line for each element: its repr, behind the name of its sink if there are several."""
+    sinks = [sink for _, sink in _collecting(pipeline)]
+
+    def print_elements(result: PipelineResult) -> None:
+        for sink in sinks:
+            prefix = f"{sink.name}: " if len(sinks) > 1 else ""
+            for element in result.collected(sink):
+                print(f"{prefix}{element!r}")
+
+    return print_elements
+
+
+def _json_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
+    """Returns what prints a JSON object for each element, with the sink and the value as a JsonFileSink writes it."""
+    encoders = []
+    for step, sink in _collecting(pipeline):
+        if step.node.element_type is None:
+            raise InvalidArgumentError(
+                "elements of an unknown type cannot be written as JSON",
+                given=sink.describe(),
+                where=step.where,
+                hint="call returns(Type) before sink_to, or leave out --format json",
+            )
+        with field_errors(step.where):
+            encoders.append((sink, JsonEncoder(record_type(step.node.element_type))))
+
+    def print_elements(result: PipelineResult) -> None:
+        for sink, encoder in encoders:
+            for element in result.collected(sink):
+                print(f'{{"sink":{json.dumps(sink.name)},"value":{encoder.encode(element)}}}')
+
+    return print_elements
+
+
+def _summary(result: PipelineResult, *, is_interrupted: bool) -> Iterator[str]:
+    """Yields the lines of the summary: how it ended, totals, and the counters of each step."""
+    collected = sum(len(result.collected(sink)) for _, sink in _collecting(result.pipeline))
+    dropped: Counter[str] = Counter()
+    for counters in result.counters.values():
+        dropped.update({name: count for name, count in counters.items() if name.endswith("_dropped")})
+    late = dropped["late_records_dropped"]
+    yield (
+        f"{result.pipeline.name} {'was stopped' if is_interrupted else 'ended'}: "
+        f"{collected:,} {'element' if collected == 1 else 'elements'} collected, "
+        f"{late:,} dropped as late, {dropped.total() - late:,} dropped otherwise"
+    )
+    for step in result.pipeline.steps:
+        for name, count in sorted(result.counters.get(step.id, {}).items()):
+            yield f"  {step.where}: {name} {count:,}"

@@ -1,0 +1,178 @@
+"""Finds the pipeline that a command line names, in a file or a module of the user's."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import typing
+from argparse import ArgumentParser
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Final, TypeAlias
+
+from windrow import Pipeline
+from windrow.errors import InvalidArgumentError, similar_name
+from windrow_runtime.codecs.malformed import short_repr
+from windrow_runtime.command.failures import errors_of_file
+
+__all__ = ["add_pipeline", "named_pipeline"]
+
+Candidate: TypeAlias = "Pipeline | Callable[[], object]"
+"""A pipeline of a module, or a function that makes one."""
+
+_EXPECTED: Final = "a Pipeline, or a function without arguments that returns one"
+
+
+def add_pipeline(parser: ArgumentParser) -> None:
+    """Adds the argument that names a pipeline."""
+    parser.add_argument(
+        "pipeline",
+        metavar="FILE[:PIPELINE]",
+        help="a Python file or a module, and the name in it of a pipeline, or of a function that returns one; "
+        "without a name, the only one that it has",
+    )
+
+
+def named_pipeline(text: str) -> Pipeline:
+    """Imports the file or module of ``FILE[:PIPELINE]``, and returns the pipeline.
+
+    Its folder comes first on ``sys.path``, as if the file were run, so that workers of Spark find its modules, too.
+
+    Raises:
+        InvalidArgumentError: If there is no such file or module, it cannot be imported, or it has no such pipeline.
+        WindrowError: What building the pipeline raises.
+    """
+    file, _, name = text.rpartition(":")
+    if not file or not (name.isidentifier() or not name):
+        file, name = text, ""  # the colon is a part of the path, or there is none
+    elif not name:
+        raise InvalidArgumentError("no pipeline is named behind the colon", given=text, expected="FILE:PIPELINE")
+    module, root = _imported(file)
+    candidates = _candidates(module)
+    if not name and len(candidates) == 1:
+        (name,) = candidates
+    if name:
+        return _pipeline(module, name, file, root, candidates)
+    if candidates:
+        raise InvalidArgumentError(
+            "the file has several pipelines",
+            given=file,
+            expected=", ".join(f"{file}:{candidate}" for candidate in candidates),
+        )
+    raise InvalidArgumentError(
+        "the file has no pipeline",
+        given=file,
+        expected=f"{_EXPECTED}, as its annotation -> Pipeline says",
+        hint=f"name a function that has no annotation: {file}:FUNCTION",
+    )
+
+
+def _imported(text: str) -> tuple[ModuleType, Path | None]:
+    """Imports a file, or a module by its name; returns it, and the folder from which it is imported, if it is known."""
+    path = Path(text)
+    if path.suffix == ".py" or path.is_file() or len(path.parts) != 1:
+        name, root = _place(path)
+    else:
+        name, root = text, Path.cwd()
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    importlib.invalidate_caches()  # the file may be younger than Python's list of the folder
+    with errors_of_file(text, None, "a package of the module cannot be imported"):
+        try:
+            is_there = find_spec(name) is not None
+        except ModuleNotFoundError as error:
+            if not name.startswith(f"{error.name}."):
+                raise
+            is_there = False
+    if not is_there:
+        raise InvalidArgumentError(
+            "there is no such file or module",
+            given=text,
+            expected="a Python file, or a module that the working directory or this Python has",
+        )
+    with errors_of_file(text, root, "the file cannot be imported"):
+        return importlib.import_module(name), root
+
+
+def _place(path: Path) -> tuple[str, Path]:
+    """Returns the name under which the file of a module is imported, and the folder that has it or its package."""
+    if not path.is_file():
+        raise InvalidArgumentError(
+            "there is no such file",
+            given=str(path),
+            expected="a Python file, or the name of a module",
+            hint="a folder has no pipeline: name a file in it" if path.is_dir() else None,
+        )
+    if path.suffix != ".py" or "." in path.stem:
+        raise InvalidArgumentError(
+            "Python imports no file of this name", given=str(path), expected="a file NAME.py, without another dot"
+        )
+    folder = path.absolute().parent
+    parts = [] if path.stem == "__init__" else [path.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    name = ".".join(parts)
+    there = sys.modules.get(name)
+    is_other = there is not None and Path(getattr(there, "__file__", None) or "") != path.absolute()
+    if is_other or parts[0] in sys.stdlib_module_names:
+        raise InvalidArgumentError(
+            "a file has the name of a module of Python's, or of one that is imported already",
+            given=str(path),
+            expected="another name: workers of Spark could not tell the two apart",
+        )
+    return name, folder
+
+
+def _candidates(module: ModuleType) -> dict[str, Candidate]:
+    """Returns the public pipelines of a module, and its functions that are annotated to return one, by name."""
+    found: dict[str, Candidate] = {}
+    for name, value in vars(module).items():
+        is_own = isinstance(value, FunctionType) and value.__module__ == module.__name__ and _makes_pipeline(value)
+        is_new = all(value is not other for other in found.values())
+        if not name.startswith("_") and is_new and (isinstance(value, Pipeline) or is_own):
+            found[name] = value
+    return found
+
+
+def _makes_pipeline(function: FunctionType) -> bool:
+    try:
+        returned = typing.get_type_hints(function).get("return")
+    except Exception:  # an annotation may name what is imported for type checkers alone
+        returned = function.__annotations__.get("return")
+    is_pipeline = returned is Pipeline or (isinstance(returned, str) and returned.rpartition(".")[2] == "Pipeline")
+    return is_pipeline and _takes_nothing(function)
+
+
+def _takes_nothing(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _pipeline(
+    module: ModuleType, name: str, file: str, root: Path | None, candidates: dict[str, Candidate]
+) -> Pipeline:
+    if not hasattr(module, name):
+        raise InvalidArgumentError(
+            "the file has no such name",
+            given=f"{file}:{name}",
+            expected=", ".join(f"{file}:{candidate}" for candidate in candidates) or _EXPECTED,
+            hint=similar_name(name, vars(module)),
+        )
+    value = getattr(module, name)
+    if callable(value) and not isinstance(value, Pipeline):
+        if not _takes_nothing(value):
+            raise InvalidArgumentError("the function needs arguments", given=f"{file}:{name}", expected=_EXPECTED)
+        with errors_of_file(file, root, f"the pipeline cannot be built: {name}() raised an error"):
+            value = value()
+    if not isinstance(value, Pipeline):
+        raise InvalidArgumentError(
+            "the name is not that of a pipeline", given=f"{name}, {short_repr(value)}", expected=_EXPECTED, where=file
+        )
+    return value

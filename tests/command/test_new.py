@@ -1,0 +1,77 @@
+"""The project that `windrow new` makes passes its own tests and the strict checks of its types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.command.conftest import Command, Write
+
+ROOT = Path(__file__).parents[2]
+
+
+def in_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT / "dsl"), str(ROOT / "runtime")])
+    environment = {**os.environ, "PYTHONPATH": paths, "MYPYPATH": paths}
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
+    write("beside.txt", "")
+    done = windrow("new", "shop/My Sensors!")
+    assert (done.code, done.err) == (0, "")
+    assert {"sensors.py", "tests/test_sensors.py", "pyproject.toml", "README.md"} <= {
+        line.removeprefix("shop/My Sensors!/") for line in done.out.splitlines()
+    }
+    return tmp_path / "shop" / "My Sensors!"
+
+
+def test_its_tests_and_types_pass(project: Path) -> None:
+    for command in (["pytest", "-q", "-W", "error"], ["mypy", "--strict"], ["ruff", "check", "--isolated"]):
+        done = in_project(project, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    formatted = in_project(project, "ruff", "format", "--check", "--isolated")
+    assert formatted.returncode == 0, formatted.stdout
+
+
+def test_its_commands_run(project: Path) -> None:
+    done = in_project(project, "windrow_runtime.command", "run", "sensors.py", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    means = [json.loads(line)["value"] for line in done.stdout.splitlines()]
+    assert means == [
+        {"sensor": "hall", "minute": "2026-01-05T12:00:00Z", "celsius": 21.0},
+        {"sensor": "yard", "minute": "2026-01-05T12:00:00Z", "celsius": 2.5},
+        {"sensor": "hall", "minute": "2026-01-05T12:01:00Z", "celsius": 22.0},
+        {"sensor": "yard", "minute": "2026-01-05T12:01:00Z", "celsius": 1.5},
+    ]
+    done = in_project(
+        project, "windrow_runtime.command", "lateness", "data/readings.json", "--time", "at", "--key", "sensor"
+    )
+    assert "timedelta(seconds=3)) loses nothing: 0 of 6" in done.stdout
+
+
+def test_its_settings_name_the_project(project: Path) -> None:
+    settings = tomllib.loads((project / "pyproject.toml").read_text())
+    assert settings["project"]["name"] == "my-sensors"
+    assert (project / "README.md").read_text().startswith("# my-sensors\n")
+    assert [file for file in project.rglob("*") if file.is_file() and "@NAME@" in file.read_text()] == []
+
+
+def test_a_folder_with_files_stays_as_it_is(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write("full/file.txt", "mine")
+    for name, expected in (("full", "full, which has files"), ("full/file.txt", "full/file.txt, which is a file")):
+        done = windrow("new", name)
+        assert (done.code, done.out) == (2, "")
+        assert expected in done.err
+    assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "file.txt"]
+    (tmp_path / "empty").mkdir()
+    assert windrow("new", "empty").code == 0

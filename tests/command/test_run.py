@@ -1,0 +1,145 @@
+"""`windrow run` by the interpreter: results, the summary, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command.conftest import Command, Write
+from tests.command.programs import COUNTS
+from windrow_runtime.command.program import COMMANDS
+
+INTERRUPTED = """\
+    import os, signal
+    from windrow import Pipeline, from_source
+    from windrow.sinks import CollectSink
+    from windrow.sources import CollectionSource
+
+    def interrupt(number: int) -> int:
+        for _ in range(number == 2 and TIMES):
+            os.kill(os.getpid(), signal.SIGINT)
+        return number
+
+    numbers = from_source(CollectionSource([1, 2, 3, 4, 5, 6], int, batch_size=2))
+    pipeline = Pipeline("numbers", numbers.map(interrupt).sink_to(CollectSink()))
+"""
+
+
+def test_results_go_to_stdout_and_the_summary_to_stderr(windrow: Command, write: Write) -> None:
+    write("counting.py", COUNTS)
+    done = windrow("run", "counting.py")
+    assert (done.code, done.out) == (0, "1\n1\n1\n")
+    assert done.err.splitlines()[0] == "counts ended: 3 elements collected, 1 dropped as late, 0 dropped otherwise"
+    assert done.err.splitlines()[1].endswith("late_records_dropped 1")
+    assert "  counts.4.window, " in done.err
+
+
+def test_what_is_open_fires_unless_it_shall_not(windrow: Command, write: Write) -> None:
+    write("open.py", COUNTS)
+    assert windrow("run", "open.py", "--drain").out == "1\n1\n1\n"
+    assert windrow("run", "open.py", "--no-drain").out == "1\n"
+
+
+def test_elements_as_json(windrow: Command, write: Write) -> None:
+    sinks = "readings().sink_to(CollectSink('read')), times.sink_to(CollectSink('at'))"
+    write(
+        "as_json.py",
+        f"{COUNTS}\n_untyped = readings().map(lambda reading: reading.at)\ntimes = _untyped.returns(int)\n"
+        f"both = Pipeline('both', {sinks})\nuntyped = Pipeline('untyped', _untyped.sink_to(CollectSink()))\n",
+    )
+    lines = windrow("run", "as_json.py:both", "--format", "json").out.splitlines()
+    assert lines[0] == '{"sink":"read","value":{"sensor":"a","at":1}}'
+    assert lines[4:6] == ['{"sink":"at","value":1}', '{"sink":"at","value":2500}']
+    assert windrow("run", "as_json.py:both").out.splitlines()[3:5] == ["read: Reading(sensor='a', at=2700)", "at: 1"]
+    done = windrow("run", "as_json.py:untyped", "--format", "json")
+    assert done.code == 2
+    assert "call returns(Type) before sink_to, or leave out --format json" in done.err
+
+
+def test_a_function_that_raises_is_shown_with_its_own_traceback(windrow: Command, write: Write) -> None:
+    write(
+        "raising.py", f"{COUNTS}\nbad = Pipeline('bad', readings().map(lambda r: r.at // 0).sink_to(CollectSink()))\n"
+    )
+    done = windrow("run", "raising.py:bad")
+    assert (done.code, done.out) == (1, "")
+    before, _, after = done.err.partition("ZeroDivisionError: integer division or modulo by zero\nwindrow: ")
+    assert "raising.py" in before
+    assert "windrow_runtime" not in before
+    assert after.startswith("a function of the step raised ZeroDivisionError: ")
+    assert "where:    bad.3.map, " in after
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--checkpoint", "c"], "the interpreter has no checkpoints"),
+        (["--interval", "5"], "a run that ends by itself has no interval"),
+        (["--engine", "spark", "--interval", "5"], "a run that ends by itself has no interval"),
+        (["--engine", "spark", "--checkpoint", "c", "--interval", "-1"], "an interval is not negative"),
+        (["--engine", "spark", "--checkpoint", "c", "--interval", "nan"], "an interval is not negative"),
+        (["--engine", "spark", "--accept-changes", "a"], "only a run that goes on from a checkpoint"),
+        (["--engine", "flink"], "invalid choice: 'flink'"),
+    ],
+)
+def test_options_that_do_not_go_together(options: list[str], expected: str, windrow: Command, write: Write) -> None:
+    write("options.py", COUNTS)
+    done = windrow("run", "options.py", *options)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+    assert not Path("c").exists()
+
+
+def test_ctrl_c_stops_after_the_batch_at_hand(windrow: Command, write: Write) -> None:
+    write("once.py", INTERRUPTED.replace("TIMES", "1"))
+    done = windrow("run", "once.py")
+    assert (done.code, done.out) == (130, "1\n2\n")
+    assert done.err.splitlines() == [
+        "windrow: stopping after the batch at hand; Ctrl-C again breaks it off",
+        "numbers was stopped: 2 elements collected, 0 dropped as late, 0 dropped otherwise",
+    ]
+
+
+def test_a_second_ctrl_c_breaks_the_batch_off(windrow: Command, write: Write) -> None:
+    write("twice.py", INTERRUPTED.replace("TIMES", "2"))
+    done = windrow("run", "twice.py")
+    assert (done.code, done.out) == (130, "")
+    assert done.err.splitlines()[-1] == "windrow: interrupted"
+
+
+def test_the_help_names_each_command_and_code(windrow: Command) -> None:
+    shown = windrow("--help")
+    assert shown.code == 0
+    assert [word for word in (*COMMANDS, "130", "exit codes") if word not in shown.out] == []
+    assert windrow().code == 2
+    assert windrow("fly").code == 2
+
+
+def test_a_command_imports_what_it_needs_alone(write: Write) -> None:
+    write("light.py", COUNTS)
+    program = (
+        "import sys; from windrow_runtime.command.program import main; main(sys.argv[1:]);"
+        "heavy = ('pyspark', 'pyarrow', 'pandas', 'msgspec', 'windrow_runtime.command');"
+        "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
+    )
+    own = {"failures", "program"}
+    for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "user_file"})):
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        imported = {name.removeprefix("windrow_runtime.command.") for name in done.stdout.splitlines()[-1].split()}
+        assert imported - {"windrow_runtime.command"} == modules
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(write: Write) -> None:
+    write("many.py", COUNTS.replace("READINGS = [", "READINGS = 100 * ["))
+    command = [sys.executable, "-m", "windrow_runtime.command", "run", "many.py"]
+    read, written = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(written)
+    assert (done.returncode, done.stderr) == (1, "")

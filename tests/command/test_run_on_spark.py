@@ -1,0 +1,208 @@
+"""`windrow run` on Spark, as users run it: a process of its own, the machine's clock, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.command.conftest import Command, Write
+from tests.command.programs import COUNTS
+from tests.spark.test_lifecycle import wait_for
+
+ORDERS = """\
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from windrow import Pipeline, from_source
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.sinks import CollectSink, JsonFileSink
+from windrow.sources import JsonFileSource
+from windrow.state import ValueStateDescriptor
+from words import upper
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Order:
+    shop: str
+    amount: int
+
+
+class Total(KeyedProcessFunction[str, Order, Order]):
+    total = ValueStateDescriptor("total", Order)
+
+    def process_element(self, value: Order, context: KeyedProcessContext[str]) -> Iterator[Order]:
+        state = context.get_state(self.total)
+        before = state.value()
+        total = Order(upper(value.shop), value.amount + (0 if before is None else before.amount))
+        state.update(total)
+        yield total
+
+
+def pipeline() -> Pipeline:
+    orders = from_source(JsonFileSource(HERE / "in", Order)).filter(lambda order: 1 // order.amount >= 0)
+    totals = orders.key_by(lambda order: order.shop).process(Total())
+    return Pipeline("orders", totals.sink_to(CollectSink()), totals.sink_to(JsonFileSink(HERE / "out")))
+
+
+if __name__ == "__main__":
+    from windrow_runtime.spark import SparkRunner
+
+    SparkRunner(checkpoint=HERE / "checkpoint").run(pipeline(), drain=False)
+"""
+"""A program that keeps objects of a class of its own as state, and has a module beside it."""
+
+
+def arrive(folder: Path, name: str, *amounts: int) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    hidden = folder / f".{name}"
+    hidden.write_text("".join(f'{{"shop":"a","amount":{amount}}}\n' for amount in amounts))
+    hidden.rename(folder / "in" / f"{name}.json")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "windrow_runtime.command", *arguments]
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def without_java(text: str) -> list[str]:
+    """What is on stderr but for the line of Java's."""
+    return [line for line in text.splitlines() if not line.startswith("WARNING: Using incubator")]
+
+
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def written(folder: Path) -> list[str]:
+    return [line for file in sorted((folder / "out").glob("batch-*.json")) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.program
+def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path) -> None:
+    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
+    write("orders_job.py", ORDERS)
+    arrive(tmp_path, "first", 1)
+    # The program itself began the checkpoint, in which its classes are those of a main module.
+    began = run(tmp_path, sys.executable, "orders_job.py")
+    assert began.returncode == 0, began.stderr
+    assert written(tmp_path) == ['{"shop":"A","amount":1}']
+    options = ("--engine", "spark", "--checkpoint", "checkpoint")
+    checked = run(tmp_path, *command("check-upgrade", "checkpoint", "orders_job.py"))
+    assert (checked.returncode, checked.stderr) == (0, "")
+    arrive(tmp_path, "second", 2)
+    with started(tmp_path, *command("run", "orders_job.py", *options, "--interval", "0.1")) as process:
+        wait_for(lambda: len(written(tmp_path)) == 2 or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert out == "Order(shop='A', amount=3)\n"
+    assert without_java(err) == [
+        "windrow: stopping after the batch at hand; Ctrl-C again breaks it off",
+        "orders was stopped: 1 element collected, 0 dropped as late, 0 dropped otherwise",
+    ]
+    arrive(tmp_path, "third", 4)
+    last = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now", "--format", "json"))
+    assert (last.returncode, last.stdout) == (0, '{"sink":"collect","value":{"shop":"A","amount":7}}\n'), last.stderr
+    # What a worker's function raises is shown with its own traceback alone.
+    arrive(tmp_path, "fourth", 0)
+    failed = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now"))
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "ZeroDivisionError: integer division or modulo by zero" in failed.stderr
+    assert "\nwindrow: a function of the step raised ZeroDivisionError: " in failed.stderr
+    assert "orders_job.py" in failed.stderr
+    assert "windrow_runtime/" not in failed.stderr
+    assert "py4j" not in failed.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.classic(reason="files are handed to the workers of a classic session")
+def test_without_a_checkpoint_a_run_ends_by_itself(windrow: Command, write: Write) -> None:
+    from pyspark.sql import SparkSession
+
+    file = write("counts_on_spark.py", COUNTS)
+    SparkSession.active().sparkContext.addPyFile(str(file))  # the session is older than the file
+    done = windrow("run", "counts_on_spark.py", "--engine", "spark")
+    assert (done.code, done.out) == (0, "1\n1\n1\n")
+    assert "counts ended: 3 elements collected, 1 dropped as late, 0 dropped otherwise" in done.err
+    assert windrow("run", "counts_on_spark.py", "--engine", "spark", "--no-drain").out == "1\n"
+
+
+@pytest.mark.spark
+@pytest.mark.classic(reason="files are handed to the workers of a classic session")
+def test_ctrl_c_drains_where_the_stream_shall_end(
+    windrow: Command, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from pyspark.sql import SparkSession
+
+    from windrow_runtime.spark import RunningPipeline
+
+    def interrupted(running: RunningPipeline) -> bool:
+        running.process_available()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunningPipeline, "await_termination", interrupted)
+    SparkSession.active().sparkContext.addPyFile(str(write("drained_counts.py", COUNTS)))
+    options = ("--engine", "spark", "--checkpoint", tmp_path / "checkpoint")
+    done = windrow("run", "drained_counts.py", *options, "--drain")
+    assert (done.code, done.out) == (130, "1\n1\n1\n")
+    assert "counts was stopped: 3 elements collected" in done.err
+    done = windrow("run", "drained_counts.py", *options)
+    assert done.code == 1
+    assert "the checkpoint was drained: its stream is at its end" in done.err
+
+
+@pytest.mark.spark
+def test_explain_says_how_each_engine_runs_a_step(windrow: Command, write: Write) -> None:
+    write("explained.py", COUNTS)
+    plan = windrow("explain", "explained.py").out
+    assert "4 window" in plan
+    assert "runs as" not in plan
+    assert "runs as Python, loop of tumbling windows\n" in windrow("explain", "explained.py", "--engine", "local").out
+    assert "not on columns: " in windrow("explain", "explained.py", "--engine", "spark").out
+
+
+def test_spark_that_is_missing_is_named_without_a_stack(write: Write, tmp_path: Path) -> None:
+    write("no_spark.py", COUNTS)
+    write("checkpoint/plan", "")
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] == 'pyspark': raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from windrow_runtime.command.program import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    for arguments, code in (
+        (["run", "no_spark.py", "--engine", "spark"], 1),
+        (["explain", "no_spark.py", "--engine", "spark"], 1),
+        (["check-upgrade", "checkpoint", "no_spark.py"], 2),
+        (["replay", "checkpoint", "no_spark.py"], 2),
+        (["run", "no_spark.py"], 0),
+    ):
+        done = run(tmp_path, sys.executable, "-c", program, *arguments)
+        assert done.returncode == code, done.stderr
+        assert ("windrow: PySpark is not installed" in done.stderr) is (code > 0)
+        assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path / "checkpoint") == ["plan"]
