@@ -89,6 +89,7 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"windrow {release}"
+html_static_path = ["_static"]
 
 # The modules whose every public name must be in the reference.
 PUBLIC_MODULES = [
@@ -196,8 +197,16 @@ def draw_pictures(app: Sphinx) -> None:
     pictures.draw_all()
 
 
+def write_playground(app: Sphinx) -> None:
+    """Write windrow as a zip, and programs, for the page on which a browser runs them."""
+    from docs import playground
+
+    playground.write_own_files()
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("builder-inited", draw_pictures)
+    app.connect("builder-inited", write_playground)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", check_reference)
