@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from examples import dataflow_paper, leaderboard
-from windrow import DataStream, KeyedStream, OutputTag, from_source
+from examples import dataflow_paper, leaderboard, orders_and_payments
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import (
     BroadcastContext,
@@ -25,6 +25,7 @@ from windrow.functions import (
     with_pane,
 )
 from windrow.panes import WindowResult
+from windrow.sinks import CollectSink
 from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
@@ -139,11 +140,27 @@ class LanesPicture(Picture):
         ]
 
 
-PICTURES: Final[dict[str, Callable[[], Picture]]] = {}
+@dataclass(frozen=True)
+class PlanPicture:
+    """The plan of a pipeline, which has no results."""
+
+    pipeline: Pipeline
+
+    def draw(self) -> Timeline:
+        svg = self.pipeline.explain(format="svg")
+        return Timeline(self.pipeline.name, svg, svg)
+
+    def results(self) -> list[str]:
+        return []
+
+
+AnyPicture = Picture | PlanPicture
+
+PICTURES: Final[dict[str, Callable[[], AnyPicture]]] = {}
 """The function of each picture, by the name of its file."""
 
 
-def drawn(picture: Callable[[], Picture]) -> Callable[[], Picture]:
+def drawn(picture: Callable[[], AnyPicture]) -> Callable[[], AnyPicture]:
     PICTURES[picture.__name__.replace("_", "-")] = picture
     return picture
 
@@ -696,6 +713,20 @@ def team_scores() -> Picture:
     with StreamHarness(leaderboard.team_scores(from_source(source)), source, record=True) as harness:
         leaderboard.play_on(harness)
         return Picture("Team scores", harness.recording, leaderboard.points, width=760, height=None)
+
+
+@drawn
+def plan_of_a_join() -> PlanPicture:
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    orders = from_collection(orders_and_payments.ORDERS).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda order: order.at
+    )
+    payments = from_collection(orders_and_payments.PAYMENTS).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda payment: payment.at
+    )
+    joined = orders_and_payments.build(orders, payments)
+    late = joined.get_side_output(orders_and_payments.LATE)
+    return PlanPicture(Pipeline("orders", joined.sink_to(CollectSink()), late.sink_to(CollectSink("too late"))))
 
 
 for _figure in dataflow_paper.FIGURES:

@@ -222,7 +222,7 @@ class TopicSource(Source[T_co]):
         return f"kafka {self._topics} at {self._servers}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({redact_options(self._options)})"
+        return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
 
 
 class KafkaSource(TopicSource[T_co]):
@@ -428,7 +428,13 @@ class KafkaSink(Sink[T_contra]):
         return f"kafka {topic} at {self._servers}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({redact_options(self._options)})"
+        return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
+
+
+def _others(options: Mapping[str, str]) -> str:
+    """Options beside the brokers, without secrets, as they follow a description."""
+    others = {name: value for name, value in options.items() if not name.endswith("bootstrap.servers")}
+    return f", {redact_options(others)}" if others else ""
 
 
 _RESERVED_BY_SPARK: Final = (

@@ -117,6 +117,10 @@ class Source(ABC, Generic[T_co]):
     def describe(self) -> str:
         """One line for ``explain()``."""
 
+    def __repr__(self) -> str:
+        name, text = type(self).__name__, self.describe()
+        return f"{name}({'' if text == name else text})"
+
 
 class CollectionSource(Source[T]):
     """Elements given in the program: for tests and examples.

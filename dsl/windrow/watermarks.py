@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
+from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
 
 __all__ = [
     "BoundedOutOfOrdernessWatermarks",
@@ -101,7 +101,7 @@ class WatermarkAlignment:
     max_drift: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WatermarkStrategy(Generic[T_contra]):
     """Says how a stream gets its timestamps and watermarks.
 
@@ -123,6 +123,19 @@ class WatermarkStrategy(Generic[T_contra]):
     ingestion_time: bool = False
     alignment: WatermarkAlignment | None = None
 
+    def describe(self) -> str:
+        """One line for ``explain()``, with the settings that go with the strategy."""
+        parts = [self.description]
+        if self.idleness is not None:
+            parts.append(f"idle after {duration_text(self.idleness)}")
+        if self.alignment is not None:
+            drift = duration_text(self.alignment.max_drift)
+            parts.append(f"aligned with {self.alignment.group!r} within {drift}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"WatermarkStrategy({self.describe()})"
+
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:
         """For timestamps that never fall: the watermark is one millisecond behind the latest one."""
@@ -140,7 +153,7 @@ class WatermarkStrategy(Generic[T_contra]):
             raise InvalidArgumentError(
                 "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
             )
-        return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
+        return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {duration_text(delay)}", delay)
 
     @staticmethod
     def for_generator(create: Callable[[], WatermarkGenerator[T]]) -> WatermarkStrategy[T]:

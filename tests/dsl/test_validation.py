@@ -186,7 +186,7 @@ def test_an_event_time_window_without_timestamps(assigner: WindowAssigner[Readin
 def test_an_event_time_window_without_keys_and_timestamps() -> None:
     reduced = unstamped().window_all(TumblingEventTimeWindows.of(SECOND)).reduce(colder)
     assert [fault.message for fault in faults_of(reduced)] == [
-        "TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none"
+        "TumblingEventTimeWindows(size=1 s) needs timestamps, and the stream has none"
     ]
 
 
@@ -194,7 +194,7 @@ def test_a_union_has_timestamps_only_if_all_its_streams_have() -> None:
     windows = TumblingEventTimeWindows.of(SECOND)
     mixed = stamped().union(unstamped()).key_by(sensor).window(windows).reduce(colder)
     assert [fault.message for fault in faults_of(mixed)] == [
-        "TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none"
+        "TumblingEventTimeWindows(size=1 s) needs timestamps, and the stream has none"
     ]
     good = stamped().union(stamped()).key_by(sensor).window(windows).reduce(colder)
     Pipeline("plan", good.sink_to(CollectSink[Reading]()))
@@ -243,12 +243,12 @@ def test_lateness_outside_event_time() -> None:
     at = here(line() - 1)
     assert faults_of(reduced) == [
         Fault(
-            "TumblingProcessingTimeWindows(size=1000 ms) is not in event time and knows no lateness",
+            "TumblingProcessingTimeWindows(size=1 s) is not in event time and knows no lateness",
             f"plan.3.window, {at}",
             "leave allowed_lateness out, or use an event-time assigner",
         ),
         Fault(
-            "TumblingProcessingTimeWindows(size=1000 ms) is not in event time and has no late elements",
+            "TumblingProcessingTimeWindows(size=1 s) is not in event time and has no late elements",
             f"plan.3.window, {at}",
             "leave side_output_late_data out, or use an event-time assigner",
         ),
@@ -280,7 +280,7 @@ def test_a_trigger_that_cannot_merge_behind_a_type_that_hides_the_merging(purgin
     shown = shown if purging else "trigger DeltaTrigger(1.0)"
     assert faults_of(reduced) == [
         Fault(
-            f"the {shown} cannot merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
+            f"the {shown} cannot merge, but EventTimeSessionWindows(gap=1 s) merges windows",
             f"plan.4.window, {at}",
             "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge",
         )
@@ -326,10 +326,7 @@ def test_an_aggregate_without_merge_on_merging_windows() -> None:
     with pytest.raises(PlanError) as caught:
         Pipeline("plan", aggregated(Total()).sink_to(CollectSink[float]()))
     assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
-        (
-            "Total has no merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
-            "override AggregateFunction.merge",
-        )
+        ("Total has no merge, but EventTimeSessionWindows(gap=1 s) merges windows", "override AggregateFunction.merge")
     ]
 
 
@@ -655,7 +652,7 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         Pipeline("plan", numbers, side)
     assert str(caught.value) == (
         "the plan has 3 faults\n"
-        "1. TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none\n"
+        "1. TumblingEventTimeWindows(size=1 s) needs timestamps, and the stream has none\n"
         f"  where:    plan.3.total, {total_at}\n"
         "  hint:     call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the "
         "windows\n"

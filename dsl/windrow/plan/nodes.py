@@ -31,6 +31,7 @@ from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
+from windrow.time import duration_text
 from windrow.triggers import Trigger
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
@@ -214,7 +215,7 @@ class MapAsyncNode(OneInputNode):
     def describe(self) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
-            parts.append(f"timeout {self.timeout} ms")
+            parts.append(f"timeout {duration_text(self.timeout)}")
         if self.retry.can_retry(1):
             parts.append(self.retry.describe())
         parts.append("ordered" if self.ordered else "unordered")
@@ -415,18 +416,20 @@ class WindowNode(OneInputNode):
         """The trigger that was set, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.assigner.default_trigger()
 
-    def describe(self) -> str:
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
         parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
         if self.evictor is not None:
             parts.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
-            parts.append(f"lateness {self.allowed_lateness} ms")
+            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
         parts += self.late_tags.describe()
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
-        parts += self.panes.describe()
-        parts.append(self.function.describe())
-        return ", ".join(parts)
+        return [*parts, *self.panes.describe()]
+
+    def describe(self) -> str:
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -501,8 +504,12 @@ class IntervalJoinNode(TimedJoinNode):
     upper: int
     function: ProcessJoinFunction[Any, Any, Any]
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.late_tags.describe()]
+
     def describe(self) -> str:
-        return ", ".join([f"{self.lower} to {self.upper} ms", *self.late_tags.describe(), self.function.describe()])
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -518,9 +525,12 @@ class AsOfJoinNode(TimedJoinNode):
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [*(["left outer"] if self.is_outer else []), *self.late_tags.describe()]
+
     def describe(self) -> str:
-        kind = ["left outer"] if self.is_outer else []
-        return ", ".join([*kind, *self.late_tags.describe(), function_name(self.function)])
+        return ", ".join([*self.describe_settings(), function_name(self.function)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from windrow.errors import InvalidArgumentError, no_attribute, warn
+from windrow.plan.explained.formats import PlanFormat, render
+from windrow.plan.explained.step_view import views_of
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
-from windrow.plan.render import render_text
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk
@@ -140,20 +141,26 @@ class Pipeline:
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {_counted(len(self.steps), 'step')}, {_counted(len(self.sinks), 'sink')})"
 
-    def explain(self, engine: Engine | None = None) -> str:
-        """The plan as text: a line a step, inputs before what reads them.
+    def explain(self, engine: Engine | None = None, *, format: PlanFormat = "text") -> str:  # noqa: A002  its name
+        """The plan as text: a line a step, inputs before what reads them. Or in another format.
 
         Args:
             engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
+            format: ``"text"``; ``"tree"``, each step above what it reads from; ``"mermaid"``, a flowchart that GitHub
+                draws; ``"json"``, for tools, by a schema that has a version; ``"svg"``, a picture.
 
         Raises:
-            InvalidArgumentError: If ``engine`` is a class.
+            InvalidArgumentError: If ``engine`` is a class, or there is no such format.
         """
         if isinstance(engine, type):
             raise InvalidArgumentError(
                 "a plan is explained for a runner", given=engine, expected="an instance, not the class"
             )
-        return render_text(self.name, self.steps, {} if engine is None else engine.forms(self))
+        views = views_of(self.steps, {} if engine is None else engine.forms(self))
+        return render(format, self.name, views, None if engine is None else type(engine).__name__)
+
+    def _repr_html_(self) -> str:
+        return self.explain(format="svg")
 
     def step_of(self, node: Node) -> Step:
         """The step that ``node`` is.

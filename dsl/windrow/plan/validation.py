@@ -52,6 +52,7 @@ from windrow.plan.types import called_by, result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
+from windrow.time import duration_text
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
@@ -423,7 +424,7 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
     elif trigger.finish is Finish.WINDOW_END and node.allowed_lateness:
         yield Fault(
             f"{trigger.describe()} is finished when the watermark has passed the window: elements that arrive within "
-            f"the allowed lateness of {node.allowed_lateness} ms would be lost",
+            f"the allowed lateness of {duration_text(node.allowed_lateness)} would be lost",
             step.where,
             "after_watermark(late=after_count(1)), or default(), fires for late elements; leave allowed_lateness out; "
             "or trigger(..., may_lose_data=True) drops them",

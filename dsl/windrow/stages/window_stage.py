@@ -28,7 +28,7 @@ from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSp
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
-from windrow.time import duration_millis
+from windrow.time import duration_millis, duration_text
 from windrow.triggers import Trigger
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
@@ -77,7 +77,7 @@ class WindowStage(Generic[T, W]):
                 where=caller_location(),
             )
         if self._settings.allowed_lateness is not None:
-            raise set_twice("allowed lateness", f"{self._settings.allowed_lateness} ms")
+            raise set_twice("allowed lateness", duration_text(self._settings.allowed_lateness))
         return type(self)(replace(self._settings, allowed_lateness=millis))
 
     def side_output_late_data(self, tag: OutputTag[T]) -> Self:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final, TypeVar
 
+from windrow.drawing.html import table
+from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError
 from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
-from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
 
 T = TypeVar("T")
+
+_SHOWN: Final = 10
+"""How many elements of a sink a notebook shows."""
+
+
+def _elements(elements: list[Any]) -> str:
+    """Returns a table of elements: a column a field where they are records of one class."""
+    kinds = {type(each) for each in elements}
+    kind = kinds.pop() if len(kinds) == 1 else object
+    names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "_fields", ()))
+    rows = [[getattr(each, name, None) for name in names] if names else [each] for each in elements]
+    return table(names or ["value"], [[shortened(value) for value in row] for row in rows])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +51,20 @@ class PipelineResult:
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))
         return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+
+    def _repr_html_(self) -> str:
+        """Tables of the counters and of the first elements of each sink, for notebooks."""
+        parts = [f"<p>{text(repr(self))}</p>"]
+        counts = [[step, name, f"{n:,}"] for step, each in self.counters.items() for name, n in each.items()]
+        if counts:
+            parts.append(table(["step", "counter", "total"], counts))
+        for step in self.pipeline.steps:
+            found = self._collected.get(id(step.node.sink)) if isinstance(step.node, SinkNode) else None
+            if found is not None:
+                words = f"{step.id}: {len(found):,} collected"
+                words += f", the first {_SHOWN} of which are" if len(found) > _SHOWN else ""
+                parts += [f"<p>{text(words)}</p>", _elements(found[:_SHOWN])]
+        return "\n".join(parts)
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.

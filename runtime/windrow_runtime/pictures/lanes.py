@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from windrow.drawing.svg import element, shortened, text, width_of, wrapped
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Lane, ProcessRecording, RecordedEvent, Recording
 from windrow_runtime.pictures.axes import Labels, is_finite
 from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, page, whole
-from windrow_runtime.pictures.svg import element, shortened, text, width_of, wrapped
 
 # Any in this module: values of every type.
 
