@@ -1,0 +1,133 @@
+"""Draws the progress of a run in a thread, on a screen: a terminal or a notebook; where there is neither, nothing."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from windrow.drawing.svg import text
+from windrow_runtime.bar.measure import Measure, line_of
+from windrow_runtime.bar.notebook import notebook_display
+from windrow_runtime.bar.terminal import LastRow, is_terminal
+
+__all__ = ["Screen", "html_of", "progress_shown"]
+
+_LOG: Final = logging.getLogger("windrow")
+_FIRST_SECONDS: Final = 1.0
+"""After this time a run is shown: shorter ones need no bar."""
+_TURN_SECONDS: Final = 0.25
+_screen_taken: Final = threading.Lock()
+
+
+class Screen(Protocol):
+    """Where a bar is drawn."""
+
+    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
+        """Draws the bar, or draws it anew; the measure is None before the engine has begun."""
+        ...
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        ...
+
+
+class _TerminalBar:
+    def __init__(self) -> None:
+        self._row = LastRow()
+
+    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
+        self._row.draw(lambda width: line_of(name, measure, seconds, width))
+
+    def close(self) -> None:
+        self._row.close()
+
+
+class _NotebookBar:
+    def __init__(self, display: Callable[[str], Callable[[str], None]]) -> None:
+        self._display = display
+        self._update: Callable[[str], None] | None = None
+
+    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
+        html = html_of(name, measure, seconds)
+        if self._update is None:
+            self._update = self._display(html)
+        else:
+            self._update(html)
+
+    def close(self) -> None:
+        if self._update is not None:
+            self._update("")
+
+
+def html_of(name: str, measure: Measure | None, seconds: float) -> str:
+    """The bar of a notebook."""
+    words = [] if measure is None else measure.texts(seconds)
+    part = None if measure is None else measure.part
+    bar = "" if part is None else f' <progress value="{part:.3f}" max="1"></progress>'
+    return f"<div><b>{text(name)}</b>{bar} {text(', '.join(words or [f'{seconds:.0f} s']))}</div>"
+
+
+def _screen() -> Screen | None:
+    """Returns where bars are drawn in this process; None: nobody would see one."""
+    display = notebook_display()
+    if display is not None:
+        return _NotebookBar(display)
+    return _TerminalBar() if is_terminal(sys.stderr) else None
+
+
+@contextmanager
+def progress_shown(name: str, measure: Callable[[], Measure | None], *, wanted: bool) -> Iterator[None]:
+    """Shows how far a run is, until the end of the block, in a terminal or a notebook.
+
+    Args:
+        name: The name of the pipeline.
+        measure: Is called in a thread of its own, a few times in a second; returns None before the run has begun.
+        wanted: Whether to show it at all.
+    """
+    # There is one last row: of runs side by side the first has it.
+    screen = _screen() if wanted else None
+    if screen is None or not _screen_taken.acquire(blocking=False):
+        yield
+        return
+    bar = _Bar(name, measure, screen)
+    bar.start()
+    try:
+        yield
+    finally:
+        bar.end()
+        _screen_taken.release()
+
+
+class _Bar(threading.Thread):
+    def __init__(self, name: str, measure: Callable[[], Measure | None], screen: Screen) -> None:
+        super().__init__(name="windrow shows progress", daemon=True)
+        self._pipeline = name
+        self._measure = measure
+        self._screen = screen
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        begun = time.monotonic()
+        try:
+            if self._over.wait(_FIRST_SECONDS):
+                return
+            try:
+                while True:
+                    self._screen.draw(self._pipeline, self._measure(), time.monotonic() - begun)
+                    if self._over.wait(_TURN_SECONDS):
+                        return
+            finally:
+                self._screen.close()
+        except Exception:
+            # No result depends on the bar: the terminal was closed, or the session of Spark stopped.
+            _LOG.debug("the progress of pipeline %s cannot be shown any more", self._pipeline, exc_info=True)
+
+    def end(self) -> None:
+        """Ends the bar, and takes it away."""
+        self._over.set()
+        self.join()
