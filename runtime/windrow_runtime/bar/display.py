@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from windrow.drawing.svg import text
-from windrow_runtime.bar.measure import Measure, line_of
+from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
 from windrow_runtime.bar.terminal import LastRow, is_terminal
 
 __all__ = ["Screen", "html_of", "progress_shown"]
 
 _LOG: Final = logging.getLogger("windrow")
-_FIRST_SECONDS: Final = 1.0
-"""After this time a run is shown: shorter ones need no bar."""
 _TURN_SECONDS: Final = 0.25
 _screen_taken: Final = threading.Lock()
 
@@ -38,7 +36,7 @@ class Screen(Protocol):
 
 class _TerminalBar:
     def __init__(self) -> None:
-        self._row = LastRow()
+        self._row = LastRow(sys.stderr)
 
     def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
         self._row.draw(lambda width: line_of(name, measure, seconds, width))
@@ -66,10 +64,10 @@ class _NotebookBar:
 
 def html_of(name: str, measure: Measure | None, seconds: float) -> str:
     """The bar of a notebook."""
-    words = [] if measure is None else measure.texts(seconds)
+    words = texts_of(measure, seconds)
     part = None if measure is None else measure.part
     bar = "" if part is None else f' <progress value="{part:.3f}" max="1"></progress>'
-    return f"<div><b>{text(name)}</b>{bar} {text(', '.join(words or [f'{seconds:.0f} s']))}</div>"
+    return f"<div><b>{text(name)}</b>{bar} {text(', '.join(words))}</div>"
 
 
 def _screen() -> Screen | None:
@@ -81,20 +79,23 @@ def _screen() -> Screen | None:
 
 
 @contextmanager
-def progress_shown(name: str, measure: Callable[[], Measure | None], *, wanted: bool) -> Iterator[None]:
+def progress_shown(
+    name: str, measure: Callable[[], Measure | None], *, wanted: bool, after_seconds: float = 1.0
+) -> Iterator[None]:
     """Shows how far a run is, until the end of the block, in a terminal or a notebook.
 
     Args:
         name: The name of the pipeline.
         measure: Is called in a thread of its own, a few times in a second; returns None before the run has begun.
         wanted: Whether to show it at all.
+        after_seconds: After this time it is shown: shorter runs need no bar.
     """
     # There is one last row: of runs side by side the first has it.
     screen = _screen() if wanted else None
     if screen is None or not _screen_taken.acquire(blocking=False):
         yield
         return
-    bar = _Bar(name, measure, screen)
+    bar = _Bar(name, measure, screen, after_seconds=after_seconds)
     bar.start()
     try:
         yield
@@ -104,21 +105,26 @@ def progress_shown(name: str, measure: Callable[[], Measure | None], *, wanted: 
 
 
 class _Bar(threading.Thread):
-    def __init__(self, name: str, measure: Callable[[], Measure | None], screen: Screen) -> None:
+    def __init__(
+        self, name: str, measure: Callable[[], Measure | None], screen: Screen, *, after_seconds: float
+    ) -> None:
         super().__init__(name="windrow shows progress", daemon=True)
         self._pipeline = name
         self._measure = measure
         self._screen = screen
+        self._after_seconds = after_seconds
         self._over = threading.Event()
 
     def run(self) -> None:
-        begun = time.monotonic()
+        begun = started = time.monotonic()
         try:
-            if self._over.wait(_FIRST_SECONDS):
+            if self._over.wait(self._after_seconds):
                 return
             try:
                 while True:
-                    self._screen.draw(self._pipeline, self._measure(), time.monotonic() - begun)
+                    measure, now = self._measure(), time.monotonic()
+                    started = now if measure is None else started
+                    self._screen.draw(self._pipeline, measure, now - (begun if measure is None else started))
                     if self._over.wait(_TURN_SECONDS):
                         return
             finally:

@@ -93,20 +93,21 @@ def time_text(millis: int) -> str:
         return f"{millis} ms"
 
 
+def texts_of(measure: Measure | None, seconds: float) -> list[str]:
+    """What there is to tell of a run after some seconds; the measure is None while its engine starts."""
+    if measure is None:
+        return [f"starting for {seconds:.0f} s"]
+    return measure.texts(seconds) or [f"running for {seconds:.0f} s"]
+
+
 def line_of(name: str, measure: Measure | None, seconds: float, width: int) -> str:
     """The line of a bar: the name of the pipeline, a bar if there is a part, and as many texts as the width has."""
-    texts = [shortened(name, _NAME)]
-    if measure is None:
-        texts.append(f"{seconds:.0f} s")
-    else:
-        part = measure.part
-        if part is not None:
-            done = int(part * _CELLS)
-            texts.append("█" * done + "░" * (_CELLS - done))
-        texts += measure.texts(seconds)
-        texts += [] if measure.texts(seconds) else [f"{seconds:.0f} s"]
-    line = texts[0]
-    for text in texts[1:]:
+    part = None if measure is None else measure.part
+    done = 0 if part is None else int(part * _CELLS)
+    bar = [] if part is None else ["█" * done + "░" * (_CELLS - done)]
+    # What a terminal would take for a command is none here.
+    line = "".join(each if each.isprintable() else "�" for each in shortened(name, _NAME))
+    for text in bar + texts_of(measure, seconds):
         if len(line) + 2 + len(text) > width:
             break
         line += f"  {text}"

@@ -8,7 +8,6 @@ anew by ``\r`` mix with it.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -37,10 +36,10 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 class LastRow:
-    """The last row of the terminal that stderr is."""
+    """The last row of the terminal that a stream is."""
 
-    def __init__(self) -> None:
-        self._stream = sys.stderr
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._descriptor = self._stream.fileno()
         self._size: os.terminal_size | None = None  # that for which rows above the last one scroll; None: all rows do
 

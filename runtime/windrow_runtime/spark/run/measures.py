@@ -19,16 +19,19 @@ __all__ = ["RunMeasure", "has_own_bar"]
 class RunMeasure:
     """Measures one run; called by one thread.
 
-    ``begins`` says whether the run reads its sources from their begin, so that what they have is what it will read.
+    ``begins`` says whether the run reads its sources from their begin, so that what they have is what it will read;
+    ``is_job`` whether it reads it all in one batch.
     """
 
-    def __init__(self, topology: Topology, results: Results, spark: SparkSession, *, begins: bool) -> None:
+    def __init__(
+        self, topology: Topology, results: Results, spark: SparkSession, *, begins: bool, is_job: bool = False
+    ) -> None:
         self._sources = [step.id for step in topology.sources]
         self._results = results
         self._spark = spark
         self._rows_total = rows_there(topology.sources) if begins else None
         batches = max(batches_of(source_of(step)) for step in topology.sources) if begins else math.inf
-        self._batches_total = None if math.isinf(batches) else int(batches)
+        self._batches_total = 1 if is_job else None if math.isinf(batches) else int(batches)
         self._rows = 0
         self._batches = 0
         self._newest = -1

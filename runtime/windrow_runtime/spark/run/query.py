@@ -473,7 +473,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
         write = BatchWriter(
             lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
         )
-        measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True)
+        measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True, is_job=True)
         with (
             engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)),
             progress_shown(pipeline.name, measure, wanted=shows_progress),
