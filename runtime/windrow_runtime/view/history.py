@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["RunHistory"]
 
 _SAMPLES: Final = 120
+_NOT_COLUMNS: Final = "; "
+"""Behind it forms say why they are no faster one, as the plan shows."""
 
 
 class RunHistory:
@@ -114,7 +116,7 @@ class RunHistory:
         """Returns what there is to show now."""
         with self._changed:
             report = self._report
-            steps = () if report is None else tuple(map(self._step, report.steps))
+            steps = () if report is None else tuple(self._step(step) for step in self._steps if step in report.steps)
             watermarks = [step.watermark for step in steps if step.watermark is not None]
             windows = (open_windows(self._steps[step.step], step.watermark) for step in steps)
             return Snapshot(
@@ -151,7 +153,7 @@ class RunHistory:
             state_bytes=work.state_bytes,
             watermark=work.watermark,
             lag_ms=work.lag_ms,
-            form=self._forms.get(step),
+            form=None if step not in self._forms else self._forms[step].split(_NOT_COLUMNS)[0],
         )
 
 

@@ -51,7 +51,7 @@ class StepSnapshot:
         state_bytes: See there.
         watermark: See there.
         lag_ms: See there.
-        form: In which form it runs; None: it has no form.
+        form: In which form it runs, without the reasons why it is no faster one; None: it has no form.
     """
 
     step: str
