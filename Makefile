@@ -12,7 +12,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv constraints java classes services demo quick test thorough check lint types docs format conformance bench
+.PHONY: help venv constraints java classes services demo quick test thorough check lint types docs format conformance bench release
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,7 @@ services: $(STAMP)
 	@for name in kafka s3 hdfs; do \
 		$(BIN)/python -m tests.services $$name fetch || echo "  tests that need it are skipped"; \
 	done
+	@$(BIN)/python -m tests.browser || echo "  tests that need it are skipped"
 
 thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest --timeout 7200 --numprocesses 2 --dist loadfile $(ARGS)
@@ -106,3 +107,7 @@ conformance: $(if $(filter spark,$(ENGINE)),java) $(STAMP) ## run the conformanc
 
 bench: java $(STAMP) ## run the benchmarks side by side
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+release: $(STAMP) ## build what a release uploads, and check it; ARGS="--tag v0.1.0 --spark"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	$(BIN)/python -m tests.release $(ARGS)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 register_profiles()
 
+# Tests of the fixtures that windrow brings run pytests of their own.
+pytest_plugins = ["pytester"]
+
 # Programs that tests start would compile all modules anew, and so would pytest in each worker at each run.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

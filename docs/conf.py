@@ -28,6 +28,8 @@ version = ".".join(release.split(".")[:2])
 # No intersphinx: a build must not need the network.
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
+# What assistants ask a site for, at the root of the pages.
+html_extra_path = ["llms.txt"]
 
 nitpicky = True
 # Without intersphinx there is nothing that names outside of windrow could point to.

@@ -69,7 +69,7 @@ def running_browser() -> Iterator[Browser]:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    extensions_map: Final = {
+    extensions_map = {
         **SimpleHTTPRequestHandler.extensions_map,
         ".mjs": "text/javascript",
         ".wasm": "application/wasm",

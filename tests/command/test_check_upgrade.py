@@ -180,6 +180,7 @@ def test_other_streams_are_accepted_by_name(
     assert windrow("check-upgrade", checkpoint, "other_key.py", *accepted).code == 0
     assert of_a_run(spark, tmp_path / "copy", "other_key.py", *steps) is None
     done = windrow("check-upgrade", checkpoint, "other_key.py", "--accept-changes", "nothing")
+    assert done.code == 2
     assert "accept_changes names no step of the plan" in done.err
 
 

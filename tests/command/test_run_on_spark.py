@@ -50,7 +50,7 @@ class Total(KeyedProcessFunction[str, Order, Order]):
 
 
 def pipeline() -> Pipeline:
-    orders = from_source(JsonFileSource(HERE / "in", Order)).filter(lambda order: 1 // order.amount >= 0)
+    orders = from_source(JsonFileSource(HERE / "in", Order))
     totals = orders.key_by(lambda order: order.shop).process(Total())
     return Pipeline("orders", totals.sink_to(CollectSink()), totals.sink_to(JsonFileSink(HERE / "out")))
 
@@ -85,7 +85,9 @@ def without_java(text: str) -> list[str]:
 
 @contextmanager
 def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments, cwd=folder, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         yield process
     finally:
@@ -113,7 +115,7 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
     arrive(tmp_path, "second", 2)
     with started(tmp_path, *command("run", "orders_job.py", *options, "--interval", "0.1")) as process:
         wait_for(lambda: len(written(tmp_path)) == 2 or process.poll() is not None)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, which tells Java and the workers, too
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert out == "Order(shop='A', amount=3)\n"
@@ -124,15 +126,6 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
     arrive(tmp_path, "third", 4)
     last = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now", "--format", "json"))
     assert (last.returncode, last.stdout) == (0, '{"sink":"collect","value":{"shop":"A","amount":7}}\n'), last.stderr
-    # What a worker's function raises is shown with its own traceback alone.
-    arrive(tmp_path, "fourth", 0)
-    failed = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now"))
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert "ZeroDivisionError: integer division or modulo by zero" in failed.stderr
-    assert "\nwindrow: a function of the step raised ZeroDivisionError: " in failed.stderr
-    assert "orders_job.py" in failed.stderr
-    assert "windrow_runtime/" not in failed.stderr
-    assert "py4j" not in failed.stderr
 
 
 @pytest.mark.spark
@@ -170,6 +163,23 @@ def test_ctrl_c_drains_where_the_stream_shall_end(
     done = windrow("run", "drained_counts.py", *options)
     assert done.code == 1
     assert "the checkpoint was drained: its stream is at its end" in done.err
+
+
+@pytest.mark.spark
+@pytest.mark.classic(reason="files are handed to the workers of a classic session")
+def test_what_a_function_raises_in_a_worker_comes_with_its_own_traceback_alone(windrow: Command, write: Write) -> None:
+    from pyspark.sql import SparkSession
+
+    text = f"{COUNTS}\nbad = Pipeline('bad', readings().map(lambda r: r.at // 0).returns(int).sink_to(CollectSink()))\n"
+    SparkSession.active().sparkContext.addPyFile(str(write("raises_on_spark.py", text)))
+    done = windrow("run", "raises_on_spark.py:bad", "--engine", "spark")
+    assert (done.code, done.out) == (1, "")
+    before, _, after = done.err.partition("\nwindrow: a function of the step raised ZeroDivisionError: ")
+    assert "ZeroDivisionError: integer division or modulo by zero" in before
+    assert "raises_on_spark.py" in before
+    assert "where:    bad.3.map, " in after
+    assert "windrow_runtime/" not in done.err
+    assert "py4j" not in done.err
 
 
 @pytest.mark.spark

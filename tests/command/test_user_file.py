@@ -59,7 +59,7 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("json.py", "a file has the name of a module of Python's"),
         ("none.py", "the file has no pipeline\n  given:    none.py"),
         ("none.py:", "no pipeline is named behind the colon"),
-        ("none.py:numbr", "hint:     did you mean number?"),
+        ("none.py:numbers", "hint:     did you mean number?"),
         ("none.py:number", "the name is not that of a pipeline\n  given:    number, 7\n"),
     ],
 )

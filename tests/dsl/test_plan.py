@@ -279,13 +279,13 @@ def test_a_users_package_beside_windrow_is_the_users() -> None:
     )
     namespace: dict[str, object] = {}
     exec(program, namespace)
-    assert repr(namespace["stream"]) == f"DataStream(source, {windrow.__path__[0]}_jobs/job.py:2)"
+    assert repr(namespace["stream"]) == f"DataStream(source: int, {windrow.__path__[0]}_jobs/job.py:2)"
 
 
 def test_stages_show_what_they_are() -> None:
     stream = from_collection([1])
     number = sys._getframe().f_lineno - 1
-    assert repr(stream) == f"DataStream(source, {__file__}:{number})"
+    assert repr(stream) == f"DataStream(source: int, {__file__}:{number})"
 
 
 def test_a_plan_pickles() -> None:

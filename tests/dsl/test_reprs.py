@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, DatabaseSink, ParquetFileSink
 from windrow.sources import JsonFileSource, RateSource
 from windrow.triggers import Trigger, after_any, after_count
+from windrow.watermarks import NoWatermarks, WatermarkGenerator, WatermarkOutput
 from windrow.windows import (
     AssignerContext,
     GlobalWindows,
@@ -226,3 +228,26 @@ def test_a_stream_is_shown_with_the_type_of_its_elements() -> None:
     texts = from_collection(["a"]).map(len, name="lengths").key_by(lambda length: length)
     assert repr(texts).startswith(f"KeyedStream(key_by, {__file__}")
     assert repr(from_collection(["a"], name="texts")).startswith("DataStream(source 'texts': str, ")
+
+
+class Marked(WatermarkGenerator[object]):
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
+        output.emit_watermark(timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(0)
+
+
+def test_a_generator_is_shown_by_its_class_without_its_arguments() -> None:
+    strategy = WatermarkStrategy.for_generator(partial(Marked, "s3cret"))
+    assert repr(strategy) == "WatermarkStrategy(generator Marked)"
+    assert repr(WatermarkStrategy.for_generator(lambda: Marked("a"))) == "WatermarkStrategy(generator lambda)"
+
+
+def test_checkpoints_know_strategies_by_the_texts_that_they_had() -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
+    assert strategy.description == "bounded out-of-orderness, 60000 ms"
+    assert WatermarkStrategy.for_generator(NoWatermarks).description == "generator NoWatermarks"

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.dsl.plan_formats import check_json, check_whole
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
@@ -207,8 +208,12 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     told: list[PipelineProgress] = []
     runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
     assert all("columns" in form and "not on columns" not in form for form in runner.forms(pipeline).values())
+    check_whole(pipeline, runner)
+    shown = check_json(pipeline.explain(runner, format="json"))
     runner.run(pipeline)
     first, second = told[:2]
+    assert shown["runner"] == "SparkRunner"
+    assert first.steps.keys() < {step["id"] for step in shown["steps"]}
     assert figures(first, "1.source", *COUNTS) == (4, 4, 0, 0)
     assert figures(first, "4.window", *COUNTS, *HELD) == (4, 0, 0, 0, None, None)
     assert figures(first, "6.window", *COUNTS, *HELD) == (4, 0, 0, 0, 3, None)

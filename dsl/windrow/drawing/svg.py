@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 from unicodedata import east_asian_width
-from xml.sax.saxutils import escape
 
 from windrow.drawing.style import style_sheet
 
 __all__ = ["element", "number", "picture", "shortened", "text", "width_of", "wrapped"]
+
+# As xml.sax.saxutils.escape does, whose module imports those of HTTP.
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 # Characters that XML 1.0 cannot represent.
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -18,7 +20,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U001
 
 def text(content: str) -> str:
     """Escapes text for XML; a character that XML cannot represent becomes U+FFFD."""
-    return escape(_NOT_XML.sub("\ufffd", content), {'"': "&quot;"})
+    return _NOT_XML.sub("\ufffd", content).translate(_ESCAPES)
 
 
 def element(name: str, attributes: dict[str, str | float], *content: str) -> str:

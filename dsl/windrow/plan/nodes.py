@@ -277,7 +277,7 @@ class TimestampsNode(OneInputNode):
     timestamp: Callable[[Any], int | datetime] | None = None
 
     def describe(self) -> str:
-        return self.strategy.description
+        return self.strategy.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

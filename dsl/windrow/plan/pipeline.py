@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from windrow.errors import InvalidArgumentError, no_attribute, warn
-from windrow.plan.explained.formats import PlanFormat, render
-from windrow.plan.explained.step_view import views_of
+from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step, number_steps
@@ -156,6 +155,9 @@ class Pipeline:
             raise InvalidArgumentError(
                 "a plan is explained for a runner", given=engine, expected="an instance, not the class"
             )
+        # Most programs never show a plan: SVG and JSON are imported where one is.
+        from windrow.plan.explained.formats import render
+
         views = views_of(self.steps, {} if engine is None else engine.forms(self))
         return render(format, self.name, views, None if engine is None else type(engine).__name__)
 

@@ -9,20 +9,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.command.failures import ExitCode
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder of the checkpoint of a run on Spark")
     add_pipeline(parser)
-    parser.add_argument(
-        "--accept-changes",
-        action="append",
-        default=[],
-        metavar="STEP",
-        help="the id or name of a step that may take other streams than before; may be given several times",
-    )
+    add_accepted(parser)
 
 
 def prepare(options: Namespace) -> Callable[[], int]:
@@ -31,10 +26,12 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_runtime.spark import check_installed
 
     check_installed()
+    from windrow_runtime.spark.checkpoint.streams import check_accepted
     from windrow_runtime.spark.upgrade import stored_run
 
     stored = stored_run(options.checkpoint)
     pipeline = named_pipeline(options.pipeline)
+    check_accepted(pipeline.steps, options.accept_changes)
 
     def check() -> int:
         description = stored.description
@@ -43,7 +40,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         print(f"{description.partitions} partitions with {description.groups} key groups each")
         if not stored.batches:
             print("no batch was planned: a run begins anew, with any plan")
-            return 0
+            return ExitCode.OK
         upgrade = stored.upgrade(pipeline, options.accept_changes)
         for where, changes in upgrade.kept.items():
             print(f"goes on: {where}")
@@ -54,8 +51,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
             print(f"refused unless accepted: {line}")
         if not upgrade.unreadable and not upgrade.moved:
             print(f"{pipeline.name} may go on from this checkpoint")
-            return 0
+            return ExitCode.OK
         print(f"{pipeline.name} may not go on from this checkpoint\n  hint:     {upgrade.hint}")
-        return 1
+        return ExitCode.FAILED
 
     return check

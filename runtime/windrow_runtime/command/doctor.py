@@ -29,6 +29,7 @@ from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.spark import PACKAGES
 from windrow_runtime.spark.java import check_java
 
@@ -95,7 +96,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
                 last = _job(verbose=options.verbose)
             _show(last)
             findings.append(last)
-        return 1 if any(finding.mend for finding in findings) else 0
+        return ExitCode.FAILED if any(finding.mend for finding in findings) else ExitCode.OK
 
     return check
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
+from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.user_file import add_pipeline, named_pipeline
 from windrow_runtime.local import LocalRunner
 
@@ -34,6 +35,6 @@ def prepare(options: Namespace) -> Callable[[], int]:
             from windrow_runtime.spark import SparkRunner
 
             print(pipeline.explain(SparkRunner()))
-        return 0
+        return ExitCode.OK
 
     return explain

@@ -1,4 +1,4 @@
-"""Shows the errors of a command without a stack, but for that of a user's function."""
+"""Shows the errors of a command without a stack, but for that of a user's function, and has the exit codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +16,18 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.operators.errors import USER_ERRORS, first_line
 from windrow_runtime.operators.outcome import is_ours
 
-__all__ = ["errors_of_file", "show_failure"]
+__all__ = ["ExitCode", "errors_of_file", "show_failure"]
 
 _SHOW_STACK: Final = "--verbose shows the stack"
+
+
+class ExitCode(IntEnum):
+    """How the command ended."""
+
+    OK = 0
+    FAILED = 1
+    NOT_BEGUN = 2
+    INTERRUPTED = 130
 
 
 def show_failure(error: BaseException, *, with_stack: bool = False) -> None:

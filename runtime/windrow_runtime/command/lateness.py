@@ -18,6 +18,7 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.command.disorder import Disorder
+from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.timestamps import FORMATS, UNITS, TimestampReader, rows_of
 
 _SHOWN_KEYS: Final = 10
@@ -86,7 +87,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         print(*_report(stream, timestamps.shown_unit, options.bounds), sep="\n")
         if options.key is not None:
             print(*_key_report(behind, within_keys, options.key, options.bounds), sep="\n")
-        return 0
+        return ExitCode.OK
 
     return measure
 
@@ -114,11 +115,11 @@ def _key_report(
     yield f"  {_distribution(within_keys)}"
     yield ""
     yield f"{field}: elements, and those that a bound loses"
-    yield "  ".join([f"{'elements':>12}", *(f"{_length(bound):>12}" for bound in bounds), f"{'most':>12}", " key"])
+    yield "  ".join([f"{'elements':>12}", *(f"{_length(bound):>12}" for bound in bounds), f"{'most':>12}", "key"])
     worst = sorted(behind.items(), key=lambda item: (-item[1].beyond(0), -item[1].most, str(item[0])))
     for key, disorder in worst[:_SHOWN_KEYS]:
         cells = [f"{disorder.elements:>12,}", *(f"{disorder.beyond(bound):>12,}" for bound in bounds)]
-        yield "  ".join([*cells, f"{_length(disorder.most):>12}", f" {key!r}"])
+        yield "  ".join([*cells, f"{_length(disorder.most):>12}", f"{key!r}"])
     if len(worst) > _SHOWN_KEYS:
         yield f"and {len(worst) - _SHOWN_KEYS:,} more"
 

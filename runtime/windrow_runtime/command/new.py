@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.command.failures import ExitCode
 
 _FILES: Final = {
     "README.md": "README.md.txt",
@@ -45,6 +46,6 @@ def prepare(options: Namespace) -> Callable[[], int]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text.replace("@NAME@", name), encoding="utf-8")
             print(file)
-        return 0
+        return ExitCode.OK
 
     return create

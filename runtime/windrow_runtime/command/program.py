@@ -6,14 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from importlib import import_module
 from typing import Final, Protocol, cast
 
 import windrow
-from windrow_runtime.command.failures import show_failure
+from windrow_runtime.command.failures import ExitCode, show_failure
 
-__all__ = ["COMMANDS", "ExitCode", "main"]
+__all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "run": "runs a pipeline, by the interpreter or on Spark",
@@ -33,15 +32,6 @@ exit codes:
   2    the command could not begin: its arguments are wrong, or a file or a pipeline is not there or cannot be imported
   130  Ctrl-C interrupted it
 """
-
-
-class ExitCode(IntEnum):
-    """How the command ended."""
-
-    OK = 0
-    FAILED = 1
-    NOT_BEGUN = 2
-    INTERRUPTED = 130
 
 
 class Subcommand(Protocol):
@@ -110,7 +100,7 @@ def _parser(named: str | None) -> argparse.ArgumentParser:
             name, help=does, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         module.add_arguments(subparser)
-        subparser.add_argument("--verbose", action="store_true", help="show the stacks of errors")
+        subparser.add_argument("--verbose", action="store_true", help="show the stacks of errors, and Spark's messages")
     return parser
 
 

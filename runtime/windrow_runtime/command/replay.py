@@ -10,6 +10,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
+from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.user_file import add_pipeline, named_pipeline
 
 
@@ -38,6 +39,6 @@ def prepare(options: Namespace) -> Callable[[], int]:
         if done.left_out:
             print(f"not compared: {', '.join(done.left_out)}")
         print(*(done.differences or ["all is equal"]), sep="\n")
-        return 1 if done.differences else 0
+        return ExitCode.FAILED if done.differences else ExitCode.OK
 
     return compare

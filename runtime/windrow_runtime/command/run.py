@@ -21,7 +21,8 @@ from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.command.failures import ExitCode
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.topology import sink_of
@@ -30,7 +31,6 @@ from windrow_runtime.view import RunHistory, dashboard
 from windrow_runtime.view.follow import Running, history_of
 from windrow_runtime.view.terminal import check_rich, shown_in_terminal
 
-_INTERRUPTED = 130
 _STOPPING = "windrow: stopping after the batch at hand; Ctrl-C again breaks it off"
 
 
@@ -54,13 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="how often a batch begins; by default one follows the other"
     )
-    parser.add_argument(
-        "--accept-changes",
-        action="append",
-        default=[],
-        metavar="STEP",
-        help="the id or name of a step that may take other streams than the checkpoint has; may be given several times",
-    )
+    add_accepted(parser)
     parser.add_argument(
         "--view", action="store_true", help="show a live table of the run on Spark in the terminal that stderr is"
     )
@@ -120,7 +114,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         print_elements(result)
         sys.stdout.flush()
         print(*_summary(result, is_interrupted=is_interrupted), sep="\n", file=sys.stderr)
-        return _INTERRUPTED if is_interrupted else 0
+        return ExitCode.INTERRUPTED if is_interrupted else ExitCode.OK
 
     return run
 
@@ -152,14 +146,17 @@ def _on_ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
 
 def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_on: bool) -> tuple[PipelineResult, bool]:
     # Spark only where it is asked for: the interpreter runs without it.
-    from windrow_runtime.spark import SparkRunner
+    from windrow_runtime.spark import PipelineProgress, SparkRunner
+
+    def add(report: PipelineProgress) -> None:
+        history.add(report)
 
     has_history = not goes_on and (options.view or options.dashboard is not None)
     runner = SparkRunner(
         checkpoint=options.checkpoint,
         verbose=options.verbose,
         accept_changes=options.accept_changes,
-        on_progress=(lambda report: history.add(report)) if has_history else None,
+        on_progress=add if has_history else None,
         progress=not (options.view or options.no_progress),
     )
     history = RunHistory(pipeline, runner.forms(pipeline) if has_history else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import repeat
 from pathlib import Path
@@ -103,8 +103,7 @@ def _parquet_rows(file: Path, time: str, key: str | None) -> Iterator[Row]:
             yield f"{file}, row {number}", value, of_key
 
 
-def _check_columns(file: Path, columns: object, time: str, key: str | None) -> None:
-    names = list(columns)  # type: ignore[call-overload]  # an iterable of names
+def _check_columns(file: Path, names: Sequence[str], time: str, key: str | None) -> None:
     for name in (time, key):
         if name is not None and name not in names:
             raise InvalidArgumentError(

@@ -18,7 +18,7 @@ from windrow.errors import InvalidArgumentError, similar_name
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.command.failures import errors_of_file
 
-__all__ = ["add_pipeline", "named_pipeline"]
+__all__ = ["add_accepted", "add_pipeline", "named_pipeline"]
 
 Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
@@ -33,6 +33,17 @@ def add_pipeline(parser: ArgumentParser) -> None:
         metavar="FILE[:PIPELINE]",
         help="a Python file or a module, and the name in it of a pipeline, or of a function that returns one; "
         "without a name, the only one that it has",
+    )
+
+
+def add_accepted(parser: ArgumentParser) -> None:
+    """Adds the option that names steps whose changes a checkpoint accepts."""
+    parser.add_argument(
+        "--accept-changes",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="the id or name of a step that may take other streams than the checkpoint has; may be given several times",
     )
 
 

@@ -15,7 +15,6 @@ from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
 from windrow_runtime.spark.checkpoint.plan_shape import harmless_changes
 from windrow_runtime.spark.checkpoint.stored_plan import refused_changes, shapes_of, stored_on_columns
-from windrow_runtime.spark.checkpoint.streams import check_accepted
 from windrow_runtime.spark.lowering import per_partition, physical_plan, time_of
 from windrow_runtime.spark.sources.table import check_resumable
 
@@ -59,13 +58,11 @@ class StoredRun:
             accepted: The ids or names of steps that may take other streams, as ``SparkRunner(accept_changes=...)``.
 
         Raises:
-            InvalidArgumentError: If ``accepted`` names a step that the pipeline does not have.
             IncompatibleStateError: If the stream of the checkpoint is at its end.
             CheckpointError: If a file of the checkpoint is damaged or missing.
             UnsupportedOperationError: If a source cannot go on from any checkpoint.
         """
         checkpoint, topology = self.checkpoint, topology_of(pipeline)
-        check_accepted(topology.steps, accepted)
         checkpoint.check_open(drain=False)
         for step in topology.sources:
             check_resumable(step, checkpoint)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan.explained.document import render_json
 from windrow.plan.explained.mermaid import render_mermaid
 from windrow.plan.explained.picture import render_svg
-from windrow.plan.explained.step_view import StepView
+from windrow.plan.explained.step_view import PlanFormat, StepView
 from windrow.plan.explained.tree import render_tree
 from windrow.plan.render import render_text
 
-__all__ = ["PlanFormat", "render"]
-
-PlanFormat: TypeAlias = Literal["text", "tree", "mermaid", "json", "svg"]
-"""The name of a format of ``explain()``."""
+__all__ = ["render"]
 
 _RENDERERS: Final[dict[str, Callable[[str, Sequence[StepView]], str]]] = {
     "text": render_text,

@@ -43,8 +43,8 @@ def pair_text(function: Callable[..., Any]) -> str:
     found = _of_pair(function) if name == "lambda" else None
     if found is None:
         return name
-    names = dict(zip(("left", "right"), inspect.signature(function).parameters, strict=True))
-    return _shortened(_PAIR.sub(lambda match: names[match[1]], str(found)))
+    first, second = inspect.signature(function).parameters
+    return _shortened(_PAIR.sub(lambda match: first if match[1] == "left" else second, str(found)))
 
 
 def computed_type(function: Callable[..., Any], element_type: object | None) -> object | None:

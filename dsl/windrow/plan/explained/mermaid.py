@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from windrow.plan.explained.step_view import StepView, sides_of
-from windrow.plan.nodes import SideOutputNode, SinkNode, SourceNode
+from windrow.plan.nodes import Node, SideOutputNode, SinkNode, SourceNode
 
 __all__ = ["render_mermaid"]
 
 _ENTITIES: Final = str.maketrans({"#": "#35;", '"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;"})
 """Characters that mean something within a label, as Mermaid writes them."""
 
-_SHAPES: Final = {SourceNode: ("([", "])"), SinkNode: ("[/", "/]"), SideOutputNode: ("(", ")")}
+_SHAPES: Final[dict[type[Node], tuple[str, str]]] = {
+    SourceNode: ("([", "])"),
+    SinkNode: ("[/", "/]"),
+    SideOutputNode: ("(", ")"),
+}
 
 
 def render_mermaid(name: str, views: Sequence[StepView]) -> str:

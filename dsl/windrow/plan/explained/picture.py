@@ -180,4 +180,5 @@ def _dot(view: StepView) -> str:
             return "side"
         case WindowNode() | KeyedProcessNode() | BroadcastProcessNode() | TimedJoinNode():
             return "keyed"
-    return ""
+        case _:
+            return ""

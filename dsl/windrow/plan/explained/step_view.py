@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, OneRecord, SideKey
 from windrow.functions.two_inputs import ProcessJoinFunction
@@ -35,9 +35,12 @@ from windrow.plan.nodes import (
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
 
-__all__ = ["StepView", "sides_of", "views_of"]
+__all__ = ["PlanFormat", "StepView", "sides_of", "views_of"]
 
-_NOT_COLUMNS: Final = "; "
+PlanFormat: TypeAlias = Literal["text", "tree", "mermaid", "json", "svg"]
+"""The name of a format of ``explain()``."""
+
+_BEFORE_REASON: Final = "; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,12 @@ class StepView:
     @property
     def runs_as(self) -> str | None:
         """The form, without the reasons why it is no faster one."""
-        return None if self.form is None else self.form.split(_NOT_COLUMNS)[0]
+        return None if self.form is None else self.form.split(_BEFORE_REASON)[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the form is no faster one."""
-        return () if self.form is None else tuple(self.form.split(_NOT_COLUMNS)[1:])
+        return () if self.form is None else tuple(self.form.split(_BEFORE_REASON)[1:])
 
 
 def views_of(steps: Sequence[Step], forms: Mapping[str, str]) -> list[StepView]:
@@ -224,7 +227,8 @@ def _element_type(node: Node, types: Mapping[int, object | None]) -> object | No
             may_miss = isinstance(node, AsOfJoinNode) and node.is_outer
             function = _function_of_pairs(node)
             return None if function is None else pair_type(function, left, None if may_miss else right)
-    return None
+        case _:
+            return None
 
 
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:

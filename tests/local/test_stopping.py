@@ -1,0 +1,36 @@
+"""A run of the interpreter that is told to stop ends after the batch at hand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+
+
+def test_a_run_that_is_stopped_fires_nothing_more_and_the_next_one_is_whole() -> None:
+    runner, stops = LocalRunner(), [3, 5]
+
+    def stop(number: int) -> int:
+        if number in stops:
+            runner.stop()
+        return number
+
+    read = CollectSink[int]()
+    counts = CollectSink[int]()
+    numbers = from_source(CollectionSource(range(10), int, batch_size=2)).map(stop).returns(int)
+    stamped = numbers.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
+    )
+    windows = stamped.key_by(lambda number: 0).window(TumblingEventTimeWindows.of(timedelta(milliseconds=3)))
+    pipeline = Pipeline("stopping", stamped.sink_to(read), windows.aggregate(agg.count()).sink_to(counts))
+    for first, fired in ((3, []), (5, [3]), (None, [3, 3, 3, 1])):
+        result = runner.run(pipeline)
+        assert result.collected(read) == [*range(10 if first is None else first + 1)]
+        assert result.collected(counts) == fired
+        if first is not None:
+            stops.remove(first)

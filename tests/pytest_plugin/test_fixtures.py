@@ -1,0 +1,111 @@
+"""The fixtures that pytest finds where windrow is installed, in pytests of their own."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pageviews"
+HARNESS = """
+from windrow import from_source
+from windrow_runtime.pictures import timeline
+from windrow_runtime.testing import PushSource
+from windrow.windows import TumblingEventTimeWindows
+from datetime import timedelta
+
+numbers = PushSource(int)
+windows = from_source(numbers).key_by(lambda number: "all").window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+sums = windows.reduce(lambda a, b: a + b)
+"""
+
+
+@pytest.fixture(autouse=True)
+def is_installed() -> None:
+    """Skip where the installed windrow is older than the entry point, as in a checkout beside another one."""
+    if not any(each.value == "windrow_runtime.pytest_plugin" for each in entry_points(group="pytest11")):
+        pytest.skip("windrow is installed without its plugin; make venv installs it anew")
+
+
+def test_the_example_passes(pytester: pytest.Pytester) -> None:
+    shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True)
+    result = pytester.runpytest_subprocess("-k", "not spark", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=4, deselected=1)
+
+
+@pytest.mark.program
+@pytest.mark.spark
+def test_the_example_is_compared_with_spark(pytester: pytest.Pytester) -> None:
+    shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True)
+    result = pytester.runpytest_subprocess("-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, deselected=4)
+
+
+def test_harnesses_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        HARNESS
+        + """
+from windrow.functions import MapFunction
+
+closed = []
+
+class Double(MapFunction[int, int]):
+    def map(self, value: int) -> int:
+        return 2 * value
+
+    def close(self) -> None:
+        closed.append("Double")
+
+def test_first(stream_harness):
+    harness = stream_harness(from_source(numbers).map(Double()), numbers, isolates_functions=False)
+    harness.process_element(1, timestamp=0)
+    assert harness.take_values() == [2]
+    assert closed == []
+
+def test_second():
+    assert closed == ["Double"]
+"""
+    )
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_a_time_line_is_kept_compared_and_drawn_anew(pytester: pytest.Pytester) -> None:
+    program = (
+        HARNESS
+        + """
+def test_sums(stream_harness, timeline_snapshot):
+    harness = stream_harness(sums, numbers, record=True)
+    harness.process_element(VALUE, timestamp=0)
+    harness.process_watermark(999)
+    timeline_snapshot(timeline(harness.recording, values=str), "after one")
+"""
+    )
+    file = pytester.makepyfile(test_kept=program.replace("VALUE", "1"))
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*no picture is kept as __timelines__/test_kept.test_sums.after-one.svg*"])
+
+    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+    file.write_text(program.replace("VALUE", "20"))
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after-one.new.svg*"])
+    assert (pytester.path / "__timelines__" / "test_kept.test_sums.after-one.new.svg").read_text().startswith("<svg")
+
+
+def test_the_plugin_imports_nothing_of_windrow_by_itself(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+import sys
+
+def test_imports():
+    assert "windrow_runtime.pytest_plugin" in sys.modules
+    assert "windrow" not in sys.modules
+    assert "pyspark" not in sys.modules
+"""
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
