@@ -20,7 +20,7 @@ from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.bar import Measure, progress_shown
-from windrow_runtime.bar.terminal import LastRow, is_terminal
+from windrow_runtime.bar.last_row import LastRow, is_terminal
 from windrow_runtime.local import LocalRunner
 
 ROWS, COLUMNS = 6, 60

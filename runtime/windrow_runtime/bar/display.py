@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from windrow.drawing.svg import text
+from windrow_runtime.bar.last_row import LastRow, is_terminal
 from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
-from windrow_runtime.bar.terminal import LastRow, is_terminal
 
 __all__ = ["Screen", "html_of", "progress_shown"]
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from windrow import Pipeline
 from windrow.errors import InvalidArgumentError
@@ -27,9 +28,10 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_runtime.view import RunHistory, dashboard
-from windrow_runtime.view.follow import Running, history_of
-from windrow_runtime.view.terminal import check_rich, shown_in_terminal
+
+if TYPE_CHECKING:
+    from windrow_runtime.view import RunHistory
+    from windrow_runtime.view.follow import Running
 
 _STOPPING = "windrow: stopping after the batch at hand; Ctrl-C again breaks it off"
 
@@ -101,6 +103,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
             expected="--engine spark",
         )
     if options.view:
+        from windrow_runtime.view.terminal import check_rich  # a view is imported where one is asked for
+
         check_rich()
     pipeline = named_pipeline(options.pipeline)
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
@@ -147,6 +151,7 @@ def _on_ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
 def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_on: bool) -> tuple[PipelineResult, bool]:
     # Spark only where it is asked for: the interpreter runs without it.
     from windrow_runtime.spark import PipelineProgress, SparkRunner
+    from windrow_runtime.view import RunHistory
 
     def add(report: PipelineProgress) -> None:
         history.add(report)
@@ -177,6 +182,10 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
 @contextmanager
 def _viewed(running: RunHistory | Running, options: Namespace) -> Iterator[None]:
     """Shows a run as the options say, until the end of the block."""
+    from windrow_runtime.view import dashboard
+    from windrow_runtime.view.follow import history_of
+    from windrow_runtime.view.terminal import shown_in_terminal
+
     with ExitStack() as views:
         if options.dashboard is not None:
             page = views.enter_context(dashboard(running, port=options.dashboard))

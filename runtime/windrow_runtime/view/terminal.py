@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.bar.terminal import is_terminal
+from windrow_runtime.bar.last_row import is_terminal
 from windrow_runtime.view.history import RunHistory
 from windrow_runtime.view.snapshot import Snapshot
-from windrow_runtime.view.tables import HEADS, cells, figures, spark_line, state_text
+from windrow_runtime.view.texts import HEADS, cells, figures, spark_line, state_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

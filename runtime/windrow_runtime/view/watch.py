@@ -11,8 +11,8 @@ from typing import Final
 from windrow_runtime.bar.notebook import notebook_display
 from windrow_runtime.view.follow import Follower, Running, history_of
 from windrow_runtime.view.history import RunHistory
-from windrow_runtime.view.tables import html_of
 from windrow_runtime.view.terminal import shown_in_terminal
+from windrow_runtime.view.texts import html_of
 
 __all__ = ["watch"]
 
