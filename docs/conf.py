@@ -36,7 +36,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|pyarrow"
+        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|polars|pyarrow"
         r"|pyspark)\..*",
     ),
     # The classes of declared aggregates and of triggers: what the public functions give, and nobody else makes.

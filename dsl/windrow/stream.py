@@ -41,12 +41,13 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import DataStreamSink
+from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runner
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.sinks import Sink
+from windrow.sinks import CollectSink, ConsoleSink, Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
@@ -73,7 +74,7 @@ class _Wider(Protocol[T_contra, S_co]):
     def _gives(self) -> S_co: ...
 
 
-class DataStream(Generic[T_co]):
+class DataStream(Stage, Generic[T_co]):
     """A stream of elements of type ``T_co``.
 
     A stream of elements of a class is also a stream of elements of its base classes.
@@ -510,6 +511,44 @@ class DataStream(Generic[T_co]):
             )
         )
 
+    def print(self, prefix: str = "", *, name: str | None = None) -> DataStreamSink:
+        """Print each element on a line of its own, in the program that runs the pipeline.
+
+        It is :meth:`sink_to` with a :class:`~windrow.sinks.ConsoleSink`, so a :class:`~windrow.Pipeline` takes the
+        result::
+
+            LocalRunner().run(Pipeline("look", coldest.print("coldest: "), late.print("late: ")))
+
+        Args:
+            prefix: Printed before each element.
+            name: Names the step.
+        """
+        return self.sink_to(ConsoleSink(prefix), name=name)
+
+    def collect(self, runner: Runner | None = None, *, name: str = "collect") -> list[T_co]:
+        """Run this stream alone to the end of its sources, and return its elements, in order of arrival.
+
+        It is for a look, and for tests: all elements are kept in memory, and each call reads the sources again. A
+        program that writes, or has several results, makes one :class:`~windrow.Pipeline` of them::
+
+            >>> from windrow import from_collection
+            >>> from_collection([1, 2, 3]).map(lambda number: 2 * number).collect()
+            [2, 4, 6]
+
+        Args:
+            runner: A ``LocalRunner`` or a ``SparkRunner``; by default a new ``LocalRunner``. One of Spark's with a
+                checkpoint goes on from there, and gives the elements of this run.
+            name: Names the pipeline in errors, and in Spark's pages.
+
+        Raises:
+            InvalidArgumentError: If ``runner`` is no runner, or ``name`` is empty.
+            PlanError: If the plan has faults.
+            WindrowError: What the runner raises.
+        """
+        runner = checked_runner(runner)
+        sink = CollectSink[T_co]()
+        return runner.run(Pipeline(name, self.sink_to(sink))).collected(sink)
+
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 
         def __getattr__(self, name):
@@ -540,12 +579,12 @@ _HINTS: Mapping[type[object], str] = {
 }
 """What to write instead where a call takes a stream, and was given another stage."""
 
-_COLLECTED = 'sink = CollectSink[Type](); LocalRunner().run(Pipeline("name", stream.sink_to(sink))).collected(sink)'
 _KEYED = "key_by(lambda element: ...) first, and after it window(assigner) for results by time"
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("print", "show"), "sink_to(ConsoleSink()), whose result a Pipeline takes"),
+    "show": "print(), whose result a Pipeline takes; collect() gives the elements",
     **dict.fromkeys(("add_sink", "write", "writeStream"), "sink_to(sink), whose result a Pipeline takes"),
-    **dict.fromkeys(("collect", "execute", "execute_and_collect"), _COLLECTED),
+    **dict.fromkeys(("execute", "execute_and_collect"), "collect(), or collect(SparkRunner()), runs it"),
+    **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
     **dict.fromkeys(("aggregate", "count", "max", "max_by", "min", "min_by", "reduce", "sum"), _KEYED),
     **dict.fromkeys(("group_by", "groupBy", "groupby", "keyBy"), "key_by(lambda element: ...)"),
     "count_window": "key_by(lambda element: ...).count_window(size), or count_window_all(size) without keys",

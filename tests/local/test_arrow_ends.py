@@ -131,7 +131,7 @@ def test_a_pipeline_of_a_table_runs_again(data: Any) -> None:
 
 def test_a_source_of_a_table_takes_no_other_object() -> None:
     with pytest.raises(InvalidArgumentError, match=r"given: +<class 'list'>(.|\n)*__arrow_c_stream__"):
-        from_arrow([1, 2], int)  # type: ignore[arg-type]  # what is tested
+        from_arrow([1, 2], int)  # type: ignore[call-overload]  # what is tested
     with pytest.raises(InvalidArgumentError, match="the batch size"):
         from_arrow(TABLE, Reading, batch_size=0)
 

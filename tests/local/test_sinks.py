@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -60,6 +62,16 @@ def test_an_address_that_is_refused_is_shown_without_its_secrets() -> None:
 def test_the_console_shows_a_line_an_element(capsys: pytest.CaptureFixture[str]) -> None:
     LocalRunner().run(Pipeline("lines", from_collection([1, 2]).sink_to(ConsoleSink("> "))))
     assert capsys.readouterr().out == "> 1\n> 2\n"
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "é \\ud800"), ("ascii", "\\xe9 \\ud800")])
+def test_the_console_shows_what_it_has_no_characters_for(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, write_through=True))
+    LocalRunner().run(Pipeline("lines", from_collection(["é \ud800", "b"]).sink_to(ConsoleSink("> "))))
+    assert written.getvalue().decode(encoding) == f"> {shown}\n> b\n"
 
 
 def test_json_files_hold_a_batch_each(tmp_path: Path) -> None:

@@ -220,6 +220,10 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(plain, grown(("tags", list[str], field(default_factory=list)))),
     ),
     "a new key that may be absent": (pipeline(plain, V1), pipeline(plain, V2)),
+    "steps with other scopes around": (
+        pipeline(lambda s: windows()(s).union(s.pipe(windows()))),
+        pipeline(lambda s: windows()(s.map(lambda r: r).returns(Reading)).union(s.pipe(windows()))),
+    ),
     "a name between named ones": (
         pipeline(windows(name="a")),
         pipeline(lambda s: windows(name="a")(s.map(lambda r: r).returns(Reading))),

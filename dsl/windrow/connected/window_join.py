@@ -17,6 +17,7 @@ from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags, Node, ProcessSpec
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, result_type
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.stages.window_stage import WindowStage
 from windrow.tags import OutputTag
@@ -73,7 +74,7 @@ class TwoStreams:
         return _Settings(node, self.make_stream, assigner, kind=self.kind or JoinKind.INNER)
 
 
-class _OfTwo:
+class _OfTwo(Stage):
     """The base of the stages before windows."""
 
     __slots__ = ("_two",)

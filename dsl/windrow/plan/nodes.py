@@ -6,7 +6,7 @@ Nodes are frozen and compared by identity: two equal calls make two steps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Final, NamedTuple, Union, get_args, get_origin
@@ -27,6 +27,7 @@ from windrow.functions.marked import LEFT, CoGroup, JoinPairs, Tagged
 from windrow.functions.names import function_name
 from windrow.panes import ChangeKind
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
+from windrow.plan.location import Scope, current_scope
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
@@ -80,6 +81,7 @@ class Node:
         location: The line of the user's program that made it.
         name: The name that the user gave it.
         element_type: The type of its output, where it is known.
+        scope: The call of a user's function that made it; None outside of such functions.
     """
 
     kind: ClassVar[str] = "node"
@@ -87,6 +89,7 @@ class Node:
     location: Location | None = None
     name: str | None = None
     element_type: object | None = None
+    scope: Scope | None = field(default_factory=current_scope)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.step_view import PlanFormat, views_of
@@ -14,9 +15,12 @@ from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk
+from windrow.sinks import CollectSink
 from windrow.text_options import has_half_surrogate
 
-__all__ = ["DataStreamSink", "Engine", "Pipeline"]
+__all__ = ["Collected", "DataStreamSink", "Engine", "Pipeline", "Runner", "checked_runner"]
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -25,6 +29,43 @@ class Engine(Protocol):
     def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
         """In which form it runs steps of a pipeline, by their ids."""
         ...
+
+
+class Collected(Protocol):
+    """The result of a run, as far as ``collect()`` asks."""
+
+    def collected(self, sink: CollectSink[T], /) -> list[T]:
+        """The elements that went to a sink of the pipeline, in order of arrival."""
+        ...
+
+
+class Runner(Protocol):
+    """What runs a pipeline to the end of its sources, such as ``LocalRunner`` and ``SparkRunner``."""
+
+    def run(self, pipeline: Pipeline, /) -> Collected:
+        """Run the pipeline; returns what was collected."""
+        ...
+
+
+def checked_runner(runner: Runner | None) -> Runner:
+    """The runner that a call was given, or by default a new one of the interpreter.
+
+    Raises:
+        InvalidArgumentError: If it is no runner.
+    """
+    if runner is None:
+        # The language imports no engine: the module of the interpreter is found by its name, when it is asked for.
+        local: Runner = import_module("windrow_runtime.local").LocalRunner()
+        return local
+    if isinstance(runner, type) or not callable(getattr(runner, "run", None)):
+        raise InvalidArgumentError(
+            "a runner runs the pipeline",
+            given=runner,
+            expected="LocalRunner(), SparkRunner(), or None for the interpreter",
+            where=caller_location(),
+            hint=f"an instance, not the class: {runner.__name__}()" if isinstance(runner, type) else None,
+        )
+    return runner
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)

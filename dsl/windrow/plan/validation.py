@@ -23,6 +23,7 @@ from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
+from windrow.plan.location import Scope
 from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
     AggregateSpec,
@@ -91,11 +92,11 @@ def validate(pipeline: str, steps: Sequence[Step]) -> None:
 def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     if not any(isinstance(step.node, SinkNode) for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
-    names = Counter(step.node.name for step in steps if step.node.name is not None)
+    names = Counter(step.name for step in steps if step.name is not None)
     taken: TakenTags = {}
     stated = {id(step.node.input): step.node.element_type for step in steps if isinstance(step.node, ReturnsNode)}
     for step in steps:
-        name = step.node.name
+        name = step.name
         if name is not None and names[name] > 1:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
         if name is not None and has_half_surrogate(name):
@@ -111,8 +112,26 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from unrun_faults(step)
         yield from state_faults(step)
         yield from expiry_faults(step, has_timestamps)
+    yield from _scope_faults(steps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
+
+
+def _scope_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    """Names that were given to scopes, and that other scopes beside them have."""
+    scopes: dict[Scope, None] = {}
+    for step in steps:
+        scope = step.node.scope
+        while scope is not None:
+            scopes[scope], scope = None, scope.parent
+    names = Counter((scope.parent, scope.name) for scope in scopes)
+    for scope in scopes:
+        if scope.is_given and names[scope.parent, scope.name] > 1:
+            yield Fault(
+                f"the name {scope.name!r} is given to a scope, and another one has it",
+                str(scope.location),
+                "give each its own name",
+            )
 
 
 @singledispatch

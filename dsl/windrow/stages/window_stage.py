@@ -26,6 +26,7 @@ from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
@@ -44,7 +45,7 @@ W = TypeVar("W", bound=Window)
 F = TypeVar("F")
 
 
-class WindowStage(Generic[T, W]):
+class WindowStage(Stage, Generic[T, W]):
     """The base of all stages of windows."""
 
     __slots__ = ("_settings",)

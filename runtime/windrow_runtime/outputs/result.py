@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Final, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from windrow.distribution import install_hint
 from windrow.drawing.html import table
 from windrow.drawing.svg import text
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
@@ -16,6 +18,9 @@ from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
+
+if TYPE_CHECKING:
+    import polars
 
 T = TypeVar("T")
 
@@ -91,7 +96,7 @@ class PipelineResult:
         """Returns the elements that went to ``sink`` as a ``pyarrow.Table``, in order of arrival.
 
         Its columns are the fields of the elements; elements without fields have one column, ``value``. Other libraries
-        take it by the Arrow PyCapsule interface, as ``polars.from_arrow`` and ``pandas`` do by ``table.to_pandas()``.
+        take it by the Arrow PyCapsule interface, as ``duckdb.sql("SELECT * FROM table")`` does.
 
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, not part of the pipeline, the type of
@@ -113,6 +118,37 @@ class PipelineResult:
             from windrow_runtime.codecs.arrow.exchanged import table_of
 
             return table_of([elements], record_type(step.node.element_type))
+
+    def to_pandas(self, sink: CollectSink[Any]) -> Any:
+        """Returns the elements that went to ``sink`` as a ``pandas.DataFrame``, in order of arrival.
+
+        Its columns are those of :meth:`to_arrow`. Ints and bools of a column with None have the types ``Int64`` and
+        ``boolean`` of pandas, so that none becomes a float or an object. Dicts stay dicts; lists become arrays.
+
+        Raises:
+            InvalidArgumentError: As :meth:`to_arrow`.
+            UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
+        """
+        pandas, table = _library("pandas", "spark"), self.to_arrow(sink)
+        frame = table.to_pandas(maps_as_pydicts="strict")
+        nullable = {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count and str(column.type) in nullable:
+                frame[name] = column.to_pandas(types_mapper=lambda kind: nullable[str(kind)])
+        return frame
+
+    def to_polars(self, sink: CollectSink[Any]) -> polars.DataFrame:
+        """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.
+
+        Its columns are those of :meth:`to_arrow`.
+
+        Raises:
+            InvalidArgumentError: As :meth:`to_arrow`.
+            UnsupportedOperationError: As :meth:`to_arrow`, and if polars is not installed.
+        """
+        library, table = _library("polars", "polars"), self.to_arrow(sink)
+        frame: polars.DataFrame = library.from_arrow(table)
+        return frame
 
     @property
     def recording(self) -> Recording:
@@ -137,3 +173,14 @@ class PipelineResult:
         """
         check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
         return sum(counters.get(name, 0) for counters in self.counters.values())
+
+
+# Any: a library without types, or one that is not installed.
+def _library(name: str, extra: str) -> Any:
+    """Imports a library of data frames where a frame is asked for."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise UnsupportedOperationError(
+            f"data frames of {name} are made by {name}", given=f"without {error.name}", hint=install_hint(extra)
+        ) from error

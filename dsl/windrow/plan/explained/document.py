@@ -64,7 +64,7 @@ class StepDocument(TypedDict):
         id: The id, as errors, counters and progress reports have it.
         number: The number, by which texts name it. Steps come in the order of their numbers, with gaps for members.
         kind: What it is, such as ``source``, ``map``, ``window``, ``left_join`` or ``sink``.
-        name: The name that the user gave it.
+        name: The name that the user gave it, behind those of its scopes.
         text: What it does, in a few words for people.
         inputs: The ids of the steps that it reads from; of a join that of the left stream first.
         type: The type of its elements, for people; None where it is not known, and for sinks.
@@ -134,7 +134,7 @@ def _step(view: StepView, ids: Mapping[int, str]) -> StepDocument:
         "id": view.step.id,
         "number": view.number,
         "kind": view.kind,
-        "name": node.name,
+        "name": view.step.name,
         "text": view.text,
         "inputs": [ids[number] for number in view.inputs],
         "type": view.element_type,

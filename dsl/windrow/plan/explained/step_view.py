@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, OneRecord, SideKey
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.panes import TimestampCombiner
+from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.labels import computed_type, function_text, pair_text, pair_type, short_type
 from windrow.plan.nodes import (
     AsOfJoinNode,
@@ -75,7 +76,9 @@ class StepView:
     @property
     def title(self) -> str:
         """Its number, the kind that its id has, and the name that the user gave it."""
-        return " ".join(f"{self.number} {self.step.node.kind} {self.step.node.name or ''}".split())
+        step = self.step
+        kind = step.node.kind if step.name else f"{step.scope}{step.node.kind}"
+        return " ".join(f"{self.number} {kind} {step.name or ''}".split())
 
     @property
     def runs_as(self) -> str | None:
@@ -232,14 +235,22 @@ def _element_type(node: Node, types: Mapping[int, object | None]) -> object | No
 
 
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
-    early = sorted(by_node[id(each)].index for each in _stamped_early(node))
-    if early:
-        results = " and ".join(f"step {place}" for place in early)
-        yield f"results of {results} may be late here, and are dropped then"
+    if early := _stamped_early(node):
+        yield f"results of {_named(early, by_node)} may be late here, and are dropped then"
+    if repeating := repeating_windows(node):
+        yield (
+            f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
+            "discarding() there counts each once, retracting() leaves the last pane"
+        )
     if isinstance(node, WindowNode) and node.may_leave_unfired:
         by_clock = not node.assigner.is_event_time
         end = "the stream" if by_clock or isinstance(node.assigner, GlobalWindows) else "a window"
         yield f"elements that wait for a firing when {end} ends are dropped"
+
+
+def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
+    """Some steps by their numbers."""
+    return " and ".join(f"step {number}" for number in sorted(by_node[id(node)].index for node in nodes))
 
 
 def _stamped_early(node: Node) -> list[WindowNode]:
