@@ -181,6 +181,18 @@ def test_a_measure_that_fails_leaves_the_run_alone(terminal: Terminal) -> None:
     assert terminal.shown() == [""] * ROWS
 
 
+def test_where_no_thread_can_start_nothing_is_shown(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal.take()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(2):  # the second one has the screen again
+        with progress_shown("clicks", never, wanted=True, after_seconds=0.0):
+            assert terminal.shown() == [""] * ROWS
+
+
 def never() -> Measure:
     raise AssertionError("nobody looks")
 

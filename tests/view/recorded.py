@@ -86,6 +86,10 @@ class RecordedRun:
             report_of(self.pipeline, batch, late=late, rows=rows, ended=ended),
         ][-100:]
 
+    @property
+    def progress(self) -> PipelineProgress | None:
+        return self.recent_progress[-1] if self.recent_progress else None
+
     def end(self, failure: WindrowError | None = None) -> None:
         self.failure = failure
         self._over.set()

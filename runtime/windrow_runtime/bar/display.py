@@ -96,8 +96,8 @@ def progress_shown(
         yield
         return
     bar = _Bar(name, measure, screen, after_seconds=after_seconds)
-    bar.start()
     try:
+        bar.start()
         yield
     finally:
         bar.end()
@@ -114,6 +114,13 @@ class _Bar(threading.Thread):
         self._screen = screen
         self._after_seconds = after_seconds
         self._over = threading.Event()
+
+    def start(self) -> None:
+        """Starts the thread; where there are none, as in a browser, nothing is shown."""
+        try:
+            super().start()
+        except RuntimeError:
+            _LOG.debug("no thread can be started to show progress", exc_info=True)
 
     def run(self) -> None:
         begun = started = time.monotonic()
@@ -136,4 +143,5 @@ class _Bar(threading.Thread):
     def end(self) -> None:
         """Ends the bar, and takes it away."""
         self._over.set()
-        self.join()
+        if self.ident is not None:
+            self.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from windrow_runtime.view.history import RunHistory
 
 __all__ = ["Dashboard", "dashboard"]
 
+_LOG: Final = logging.getLogger("windrow")
 _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = frozenset({_LOOPBACK, "localhost", "::1"})
 """The names that a browser of this machine, or one that reaches it through a tunnel, calls this server by."""
@@ -111,6 +113,11 @@ class _Server(ThreadingHTTPServer):
                 given=port,
                 expected="a free port of this machine, or 0, which takes any",
             ) from error
+
+    # Any: what the base class calls a request, and an address.
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Logs an error, which the base class would write to stderr."""
+        _LOG.exception("the dashboard of pipeline %s could not answer", self.history.pipeline.name)
 
     def open_stream(self) -> bool:
         """Returns whether one more page may be told of changes."""

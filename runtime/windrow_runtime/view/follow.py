@@ -28,6 +28,11 @@ class Running(Protocol):
         ...
 
     @property
+    def progress(self) -> PipelineProgress | None:
+        """The report on its newest batch."""
+        ...
+
+    @property
     def recent_progress(self) -> Sequence[PipelineProgress]:
         """The reports on its newest batches, oldest first."""
         ...
@@ -62,6 +67,7 @@ class Follower:
     def __init__(self, running: Running) -> None:
         self.history = RunHistory(running.pipeline, running.forms(running.pipeline))
         self._running = running
+        self._newest = -1
         self._left = threading.Event()
         self._read()
         self._thread = threading.Thread(target=self._run, name="windrow follows a run", daemon=True)
@@ -102,8 +108,13 @@ class Follower:
         return active
 
     def _read(self) -> None:
+        newest = self._running.progress
+        if newest is None or newest.batch == self._newest:
+            return
+        # Over Spark Connect each report is a file.
         for report in self._running.recent_progress:
             self.history.add(report)
+            self._newest = report.batch
         self.history.count(self._running.counters())
 
 
