@@ -20,7 +20,7 @@ from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.bar import Measure, progress_shown
-from windrow_runtime.bar.last_row import LastRow, is_terminal
+from windrow_runtime.bar.last_rows import LastRows, is_terminal
 from windrow_runtime.local import LocalRunner
 
 ROWS, COLUMNS = 6, 60
@@ -67,10 +67,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def test_what_is_printed_stands_above_the_line(terminal: Terminal) -> None:
-    row = LastRow(terminal.stderr)
+    row = LastRows(terminal.stderr)
     print("before", file=terminal.stderr)
     for turn in range(9):
-        row.draw(f"turn {turn} of {{}}".format)
+        row.draw(lambda width, turn=turn: [f"turn {turn} of {width}"])  # type: ignore[misc]  # its turn
         print(f"printed {turn}", file=terminal.stderr)
     assert terminal.shown() == ["printed 5", "printed 6", "printed 7", "printed 8", "", "turn 8 of 59"]
     row.close()
@@ -79,9 +79,9 @@ def test_what_is_printed_stands_above_the_line(terminal: Terminal) -> None:
 
 
 def test_a_line_that_is_not_ended_goes_on_where_it_was(terminal: Terminal) -> None:
-    row = LastRow(terminal.stderr)
+    row = LastRows(terminal.stderr)
     terminal.stderr.write("\n" * (ROWS - 1) + "asked: ")
-    row.draw(lambda width: "bar")
+    row.draw(lambda width: ["bar"])
     terminal.stderr.write("answered")
     assert terminal.shown()[-2:] == ["asked: answered", "bar"]
     row.close()
@@ -89,8 +89,8 @@ def test_a_line_that_is_not_ended_goes_on_where_it_was(terminal: Terminal) -> No
 
 
 def test_all_rows_scroll_again_after_the_line(terminal: Terminal) -> None:
-    row = LastRow(terminal.stderr)
-    row.draw(lambda width: "bar")
+    row = LastRows(terminal.stderr)
+    row.draw(lambda width: ["bar"])
     row.close()
     row.close()
     terminal.stderr.write("\n".join("abcdefg"))
@@ -98,24 +98,42 @@ def test_all_rows_scroll_again_after_the_line(terminal: Terminal) -> None:
 
 
 def test_a_terminal_that_grows_has_the_line_in_its_last_row(terminal: Terminal) -> None:
-    row = LastRow(terminal.stderr)
-    row.draw(lambda width: "bar")
+    row = LastRows(terminal.stderr)
+    row.draw(lambda width: ["bar"])
     terminal.shown()
     terminal.resize(ROWS + 3)
-    row.draw(lambda width: "bar")
+    row.draw(lambda width: ["bar"])
     assert terminal.shown()[-1] == "bar"
     row.close()
     assert terminal.shown()[-1] == ""
 
 
+def test_lines_that_become_more_and_fewer_leave_what_was_printed(terminal: Terminal) -> None:
+    rows = LastRows(terminal.stderr)
+    terminal.stderr.write("a\nb\nc\nd\ne\nf")
+    rows.draw(lambda width: ["one"])
+    assert terminal.shown() == ["b", "c", "d", "e", "f", "one"]
+    rows.draw(lambda width: ["one", "two", "three"])
+    assert terminal.shown() == ["d", "e", "f", "one", "two", "three"]
+    terminal.stderr.write("!\ng")
+    assert terminal.shown() == ["e", "f!", "g", "one", "two", "three"]
+    rows.draw(lambda width: ["two"])
+    terminal.stderr.write("\nh")
+    assert terminal.shown() == ["e", "f!", "g", "h", "", "two"]
+    rows.draw(lambda width: [str(line) for line in range(20)])
+    assert terminal.shown() == ["g", "h", "0", "1", "2", "3"]
+    rows.close()
+    assert terminal.shown() == ["g", "h", "", "", "", ""]
+
+
 def test_a_terminal_of_two_rows_has_no_line(terminal: Terminal) -> None:
     terminal.resize(2)
-    LastRow(terminal.stderr).draw(lambda width: "bar")
+    LastRows(terminal.stderr).draw(lambda width: ["bar"])
     assert terminal.shown() == ["", ""]
 
 
 def test_a_line_that_is_too_wide_is_cut(terminal: Terminal) -> None:
-    LastRow(terminal.stderr).draw(lambda width: "界" * COLUMNS)
+    LastRows(terminal.stderr).draw(lambda width: ["界" * COLUMNS])
     assert terminal.shown()[:-1] == [""] * (ROWS - 1)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from windrow.drawing.svg import text
-from windrow_runtime.bar.last_row import LastRow, is_terminal
+from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
 from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
 
@@ -19,7 +19,6 @@ __all__ = ["Screen", "html_of", "progress_shown"]
 
 _LOG: Final = logging.getLogger("windrow")
 _TURN_SECONDS: Final = 0.25
-_screen_taken: Final = threading.Lock()
 
 
 class Screen(Protocol):
@@ -36,13 +35,13 @@ class Screen(Protocol):
 
 class _TerminalBar:
     def __init__(self) -> None:
-        self._row = LastRow(sys.stderr)
+        self._rows = LastRows(sys.stderr)
 
     def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
-        self._row.draw(lambda width: line_of(name, measure, seconds, width))
+        self._rows.draw(lambda width: [line_of(name, measure, seconds, width)])
 
     def close(self) -> None:
-        self._row.close()
+        self._rows.close()
 
 
 class _NotebookBar:
@@ -92,7 +91,7 @@ def progress_shown(
     """
     # There is one last row: of runs side by side the first has it.
     screen = _screen() if wanted else None
-    if screen is None or not _screen_taken.acquire(blocking=False):
+    if screen is None or not screen_taken.acquire(blocking=False):
         yield
         return
     bar = _Bar(name, measure, screen, after_seconds=after_seconds)
@@ -101,7 +100,7 @@ def progress_shown(
         yield
     finally:
         bar.end()
-        _screen_taken.release()
+        screen_taken.release()
 
 
 class _Bar(threading.Thread):

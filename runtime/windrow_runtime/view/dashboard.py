@@ -72,8 +72,8 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
     has failed. It needs no network, and no package.
 
     Args:
-        running: What :meth:`SparkRunner.start` returned; or a :class:`RunHistory`, which the runner's ``on_progress``
-            fills.
+        running: What :meth:`~windrow_runtime.spark.SparkRunner.start` returned; or a :class:`RunHistory`, which the
+            runner's ``on_progress`` fills.
         port: The port; 0: a free one, which ``url`` has.
 
     Yields:
@@ -81,7 +81,8 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
 
     Raises:
         InvalidArgumentError: If the port is taken, or none.
-        UnsupportedOperationError: If the pipeline makes no reports, as :attr:`RunningPipeline.progress`.
+        UnsupportedOperationError: If the pipeline makes no reports, as
+            :attr:`~windrow_runtime.spark.RunningPipeline.progress`.
     """
     with history_of(running) as (history, refresh):
         served = Dashboard(history, port)

@@ -25,7 +25,8 @@ _NOT_COLUMNS: Final = "; "
 class RunHistory:
     """Keeps the reports on the batches of one run, and how it ended. Any thread may call its methods.
 
-    ``SparkRunner(on_progress=history.add)`` fills one, for a run that has no :class:`RunningPipeline`.
+    ``SparkRunner(on_progress=history.add)`` fills one, for a run that has no
+    :class:`~windrow_runtime.spark.RunningPipeline`.
 
     Args:
         pipeline: The pipeline.

@@ -28,11 +28,11 @@ def watch(running: Running) -> None:
     returns at once, and what the cell shows follows the run.
 
     Args:
-        running: What :meth:`SparkRunner.start` returned.
+        running: What :meth:`~windrow_runtime.spark.SparkRunner.start` returned.
 
     Raises:
         UnsupportedOperationError: If ``rich`` is not installed, of which a notebook has no need, or the pipeline makes
-            no reports, as :attr:`RunningPipeline.progress`.
+            no reports, as :attr:`~windrow_runtime.spark.RunningPipeline.progress`.
         WindrowError: In a terminal, if the pipeline has failed.
     """
     display = notebook_display()
