@@ -159,9 +159,9 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
     assert [" ".join(row[:2]) for row in table[-6:]] == [
         "step in",
         "1 source",
-        "4 process",
+        "3 process",
+        "4 sink",
         "5 sink",
-        "6 sink",
         "orders ended:",
     ]
 
