@@ -26,7 +26,7 @@ release = installed_version(DISTRIBUTION)
 version = ".".join(release.split(".")[:2])
 
 # No intersphinx: a build must not need the network.
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
 exclude_patterns = ["_build"]
 # What assistants ask a site for, at the root of the pages.
 html_extra_path = ["llms.txt"]
@@ -75,6 +75,9 @@ nitpick_ignore = [
     ("py:class", "OnProgress"),
 ]
 
+# A build runs no notebook: it shows the outputs that `python -m docs.notebooks` has stored.
+nb_execution_mode = "off"
+
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
@@ -89,9 +92,19 @@ napoleon_numpy_docstring = False
 # Attributes of a docstring as a list; as entries of their own they would repeat those of the fields.
 napoleon_use_ivar = True
 
+# Beside a page, methods stand below their class: its name before each would not fit there.
+toc_object_entries_show_parents = "hide"
+
 html_theme = "furo"
 html_title = f"windrow {release}"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+
+# What is copied is what a reader would type: without prompts, and without what is printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_line_continuation_character = "\\"
 
 # The modules whose every public name must be in the reference.
 PUBLIC_MODULES = [

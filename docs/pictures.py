@@ -582,6 +582,18 @@ def delta_evictor() -> Picture:
 
 
 @drawn
+def late_element() -> Picture:
+    """The pipeline of README.md: a window fires, and fires again for an element that comes late."""
+
+    def coldest(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(min)
+
+    events = (Came(1, 4, 1), Came(4, 3, 4), Came(7, 2, 7), Passed(7, 7), Came(9, 1, 2), Passed(11, None))
+    recorded = record(coldest, events, 11)
+    return Picture("Coldest of 5 s: the late 1 fires its window again", recorded, width=460, height=210)
+
+
+@drawn
 def lateness() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)

@@ -19,7 +19,6 @@ from windrow.connected.broadcast import BroadcastStream, broadcast_node
 from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError, no_attribute
-from windrow.expressions.tracing import made_record
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
@@ -43,7 +42,7 @@ from windrow.plan.nodes import (
 )
 from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runner
 from windrow.plan.render import node_line
-from windrow.plan.types import base_argument, iterable_item, made_type, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, stated_type
 from windrow.sinks import CollectSink, ConsoleSink, Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
@@ -108,9 +107,7 @@ class DataStream(Stage, Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=made_type(function, self._node.element_type)
-                or made_record(function)
-                or base_argument(function, MapFunction, 1),
+                element_type=made_type(function, self._node.element_type) or base_argument(function, MapFunction, 1),
                 location=caller_location(),
             )
         )
@@ -144,7 +141,7 @@ class DataStream(Stage, Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=iterable_item(result_type(function, self._node.element_type))
+                element_type=iterable_item(made_type(function, self._node.element_type))
                 or base_argument(function, FlatMapFunction, 1),
                 location=caller_location(),
             )
@@ -216,9 +213,10 @@ class DataStream(Stage, Generic[T_co]):
     @overload
     def returns(self, element_type: TypeForm[S]) -> DataStream[T_co | S]: ...
     def returns(self, element_type: object) -> DataStream[Any]:
-        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns.
+        """Say the type of the elements where the plan cannot know it, such as before a sink with columns.
 
-        A lambda that only makes a record, ``lambda line: Reading(...)``, needs none: its code names the class.
+        The plan reads it from the annotations of functions, and from the code of functions without them, such as
+        lambdas. It cannot read loops and comprehensions, or functions of other libraries.
 
         Args:
             element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that
@@ -251,7 +249,7 @@ class DataStream(Stage, Generic[T_co]):
         known = self._node.element_type
         kind: object = Change if known is None else GenericAlias(Change, (known,))
         if function is not None:
-            kind = made_type(function)
+            kind = made_type(function, ChangeKind, known)
         return DataStream(
             ChangelogNode(
                 input=self._node, function=function or Change, element_type=kind, name=name, location=caller_location()
@@ -312,7 +310,7 @@ class DataStream(Stage, Generic[T_co]):
             KeyByNode(
                 input=self._node,
                 selector=selector,
-                key_type=key_type if key_type is not None else made_type(selector, self._node.element_type),
+                key_type=key_type if key_type is not None else stated_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
             ),

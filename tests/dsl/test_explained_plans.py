@@ -20,7 +20,8 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions import with_pane
 from windrow.panes import WindowResult
 from windrow.plan.explained.document import PlanDocument
-from windrow.plan.explained.labels import function_text, pair_text, pair_type, short_type
+from windrow.plan.explained.labels import function_text, pair_text, short_type
+from windrow.plan.types import made_type
 from windrow.sinks import CollectSink
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -258,8 +259,7 @@ def test_two_joins_of_the_same_keys_are_two_steps() -> None:
     lines = Pipeline("p", one.sink_to(CollectSink()), other.sink_to(CollectSink())).explain().splitlines()
     joins = [line.split(",")[-1] for line in lines if "left_join by" in line]
     assert len(lines) == 1 + 4 + 2 + 2
-    # The payment may be missing, so what is taken from it has no type that is known.
-    assert joins == [" order.item", " payment)"]
+    assert joins == [" order.item  : str", " Payment | None]"]  # the payment may be missing
 
 
 def keyed() -> KeyedStream[Order, int]:
@@ -329,8 +329,8 @@ PAIRS: list[tuple[Callable[[Any, Any], Any], str, str]] = [
     (lambda left, right: right.order, "right.order", "int"),
     (lambda right, left: right.at + left.at, "right.at + left.at", "int"),
     (lambda a, b: Order(a.id, a.item, b.at), "Order(id=a.id, item=a.item, at=b.at)", "Order"),
-    (lambda a, b: a.item + " .left of" + str(b), "lambda", "?"),
-    (lambda a, b: (a.id, [b]), "lambda", "?"),
+    (lambda a, b: a.item + " .left of" + str(b), "lambda", "str"),
+    (lambda a, b: (a.id, [b]), "lambda", "tuple[int, list[Payment]]"),
     (lambda *pair: pair[0], "lambda", "?"),
     (max, "max", "?"),
 ]
@@ -338,7 +338,7 @@ PAIRS: list[tuple[Callable[[Any, Any], Any], str, str]] = [
 
 @pytest.mark.parametrize(("function", "text", "kind"), PAIRS, ids=map(str, range(len(PAIRS))))
 def test_functions_of_pairs(function: Callable[[Any, Any], Any], text: str, kind: str) -> None:
-    assert (pair_text(function), short_type(pair_type(function, Order, Payment))) == (text, kind)
+    assert (pair_text(function), short_type(made_type(function, Order, Payment))) == (text, kind)
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_sources_sinks_strategies_and_aggregates_are_one_line(shown: object, tex
 
 def test_a_stream_is_shown_with_the_type_of_its_elements() -> None:
     texts = from_collection(["a"]).map(len, name="lengths").key_by(lambda length: length)
-    assert repr(texts).startswith(f"KeyedStream(key_by, {__file__}")
+    assert repr(texts).startswith(f"KeyedStream(key_by: int, {__file__}")
     assert repr(from_collection(["a"], name="texts")).startswith("DataStream(source 'texts': str, ")
 
 

@@ -39,9 +39,9 @@ def test_steps_have_the_name_of_their_function_in_front() -> None:
     assert pipeline.explain().splitlines() == [
         "pipeline p",
         "  1 source                          collection of 3  : int",
-        "  2 doubled/map            <- 1     lambda",
-        "  3 filter doubled/enough  <- 2     lambda",
-        "  4 sink                   <- 3     collect collect",
+        "  2 doubled/map            <- 1     2 * element  : int",
+        "  3 filter doubled/enough  <- 2     element > least  : int",
+        "  4 sink                   <- 3     collect",
     ]
     assert [step.id for step in pipeline.steps] == ["p.1.source", "p.2.doubled/map", "p.3.doubled/enough", "p.4.sink"]
     assert [step.name for step in pipeline.steps] == [None, None, "doubled/enough", None]

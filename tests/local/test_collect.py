@@ -78,7 +78,7 @@ def test_errors_of_the_plan_and_of_the_run_name_the_line() -> None:
 def test_withdrawals_are_no_elements_to_collect_or_print() -> None:
     windows = NUMBERS.key_by(lambda number: 0).window(TumblingProcessingTimeWindows.of(timedelta(seconds=1)))
     retracting = windows.retracting().count()
-    with pytest.raises(PlanError, match=r"collect collect would write withdrawals as results"):
+    with pytest.raises(PlanError, match=r"1. collect would write withdrawals as results"):
         retracting.collect()
     with pytest.raises(PlanError, match=r"console would write withdrawals as results"):
         Pipeline("p", retracting.print())

@@ -288,7 +288,7 @@ def test_a_frame_is_made_of_a_sink_of_the_pipeline(call: str) -> None:
     result, _ = run(from_collection(RESULTS))
     with pytest.raises(InvalidArgumentError, match="the sink is not part of the pipeline"):
         getattr(result, call)(CollectSink[int]())
-    unknown, sink = run(from_collection([1]).map(lambda number: [number][0]).map(lambda number: {number: 1}[number]))
+    unknown, sink = run(from_collection([1]).map(lambda number: [each + 0 for each in (number, number)][-1]))
     with pytest.raises(InvalidArgumentError, match=r"call returns\(Type\) before sink_to"):
         getattr(unknown, call)(sink)
 

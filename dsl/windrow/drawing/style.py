@@ -43,7 +43,7 @@ def style_sheet(name: str, rules: str) -> str:
         name: The class.
         rules: Rules of CSS, one a line, in which ``$name`` stands for a colour.
     """
-    lines = f"{_COMMON}{rules}".strip().splitlines()
+    lines = [line for line in f"{_COMMON}{rules}".splitlines() if line]
     used = {colour: _COLOURS[colour] for colour in dict.fromkeys(re.findall(r"\$([a-z-]+)", "".join(lines)))}
     light = "; ".join(f"--windrow-{colour}: {pair[0]}" for colour, pair in used.items())
     dark = "; ".join(f"--windrow-{colour}: {pair[1]}" for colour, pair in used.items())

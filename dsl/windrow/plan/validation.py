@@ -22,7 +22,7 @@ from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, i
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
-from windrow.plan.keys import unhashable_part
+from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import Scope
 from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
@@ -47,7 +47,7 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
-from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
+from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
 from windrow.sinks import DatabaseSink, DeltaSink

@@ -18,10 +18,11 @@ from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
 from windrow.plan.render import node_line
-from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
 from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
@@ -267,11 +268,8 @@ class KeyedStream(Stage, Generic[T, K]):
         )
 
     def _pair(self, selector: Callable[[T], object]) -> object | None:
-        value = result_type(selector)
-        if self._node.key_type is None or value is None:
-            return None
-        pair: object = tuple.__class_getitem__((self._node.key_type, value))
-        return pair
+        pair = (key_type(self._node), made_type(selector, self._node.element_type))
+        return None if None in pair else tuple.__class_getitem__(pair)
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 

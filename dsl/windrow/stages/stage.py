@@ -33,7 +33,7 @@ class Stage:
                 return readings.filter(lambda reading: reading.celsius > -90)
 
 
-            coldest = readings.apply_transform(cleaned, name="north").key_by(lambda reading: reading.sensor)
+            coldest = readings.apply_transform(cleaned, name="north").key_by(lambda r: r.sensor)
 
         Args:
             function: Called once, at once. It returns anything: a stream, several of them, another stage, a sink.

@@ -58,7 +58,7 @@ def lanes(
         >>> from windrow import from_source
         >>> from windrow_runtime.testing import PushSource, StreamHarness
         >>> numbers = PushSource(int)
-        >>> highest = from_source(numbers).key_by(lambda number: "all").max(lambda number: number)
+        >>> highest = from_source(numbers).key_by(lambda n: "all").max(lambda n: n)
         >>> with StreamHarness(highest, numbers, record=True) as harness:
         ...     harness.process_element(1, timestamp=100)
         ...     harness.process_element(3, timestamp=200)

@@ -8,15 +8,14 @@ import re
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.functions.marked import Tagged
 from windrow.functions.names import function_name
-from windrow.plan.types import made_type
 
-__all__ = ["computed_type", "function_text", "pair_text", "pair_type", "short_type"]
+__all__ = ["function_text", "pair_text", "short_type"]
 
 # Any in this module: functions of elements of every type.
 
@@ -45,26 +44,6 @@ def pair_text(function: Callable[..., Any]) -> str:
         return name
     first, second = inspect.signature(function).parameters
     return _shortened(_PAIR.sub(lambda match: first if match[1] == "left" else second, str(found)))
-
-
-def computed_type(function: Callable[..., Any], element_type: object | None) -> object | None:
-    """The type of what a function gives for an element; None where neither annotations nor its code say."""
-    kind = made_type(function, element_type)
-    if kind is not None or element_type is None:
-        return kind
-    found = recognise(function)
-    return None if isinstance(found, Opaque) else found.type_of(element_type)
-
-
-def pair_type(function: Callable[..., Any], left: object | None, right: object | None) -> object | None:
-    """The type of what a function of two elements gives; None where neither annotations nor its code say."""
-    kind = made_type(function)
-    if kind is not None or left is None or right is None:
-        return kind
-    found = _of_pair(function)
-    # Any: types of every kind, in a class made for them.
-    fields: Any = [("left", left), ("right", right)]
-    return None if found is None else found.type_of(NamedTuple("_Pair", fields))
 
 
 def _of_pair(function: Callable[..., Any]) -> Expression | None:

@@ -14,7 +14,7 @@ from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, On
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.panes import TimestampCombiner
 from windrow.plan.changing import repeating_windows
-from windrow.plan.explained.labels import computed_type, function_text, pair_text, pair_type, short_type
+from windrow.plan.explained.labels import function_text, pair_text, short_type
 from windrow.plan.nodes import (
     AsOfJoinNode,
     ChangelogNode,
@@ -210,28 +210,10 @@ def _function_of_pairs(node: IntervalJoinNode | AsOfJoinNode) -> Callable[[Any, 
 
 
 def _element_type(node: Node, types: Mapping[int, object | None]) -> object | None:
-    """The type of the elements of a node: as the plan says it, or as the code of lambdas does."""
-    if node.element_type is not None or not node.inputs:
-        return node.element_type
-    taken = [types[id(each)] for each in node.inputs]
-    match node:
-        case MapNode():
-            return computed_type(node.function, taken[0])
-        case FilterNode() | TimestampsNode() | KeyByNode() | SinkNode():
-            return taken[0]
-        case UnionNode():
-            return taken[0] if all(each == taken[0] for each in taken) else None
-        case WindowNode(function=ProcessSpec(process=JoinPairs() as process)):
-            left, right = getattr(taken[0], "__args__", (None, None))
-            missing = process.kind.missing
-            return pair_type(process.function, None if 1 in missing else left, None if 2 in missing else right)
-        case IntervalJoinNode() | AsOfJoinNode():
-            left, right = getattr(taken[0], "__args__", (None, None))
-            may_miss = isinstance(node, AsOfJoinNode) and node.is_outer
-            function = _function_of_pairs(node)
-            return None if function is None else pair_type(function, left, None if may_miss else right)
-        case _:
-            return None
+    """The type of the elements of a node: what the plan says, or for a node that passes elements on, of its input."""
+    if node.element_type is None and isinstance(node, (FilterNode, TimestampsNode, KeyByNode, SinkNode)):
+        return types[id(node.inputs[0])]
+    return node.element_type
 
 
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
