@@ -39,6 +39,12 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
 
     Raises:
         InvalidArgumentError: If it is no source, its ``on_malformed`` is unknown, or its ``is_bounded`` is no bool.
+
+    Example:
+        >>> from windrow import from_source
+        >>> from windrow.sources import TextFileSource
+        >>> from_source(TextFileSource("logs/*.txt"), name="logs")
+        DataStream(...)
     """
     if not isinstance(source, Source):
         raise InvalidArgumentError(
@@ -81,7 +87,24 @@ def from_collection(elements: Iterable[T], element_type: TypeForm[T], *, name: s
 def from_collection(
     elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
 ) -> DataStream[T]:
-    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
+    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`.
+
+    Args:
+        elements: The elements; they are copied.
+        element_type: Their type; None: that of the first element, where that is a class without parameters.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If ``elements`` cannot be iterated over.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow_runtime.local import LocalRunner
+        >>> sink = CollectSink[str]()
+        >>> LocalRunner().run(Pipeline("words", from_collection(["a", "b"]).sink_to(sink))).collected(sink)
+        ['a', 'b']
+    """
     if element_type is None:
         return from_source(CollectionSource(elements), name=name)
     # The overloads have proved it; here it is an object like any other.
@@ -97,7 +120,19 @@ def from_arrow(
     on_malformed: OnMalformed = "fail",
     name: str | None = None,
 ) -> DataStream[T]:
-    """A stream of the rows of a table or data frame of the program; see :class:`~windrow.sources.ArrowSource`."""
+    """A stream of the rows of a table or data frame of the program; see :class:`~windrow.sources.ArrowSource`.
+
+    Args:
+        data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, or a reader of record batches.
+        record_type: The type of the elements, whose fields are the columns.
+        batch_size: How many rows make a batch; None: all are in one.
+        on_malformed: What becomes of rows that do not fit the type.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If ``data`` does not speak the Arrow PyCapsule interface, ``batch_size`` is not a positive
+            int, or ``on_malformed`` is unknown.
+    """
     source = ArrowSource(data, record_type, batch_size=batch_size, on_malformed=on_malformed)
     return from_source(source, name=name)
 
@@ -110,6 +145,18 @@ def from_dataframe(
     timezone: str | tzinfo | None = None,
     name: str | None = None,
 ) -> DataStream[T]:
-    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
+    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`.
+
+    Args:
+        dataframe: The DataFrame; columns that the record type does not name are left out.
+        record_type: The type of the records.
+        on_malformed: What becomes of rows that do not fit the type.
+        timezone: Where the clock of timestamp columns without a zone is; None: such columns do not fit.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If it is no DataFrame of Spark, ``on_malformed`` is unknown, or Python does not know the
+            time zone.
+    """
     source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
     return from_source(source, name=name)

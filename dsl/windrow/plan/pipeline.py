@@ -23,7 +23,14 @@ class Engine(Protocol):
     """What runs pipelines, as far as ``explain()`` asks."""
 
     def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
-        """In which form it runs steps of a pipeline, by their ids."""
+        """In which form it runs steps of a pipeline, by their ids.
+
+        Args:
+            pipeline: The pipeline.
+
+        Returns:
+            A text for each step that has one.
+        """
         ...
 
 
@@ -84,6 +91,14 @@ class Pipeline:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
             cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known,
             two file sinks on one folder.
+        InvalidArgumentError: If the name is no text or empty, or what is given as a sink is not what ``sink_to`` gave.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> pipeline = Pipeline("numbers", from_collection([1, 2]).filter(lambda number: number > 1).sink_to(CollectSink()))
+        >>> pipeline
+        Pipeline('numbers', 3 steps, 1 sink)
     """
 
     name: str
@@ -157,6 +172,9 @@ class Pipeline:
 
     def step_of(self, node: Node) -> Step:
         """The step that ``node`` is.
+
+        Args:
+            node: A node of the plan, such as the ``node`` of a stream.
 
         Raises:
             KeyError: If the node is not part of the pipeline.
