@@ -56,7 +56,16 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
 
 
 class TumblingEventTimeWindows(_Tumbling):
-    """Windows of a fixed size in event time, one after the other."""
+    """Windows of a fixed size in event time, one after the other.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < size``.
+        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+    Raises:
+        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+    """
 
     @classmethod
     def of(
@@ -71,6 +80,14 @@ class TumblingEventTimeWindows(_Tumbling):
 
         Raises:
             InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> hours = TumblingEventTimeWindows.of(timedelta(hours=1))
+            >>> days_in_utc_8 = TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
+            >>> hours.describe()
+            'TumblingEventTimeWindows(size=3600000 ms)'
         """
         return cls(size, offset, stagger)
 
@@ -90,13 +107,27 @@ class TumblingEventTimeWindows(_Tumbling):
 
 
 class TumblingProcessingTimeWindows(_Tumbling):
-    """Windows of a fixed size on the clock, one after the other."""
+    """Windows of a fixed size on the clock, one after the other.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < size``.
+        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+    Raises:
+        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+    """
 
     @classmethod
     def of(
         cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
     ) -> TumblingProcessingTimeWindows:
         """As :meth:`TumblingEventTimeWindows.of`, on the clock.
+
+        Args:
+            size: The length of a window, at least one millisecond.
+            offset: Shifts all windows; ``|offset| < size``.
+            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
 
         Raises:
             InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
