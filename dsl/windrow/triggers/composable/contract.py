@@ -104,11 +104,20 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
     @abstractmethod
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the window should fire now. It may be asked at any time, and must change nothing."""
+        """Returns whether the window should fire now. It may be asked at any time, and must change nothing.
+
+        Args:
+            window: The window.
+            context: Time and state to read.
+        """
 
     @abstractmethod
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
         """Called when the trigger was ready and its window fires.
+
+        Args:
+            window: The window.
+            context: As in :meth:`observe`.
 
         Returns:
             Whether the trigger is finished. One that is not must have begun anew, since it is asked again.
@@ -119,6 +128,10 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
         A trigger that sets timers or keeps state overrides this: it deletes the timers that are still set and clears
         the state. Timers that are left when the window goes are deleted by windrow.
+
+        Args:
+            window: The window.
+            context: As in :meth:`observe`.
         """
 
     def explain(self, window: W_contra, context: PartContext) -> str:
