@@ -97,7 +97,11 @@ class Expression:
         return ordered([self], lambda node: node.children)
 
     def evaluate(self, element: Any) -> Any:
-        """Returns what the selector returns for ``element``, and raises what the selector would raise."""
+        """Returns what the selector returns for ``element``, and raises what the selector would raise.
+
+        Args:
+            element: The element.
+        """
         compiled = self._compiled
         if compiled is None:
             compiled = _Code(self).function()
@@ -105,7 +109,11 @@ class Expression:
         return compiled(element)
 
     def type_of(self, element_type: object) -> object | None:
-        """The type of the value for elements of a type; None where annotations do not say."""
+        """The type of the value for elements of a type; None where annotations do not say.
+
+        Args:
+            element_type: The type of the elements.
+        """
         types: dict[Expression, object | None] = {}
         for part in self.parts():
             types[part] = part._type(types, element_type)
@@ -118,7 +126,11 @@ class Expression:
         return texts[self]
 
     def with_children(self, children: Mapping[Expression, Expression]) -> Self:
-        """Returns the node with others in place of those right below it."""
+        """Returns the node with others in place of those right below it.
+
+        Args:
+            children: For each of the nodes right below, that which takes its place.
+        """
         if all(children[each] is each for each in self.children):
             return self
         values = {name: getattr(self, name) for name in _compared_fields(type(self))}
