@@ -580,13 +580,14 @@ class DataStream(Generic[T_co]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
             >>> from windrow.sinks import CollectSink
             >>> from windrow.windows import TumblingEventTimeWindows
             >>> from windrow_runtime.local import LocalRunner
-            >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
-            >>> orders = from_collection([("ann", 1_000)]).assign_timestamps_and_watermarks(in_order, lambda order: order[1])
-            >>> visits = from_collection([("ann", 2_000)]).assign_timestamps_and_watermarks(in_order, lambda visit: visit[1])
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     return from_collection(elements).assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders, visits = with_times([("ann", 1_000)]), with_times([("ann", 2_000)])
             >>> joined = (
             ...     orders.join(visits)
             ...     .where(lambda order: order[0])
@@ -673,6 +674,23 @@ class DataStream(Generic[T_co]):
 
         Raises:
             InvalidArgumentError: If it is no :class:`OutputTag`.
+
+        Example:
+            >>> from windrow import OutputTag, Pipeline, from_collection
+            >>> from windrow.functions import ProcessContext, ProcessFunction
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> odd = OutputTag("odd", int)
+            >>> class Split(ProcessFunction[int, int]):
+            ...     def process_element(self, value: int, context: ProcessContext) -> list[int]:
+            ...         if value % 2:
+            ...             context.output(odd, value)
+            ...             return []
+            ...         return [value]
+            >>> even = from_collection([1, 2, 3]).process(Split())
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("odd", even.get_side_output(odd).sink_to(sink))).collected(sink)
+            [1, 3]
         """
         if not isinstance(tag, OutputTag):
             raise InvalidArgumentError(

@@ -96,8 +96,8 @@ class Pipeline:
     Example:
         >>> from windrow import Pipeline, from_collection
         >>> from windrow.sinks import CollectSink
-        >>> pipeline = Pipeline("numbers", from_collection([1, 2]).filter(lambda number: number > 1).sink_to(CollectSink()))
-        >>> pipeline
+        >>> large = from_collection([1, 2]).filter(lambda number: number > 1)
+        >>> Pipeline("numbers", large.sink_to(CollectSink()))
         Pipeline('numbers', 3 steps, 1 sink)
     """
 

@@ -79,11 +79,16 @@ class KeyedStream(Generic[T, K]):
             >>> from windrow.sinks import CollectSink
             >>> from windrow.windows import TumblingEventTimeWindows
             >>> from windrow_runtime.local import LocalRunner
-            >>> readings = from_collection([("a", 1_000, 20), ("a", 2_000, 22), ("b", 3_000, 7)]).assign_timestamps_and_watermarks(
-            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda reading: reading[1]
+            >>> readings = [("a", 1_000, 20), ("a", 2_000, 22), ("b", 3_000, 7)]
+            >>> by_sensor = (
+            ...     from_collection(readings)
+            ...     .assign_timestamps_and_watermarks(
+            ...         WatermarkStrategy.for_monotonous_timestamps(), lambda reading: reading[1]
+            ...     )
+            ...     .key_by(lambda reading: reading[0])
             ... )
-            >>> by_sensor = readings.key_by(lambda reading: reading[0])
-            >>> highest = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1))).max(lambda reading: reading[2])
+            >>> minutes = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> highest = minutes.max(lambda reading: reading[2])
             >>> sink = CollectSink[int]()
             >>> sorted(LocalRunner().run(Pipeline("highest", highest.sink_to(sink))).collected(sink))
             [7, 22]
@@ -223,17 +228,16 @@ class KeyedStream(Generic[T, K]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
             >>> from windrow.sinks import CollectSink
             >>> from windrow_runtime.local import LocalRunner
-            >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
-            >>> orders = from_collection([("a", 1_000)]).assign_timestamps_and_watermarks(in_order, lambda order: order[1])
-            >>> payments = from_collection([("a", 4_000), ("a", 9_000)]).assign_timestamps_and_watermarks(
-            ...     in_order, lambda payment: payment[1]
-            ... )
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     return from_collection(elements).assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders = with_times([("a", 1_000)]).key_by(lambda order: order[0])
+            >>> payments = with_times([("a", 4_000), ("a", 9_000)]).key_by(lambda payment: payment[0])
             >>> paid = (
-            ...     orders.key_by(lambda order: order[0])
-            ...     .interval_join(payments.key_by(lambda payment: payment[0]))
+            ...     orders.interval_join(payments)
             ...     .between(timedelta(0), timedelta(seconds=5))
             ...     .apply(lambda order, payment: (order[0], payment[1] - order[1]))
             ... )
@@ -257,7 +261,9 @@ class KeyedStream(Generic[T, K]):
             >>> from windrow.sinks import CollectSink
             >>> from windrow_runtime.local import LocalRunner
             >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
-            >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(in_order, lambda order: order[1])
+            >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(
+            ...     in_order, lambda order: order[1]
+            ... )
             >>> rates = from_collection([("EUR", 1_000, 1.1), ("EUR", 6_000, 1.2)]).assign_timestamps_and_watermarks(
             ...     in_order, lambda rate: rate[1]
             ... )
