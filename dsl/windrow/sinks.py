@@ -65,6 +65,15 @@ class CollectSink(Sink[T]):
 
     Args:
         name: Names the sink in ``explain()``.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow_runtime.local import LocalRunner
+        >>> sink = CollectSink[int]()
+        >>> result = LocalRunner().run(Pipeline("numbers", from_collection([1, 2]).sink_to(sink)))
+        >>> result.collected(sink)
+        [1, 2]
     """
 
     def __init__(self, name: str = "collect") -> None:

@@ -35,6 +35,10 @@ def duration_millis(duration: timedelta, name: str) -> int:
 
     ``timedelta.max``, the longest duration that Python has, stands for the longest there is: for ever.
 
+    Args:
+        duration: The duration.
+        name: What it is, for errors.
+
     Raises:
         InvalidArgumentError: If it is not a timedelta, or has a fraction of a millisecond.
     """
@@ -76,6 +80,9 @@ def timestamp_millis(timestamp: int | datetime) -> int:
     """A timestamp as epoch milliseconds.
 
     Integers are taken as milliseconds; an aware datetime is converted (rounded down to the millisecond).
+
+    Args:
+        timestamp: Epoch milliseconds, or an aware datetime.
 
     Raises:
         InvalidArgumentError: For a naive datetime, for a value of another type, or one outside the 64-bit range.
