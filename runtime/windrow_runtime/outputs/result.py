@@ -44,6 +44,9 @@ class PipelineResult:
         A loop over sinks of several types needs a list of their common type for type checkers:
         ``sinks: list[CollectSink[Any]] = [words, counts]``.
 
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
@@ -64,6 +67,9 @@ class PipelineResult:
 
         Its columns are the fields of the elements; elements without fields have one column, ``value``. Other libraries
         take it by the Arrow PyCapsule interface, as ``polars.from_arrow`` and ``pandas`` do by ``table.to_pandas()``.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
 
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, not part of the pipeline, the type of

@@ -162,6 +162,9 @@ class SparkRunner:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
+
+        Args:
+            pipeline: The pipeline.
         """
         return physical_plan(topology_of(pipeline), columnar=self._columnar).texts()
 
