@@ -50,7 +50,11 @@ class TriggerResult(Enum):
         self.is_purge = is_purge
 
     def combine(self, other: TriggerResult) -> TriggerResult:
-        """Fire if one of both fires, purge if one of both purges."""
+        """Fire if one of both fires, purge if one of both purges.
+
+        Args:
+            other: The other answer.
+        """
         purge = self.is_purge or other.is_purge
         if self.is_fire or other.is_fire:
             return TriggerResult.FIRE_AND_PURGE if purge else TriggerResult.FIRE
