@@ -191,6 +191,13 @@ class SparkRunner:
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
+
+        Example:
+            .. code-block:: python
+
+                sink = CollectSink[int]()
+                pipeline = Pipeline("numbers", from_collection([1, 2]).map(lambda number: number * 2).sink_to(sink))
+                SparkRunner().run(pipeline).collected(sink)  # [2, 4]
         """
         query = self._prepare(pipeline, self._on_progress, drain=drain)
 
@@ -264,6 +271,13 @@ class SparkRunner:
             IncompatibleStateError: If the checkpoint belongs to another plan, has another parallelism, or was drained.
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
+
+        Example:
+            .. code-block:: python
+
+                running = SparkRunner(checkpoint="/data/checkpoints/clicks").start(pipeline, interval_seconds=5)
+                running.counters()  # what each step has counted so far
+                running.stop()  # a later start with the same folder goes on here
         """
         if self._checkpoint is None:
             raise InvalidArgumentError(
