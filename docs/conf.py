@@ -90,7 +90,7 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 # In the contents of a page a method stands below its class.
-toctree_object_entries_show_parents = "hide"
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"windrow {release}"
