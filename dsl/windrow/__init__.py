@@ -22,7 +22,7 @@ from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.plan.types import DecimalType
 from windrow.stream import DataStream, KeyedStream
-from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_source
+from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.windowed import (
@@ -79,5 +79,7 @@ __all__ = [
     "from_arrow",
     "from_collection",
     "from_dataframe",
+    "from_pandas",
+    "from_polars",
     "from_source",
 ]

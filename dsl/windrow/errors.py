@@ -65,7 +65,9 @@ def _describe(
 ) -> str:
     lines = [message]
     if given is not None:
-        lines.append(f"  given:    {given if isinstance(given, str) else _ADDRESS.sub('', repr(given))}")
+        # Nobody sees an empty text, and half of a surrogate pair cannot be printed.
+        is_shown = isinstance(given, str) and given.strip() and not any("\ud800" <= each <= "\udfff" for each in given)
+        lines.append(f"  given:    {given if is_shown else _ADDRESS.sub('', repr(given))}")
     if expected is not None:
         lines.append(f"  expected: {expected}")
     if where is not None:
@@ -80,7 +82,7 @@ class WindrowError(Exception):
 
     Args:
         message: What is wrong, in one line.
-        given: What was given; shown by ``repr`` unless it is a string.
+        given: What was given; shown by ``repr`` unless it is a string that can be seen.
         expected: What was expected instead.
         where: The step and the line of the user's program.
         hint: What to write instead.

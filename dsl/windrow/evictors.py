@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import duration_millis
+from windrow.functions.names import function_name
+from windrow.time import duration_millis, duration_text
+from windrow.triggers.code import call_text, constructor_text, millis_text
 from windrow.windows.window import Window
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
@@ -91,6 +93,9 @@ class Evictor(ABC, Generic[T_contra, W_contra]):
         """One line for ``explain()``."""
         return type(self).__name__
 
+    def __repr__(self) -> str:
+        return constructor_text(self, Evictor)
+
 
 class _OneSided(Evictor[T_contra, Window]):
     """Evicts by one rule, before the function or after it."""
@@ -115,6 +120,9 @@ class _OneSided(Evictor[T_contra, Window]):
 
     def _side(self) -> str:
         return ", after" if self.do_evict_after else ""
+
+    def _call(self, *texts: str) -> str:
+        return call_text(f"{type(self).__name__}.of", *texts, do_evict_after="True" if self.do_evict_after else None)
 
 
 class CountEvictor(_OneSided[object]):
@@ -154,6 +162,9 @@ class CountEvictor(_OneSided[object]):
 
     def describe(self) -> str:
         return f"CountEvictor({self.max_count}{self._side()})"
+
+    def __repr__(self) -> str:
+        return self._call(repr(self.max_count))
 
 
 class TimeEvictor(_OneSided[object]):
@@ -201,7 +212,10 @@ class TimeEvictor(_OneSided[object]):
         ]
 
     def describe(self) -> str:
-        return f"TimeEvictor({self.window_size} ms{self._side()})"
+        return f"TimeEvictor({duration_text(self.window_size)}{self._side()})"
+
+    def __repr__(self) -> str:
+        return self._call(millis_text(self.window_size))
 
 
 class DeltaEvictor(_OneSided[T_contra]):
@@ -246,3 +260,6 @@ class DeltaEvictor(_OneSided[T_contra]):
 
     def describe(self) -> str:
         return f"DeltaEvictor({self.threshold}{self._side()})"
+
+    def __repr__(self) -> str:
+        return self._call(repr(self.threshold), function_name(self._delta))

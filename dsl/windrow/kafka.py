@@ -11,6 +11,7 @@ session starts, in Spark's own version::
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +26,15 @@ from windrow.addresses.redaction import longest_first, redact_options, secrets_i
 from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, require_callable
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
-from windrow.text_options import checked_timezone
+from windrow.text_options import checked_timezone, has_half_surrogate
 from windrow.time import timestamp_millis
 
 __all__ = [
     "AvroFormat",
+    "EndingOffsets",
     "KafkaFormat",
     "KafkaRecord",
     "KafkaRecordSource",
@@ -48,6 +50,9 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
+EndingOffsets = Literal["latest"] | datetime
+"""A run ends at the offsets that are the latest when it begins, or at a time."""
+
 LostOffsets = Literal["fail", "earliest", "latest"]
 """What a source does where records that it was to read are gone."""
 
@@ -57,7 +62,17 @@ KafkaFormat = Literal["json", "text", "bytes"]
 ValueFormat = KafkaFormat | RegistryFormat
 """The formats of values, which are those of ``KafkaFormat``, ``AvroFormat`` and ``ProtobufFormat``."""
 
+TOPIC_NAME: Final = "a name of 1 to 249 letters of ASCII, digits, dots, underscores and hyphens"
+"""What Kafka takes as the name of a topic."""
+
+_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+
 _RAW: Final[dict[object, type]] = {"text": str, "bytes": bytes}
+
+
+def is_topic_name(given: object) -> bool:
+    """Whether Kafka takes this as the name of a topic."""
+    return isinstance(given, str) and _TOPIC.fullmatch(given) is not None
 
 
 @dataclass(frozen=True)
@@ -104,6 +119,7 @@ class TopicSource(Source[T_co]):
         value_format: How they are written.
         topics: The names of the topics, or the pattern that they match.
         starting_offsets: Where a new checkpoint begins.
+        ending_offsets: Where a run ends; None: nowhere.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
         engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
         on_lost_offsets: What is done where records that were to be read are gone.
@@ -126,6 +142,7 @@ class TopicSource(Source[T_co]):
         on_malformed: OnMalformed,
         timezone: str | tzinfo | None,
         starting_offsets: str | datetime,
+        ending_offsets: EndingOffsets | None,
         max_offsets_per_batch: int | None,
         options: Mapping[str, str] | None,
         engine_connector: bool,
@@ -149,22 +166,29 @@ class TopicSource(Source[T_co]):
             self._topics, self.topics = f"topics like {topics.pattern}", topics
         else:
             names = [topics] if isinstance(topics, str) else list(topics)
-            if not names or not all(names):
+            wrong = [name for name in names if not is_topic_name(name)]
+            if wrong or not names:
                 raise InvalidArgumentError(
-                    "a Kafka source reads topics", given=topics, expected="a name, names or a compiled pattern"
+                    "a Kafka source reads topics",
+                    given=wrong[0] if wrong else topics,
+                    expected=f"{TOPIC_NAME}, a list of names or a compiled pattern",
                 )
             self._topics, self.topics = ", ".join(names), tuple(names)
-        if isinstance(starting_offsets, datetime) and starting_offsets.tzinfo is None:
-            raise InvalidArgumentError(
-                "a source begins at a time with a time zone",
-                given=starting_offsets,
-                expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
-            )
+        for verb, offsets in (("begins", starting_offsets), ("ends", ending_offsets)):
+            if isinstance(offsets, datetime) and offsets.tzinfo is None:
+                raise InvalidArgumentError(
+                    f"a source {verb} at a time with a time zone",
+                    given=offsets,
+                    expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
+                )
+        if ending_offsets is not None:
+            _check_end(starting_offsets, ending_offsets, engine_connector=engine_connector)
         if on_lost_offsets not in ("fail", "earliest", "latest"):
             raise InvalidArgumentError(
                 "on_lost_offsets is unknown", given=on_lost_offsets, expected='"fail", "earliest" or "latest"'
             )
         self.starting_offsets = starting_offsets
+        self.ending_offsets = ending_offsets
         self.max_offsets_per_batch = max_offsets_per_batch
         self.engine_connector = engine_connector
         self.on_lost_offsets: LostOffsets = on_lost_offsets
@@ -189,7 +213,9 @@ class TopicSource(Source[T_co]):
         else:
             made["subscribe"] = ",".join(self.topics)
         if isinstance(self.starting_offsets, datetime):
-            made["startingTimestamp"] = str(timestamp_millis(self.starting_offsets))
+            millis = timestamp_millis(self.starting_offsets)
+            # Kafka takes no time before 1970, where no record is.
+            made.update({"startingTimestamp": str(millis)} if millis >= 0 else {"startingOffsets": "earliest"})
         else:
             made["startingOffsets"] = self.starting_offsets
         if self.max_offsets_per_batch is not None:
@@ -216,8 +242,8 @@ class TopicSource(Source[T_co]):
 
     @property
     def is_bounded(self) -> bool:
-        """False."""
-        return False
+        """Whether the source has ``ending_offsets``."""
+        return self.ending_offsets is not None
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -238,11 +264,13 @@ class TopicSource(Source[T_co]):
         return f"kafka {self._topics} at {self._servers}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({redact_options(self._options)})"
+        return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
 
 
 class KafkaSource(TopicSource[T_co]):
-    """The values of Kafka topics. A stream without end; Spark's checkpoint keeps the offsets.
+    """The values of Kafka topics, a stream without end unless it has ``ending_offsets``.
+
+    Spark's checkpoint keeps the offsets.
 
     Args:
         servers: The brokers to begin with: ``"host:9092"``, or several.
@@ -256,8 +284,14 @@ class KafkaSource(TopicSource[T_co]):
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
-            that are not older by their own timestamps in Kafka), or with ``engine_connector=True`` Spark's JSON of
-            offsets. Partitions that are added later begin at their first record.
+            that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``), or with
+            ``engine_connector=True`` Spark's JSON of offsets. Partitions that are added later begin at their first
+            record.
+        ending_offsets: Where a run ends, which makes the source a bounded one, as ``setBounded`` of Flink's does:
+            ``"latest"`` reads the records that there are when the run begins, a datetime those in front of the first
+            one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
+            are left to a later run, which goes on behind the offsets of the checkpoint. It needs ``starting_offsets``
+            that lie before it, and is not for ``engine_connector=True``.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
             ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
@@ -268,11 +302,14 @@ class KafkaSource(TopicSource[T_co]):
             workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
             other.
         on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
-            shorter time, or was made anew: ``"fail"`` fails the run, ``"earliest"`` goes on with the first records that
-            are there, ``"latest"`` leaves out all that the batch would have read. Not with ``engine_connector=True``.
+            shorter time, was made anew, or is a deleted one of a pattern: ``"fail"`` fails the run, ``"earliest"`` goes
+            on with the first records that are there, ``"latest"`` leaves out all that the batch would have read. Not
+            with ``engine_connector=True``.
 
     Raises:
-        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
+        InvalidArgumentError: For an option that an argument sets, for a format that does not go with the type, and for
+            ``ending_offsets`` that do not lie behind ``starting_offsets``.
+        UnsupportedOperationError: For ``ending_offsets`` with ``engine_connector=True``.
     """
 
     def __init__(
@@ -285,6 +322,7 @@ class KafkaSource(TopicSource[T_co]):
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
         engine_connector: bool = False,
@@ -298,6 +336,7 @@ class KafkaSource(TopicSource[T_co]):
             on_malformed=on_malformed,
             timezone=timezone,
             starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
             engine_connector=engine_connector,
@@ -348,6 +387,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
         engine_connector: bool = False,
@@ -361,6 +401,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
             on_malformed=on_malformed,
             timezone=timezone,
             starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
             engine_connector=engine_connector,
@@ -423,8 +464,8 @@ class KafkaSink(Sink[T_contra]):
         engine_connector: bool = False,
     ) -> None:
         _check_format(value_format)
-        if not topic:
-            raise InvalidArgumentError("a Kafka sink writes to a topic", given=topic, expected="a name")
+        if isinstance(topic, str) and not is_topic_name(topic):
+            raise InvalidArgumentError("a Kafka sink writes to a topic", given=topic, expected=TOPIC_NAME)
         if not isinstance(topic, str):
             require_callable(topic, "the topic of a Kafka sink", "a name, or a function that gives one")
         if key is not None:
@@ -460,7 +501,13 @@ class KafkaSink(Sink[T_contra]):
         return f"kafka {topic} at {self._servers}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({redact_options(self._options)})"
+        return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
+
+
+def _others(options: Mapping[str, str]) -> str:
+    """Options beside the brokers, without secrets, as they follow a description."""
+    others = {name: value for name, value in options.items() if not name.endswith("bootstrap.servers")}
+    return f", {redact_options(others)}" if others else ""
 
 
 _RESERVED_BY_SPARK: Final = (
@@ -485,6 +532,25 @@ _EXACT: Final[Mapping[str, tuple[str, ...]]] = {
     "transactional.id": (),
 }
 """The values that options may have, if a sink writes by transactions."""
+
+
+def _check_end(starting: str | datetime, ending: object, *, engine_connector: bool) -> None:
+    if engine_connector:
+        raise UnsupportedOperationError(
+            "Spark's connector reads streams of topics without an end",
+            given=f"ending_offsets={ending!r}, engine_connector=True",
+            expected="confluent-kafka, which reads topics by default",
+            hint="run(pipeline, drain=False) reads what there is when it begins",
+        )
+    if ending != "latest" and not isinstance(ending, datetime):
+        raise InvalidArgumentError("ending_offsets is unknown", given=ending, expected='"latest" or a datetime')
+    if starting == "latest" or (isinstance(starting, datetime) and isinstance(ending, datetime) and starting >= ending):
+        raise InvalidArgumentError(
+            "a source ends behind the offsets at which it begins",
+            given=f"starting_offsets={starting!r}, ending_offsets={ending!r}",
+            expected='such as starting_offsets="earliest"',
+            hint='starting_offsets="latest" is the default',
+        )
 
 
 def _refuse_options_of_spark(options: Mapping[str, str] | None, verb: str) -> None:
@@ -532,7 +598,19 @@ def _servers(given: str | Sequence[str]) -> str:
     text = given if isinstance(given, str) else ",".join(given)
     if not text:
         raise InvalidArgumentError("Kafka needs a server", given=given, expected='such as "localhost:9092"')
+    _check_text(text, "the servers of Kafka")
     return text
+
+
+def _check_text(given: object, what: str) -> None:
+    """Refuses a text that no client takes; it is not shown, as it may be secret."""
+    text = str(given)
+    if "\0" in text or has_half_surrogate(text):
+        raise InvalidArgumentError(
+            f"{what} can be no such text",
+            given="a text with the character \\0" if "\0" in text else "a text with half of a surrogate pair",
+            expected="characters that UTF-8 has",
+        )
 
 
 def _checked(options: Mapping[str, str] | None, reserved: set[str]) -> dict[str, str]:
@@ -546,4 +624,7 @@ def _checked(options: Mapping[str, str] | None, reserved: set[str]) -> dict[str,
                 expected="options without an argument of their own",
                 hint=f"not among {', '.join(sorted(reserved))}",
             )
+    for name, value in (options or {}).items():
+        _check_text(name, "the name of an option")
+        _check_text(value, f"the option {name}")
     return dict(options or {})

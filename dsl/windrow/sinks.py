@@ -59,6 +59,10 @@ class Sink(ABC, Generic[T_contra]):
     def describe(self) -> str:
         """One line for ``explain()``."""
 
+    def __repr__(self) -> str:
+        name, text = type(self).__name__, self.describe()
+        return f"{name}({'' if text == name else text})"
+
 
 class CollectSink(Sink[T]):
     """Keeps the elements in the memory of the driver; the result of the run hands them out.
@@ -80,7 +84,7 @@ class CollectSink(Sink[T]):
         self.name = name
 
     def describe(self) -> str:
-        return f"collect {self.name}"
+        return "collect" if self.name == "collect" else f"collect {self.name}"
 
 
 class ConsoleSink(Sink[object]):

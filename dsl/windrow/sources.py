@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from importlib import import_module
 from os import PathLike
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
@@ -15,7 +16,8 @@ from windrow.addresses.paths import check_pattern, checked_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
+from windrow.distribution import install_hint
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.tags import OutputTag
 from windrow.text_options import (
     checked_delimiter,
@@ -117,6 +119,10 @@ class Source(ABC, Generic[T_co]):
     def describe(self) -> str:
         """One line for ``explain()``."""
 
+    def __repr__(self) -> str:
+        name, text = type(self).__name__, self.describe()
+        return f"{name}({'' if text == name else text})"
+
 
 class CollectionSource(Source[T]):
     """Elements given in the program: for tests and examples.
@@ -163,21 +169,33 @@ class ArrowSource(Source[T]):
     """Rows of a library that speaks the Arrow PyCapsule interface: a table or a data frame of the program.
 
     Args:
-        data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, or a reader of record batches. A
-            reader is read whole by the first run.
+        data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, a relation of DuckDB, or a reader of
+            record batches. A reader is read whole by the first run.
         record_type: The type of the elements, whose fields are the columns; others are left out. A type without fields
-            has one column, ``value``.
+            has one column, ``value``. By default it is derived, for which pyarrow reads the data at once: a frozen
+            dataclass ``Row`` with a field for each column, which may be None where the column has a null. The index of
+            a pandas data frame is a column if it has a name.
         batch_size: How many rows make a batch; by default all are in one.
-        on_malformed: What becomes of rows that do not fit the type.
+        on_malformed: What becomes of rows that do not fit the type, such as those with a null where it has no None.
+            pandas has NaN for a missing number, and hands over a null.
+        timezone: Where the clock of timestamp columns without a zone is, as for :class:`JsonFileSource`. Without it
+            such columns do not fit.
+
+    Raises:
+        InvalidArgumentError: If the data do not speak the interface, an argument has an unknown value, or a column has
+            no name of a field, or no type of elements, where the type is derived.
+        SourceError: If the type is derived, and the data cannot be taken.
+        UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
 
     def __init__(
         self,
         data: ArrowArray | ArrowStream,
-        record_type: TypeForm[T],
+        record_type: TypeForm[T] | None = None,
         *,
         batch_size: int | None = None,
         on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
     ) -> None:
         if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
             raise InvalidArgumentError(
@@ -190,11 +208,27 @@ class ArrowSource(Source[T]):
             check_positive(batch_size, "the batch size")
         check_on_malformed(on_malformed)
         self.data = data
-        self.record_type = record_type
         self.batch_size = batch_size
         self._on_malformed: OnMalformed = on_malformed
+        self.timezone = checked_timezone(timezone)
         # Any: the table that an engine makes of the data, once, since some can be read only once.
         self.table: Any = None
+        self.record_type: TypeForm[T] = self._derived() if record_type is None else record_type
+
+    def _derived(self) -> TypeForm[T]:
+        """The type of the rows by the columns of the data, which become a table."""
+        try:
+            # The language imports neither the runtime nor Arrow: the module is found by its name, where it is needed.
+            module = import_module("windrow_runtime.codecs.arrow.row_type")
+        except ModuleNotFoundError as error:
+            raise UnsupportedOperationError(
+                "the type of the rows is derived by pyarrow",
+                given=f"{self.describe()}, without {error.name}",
+                expected="pyarrow, or a record type",
+                hint=install_hint("spark"),
+            ) from error
+        derived: TypeForm[T] = module.row_type_of(self)
+        return derived
 
     @property
     def element_type(self) -> object:

@@ -19,7 +19,6 @@ from windrow.connected.broadcast import BroadcastStream, broadcast_node
 from windrow.connected.connect import ConnectedStreams
 from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.errors import InvalidArgumentError, no_attribute
-from windrow.expressions.tracing import made_record
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
@@ -41,12 +40,13 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import DataStreamSink
+from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runner
 from windrow.plan.render import node_line
-from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.sinks import Sink
+from windrow.plan.types import base_argument, iterable_item, made_type, stated_type
+from windrow.sinks import CollectSink, ConsoleSink, Sink
 from windrow.stages.keyed_stream import KeyedStream
 from windrow.stages.lookups import map_async_node, map_batches_node, process_node
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
@@ -73,7 +73,7 @@ class _Wider(Protocol[T_contra, S_co]):
     def _gives(self) -> S_co: ...
 
 
-class DataStream(Generic[T_co]):
+class DataStream(Stage, Generic[T_co]):
     """A stream of elements of type ``T_co``.
 
     A stream of elements of a class is also a stream of elements of its base classes.
@@ -119,9 +119,7 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=made_type(function, self._node.element_type)
-                or made_record(function)
-                or base_argument(function, MapFunction, 1),
+                element_type=made_type(function, self._node.element_type) or base_argument(function, MapFunction, 1),
                 location=caller_location(),
             )
         )
@@ -167,7 +165,7 @@ class DataStream(Generic[T_co]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=iterable_item(result_type(function, self._node.element_type))
+                element_type=iterable_item(made_type(function, self._node.element_type))
                 or base_argument(function, FlatMapFunction, 1),
                 location=caller_location(),
             )
@@ -266,9 +264,10 @@ class DataStream(Generic[T_co]):
     @overload
     def returns(self, element_type: TypeForm[S]) -> DataStream[T_co | S]: ...
     def returns(self, element_type: object) -> DataStream[Any]:
-        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns.
+        """Say the type of the elements where the plan cannot know it, such as before a sink with columns.
 
-        A lambda that only makes a record, ``lambda line: Reading(...)``, needs none: its code names the class.
+        The plan reads it from the annotations of functions, and from the code of functions without them, such as
+        lambdas. It cannot read loops and comprehensions, or functions of other libraries.
 
         Args:
             element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that
@@ -301,7 +300,7 @@ class DataStream(Generic[T_co]):
         known = self._node.element_type
         kind: object = Change if known is None else GenericAlias(Change, (known,))
         if function is not None:
-            kind = made_type(function)
+            kind = made_type(function, ChangeKind, known)
         return DataStream(
             ChangelogNode(
                 input=self._node, function=function or Change, element_type=kind, name=name, location=caller_location()
@@ -386,7 +385,7 @@ class DataStream(Generic[T_co]):
             KeyByNode(
                 input=self._node,
                 selector=selector,
-                key_type=key_type if key_type is not None else made_type(selector, self._node.element_type),
+                key_type=key_type if key_type is not None else stated_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
             ),
@@ -744,6 +743,44 @@ class DataStream(Generic[T_co]):
             )
         )
 
+    def print(self, prefix: str = "", *, name: str | None = None) -> DataStreamSink:
+        """Print each element on a line of its own, in the program that runs the pipeline.
+
+        It is :meth:`sink_to` with a :class:`~windrow.sinks.ConsoleSink`, so a :class:`~windrow.Pipeline` takes the
+        result::
+
+            LocalRunner().run(Pipeline("look", coldest.print("coldest: "), late.print("late: ")))
+
+        Args:
+            prefix: Printed before each element.
+            name: Names the step.
+        """
+        return self.sink_to(ConsoleSink(prefix), name=name)
+
+    def collect(self, runner: Runner | None = None, *, name: str = "collect") -> list[T_co]:
+        """Run this stream alone to the end of its sources, and return its elements, in order of arrival.
+
+        It is for a look, and for tests: all elements are kept in memory, and each call reads the sources again. A
+        program that writes, or has several results, makes one :class:`~windrow.Pipeline` of them::
+
+            >>> from windrow import from_collection
+            >>> from_collection([1, 2, 3]).map(lambda number: 2 * number).collect()
+            [2, 4, 6]
+
+        Args:
+            runner: A ``LocalRunner`` or a ``SparkRunner``; by default a new ``LocalRunner``. One of Spark's with a
+                checkpoint goes on from there, and gives the elements of this run.
+            name: Names the pipeline in errors, and in Spark's pages.
+
+        Raises:
+            InvalidArgumentError: If ``runner`` is no runner, or ``name`` is empty.
+            PlanError: If the plan has faults.
+            WindrowError: What the runner raises.
+        """
+        runner = checked_runner(runner)
+        sink = CollectSink[T_co]()
+        return runner.run(Pipeline(name, self.sink_to(sink))).collected(sink)
+
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 
         def __getattr__(self, name):
@@ -774,12 +811,12 @@ _HINTS: Mapping[type[object], str] = {
 }
 """What to write instead where a call takes a stream, and was given another stage."""
 
-_COLLECTED = 'sink = CollectSink[Type](); LocalRunner().run(Pipeline("name", stream.sink_to(sink))).collected(sink)'
 _KEYED = "key_by(lambda element: ...) first, and after it window(assigner) for results by time"
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("print", "show"), "sink_to(ConsoleSink()), whose result a Pipeline takes"),
+    "show": "print(), whose result a Pipeline takes; collect() gives the elements",
     **dict.fromkeys(("add_sink", "write", "writeStream"), "sink_to(sink), whose result a Pipeline takes"),
-    **dict.fromkeys(("collect", "execute", "execute_and_collect"), _COLLECTED),
+    **dict.fromkeys(("execute", "execute_and_collect"), "collect(), or collect(SparkRunner()), runs it"),
+    **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
     **dict.fromkeys(("aggregate", "count", "max", "max_by", "min", "min_by", "reduce", "sum"), _KEYED),
     **dict.fromkeys(("group_by", "groupBy", "groupby", "keyBy"), "key_by(lambda element: ...)"),
     "count_window": "key_by(lambda element: ...).count_window(size), or count_window_all(size) without keys",

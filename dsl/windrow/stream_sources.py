@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import tzinfo
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
@@ -25,7 +25,7 @@ from windrow.sources import (
 )
 from windrow.stream import DataStream
 
-__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_source"]
+__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_pandas", "from_polars", "from_source"]
 
 T = TypeVar("T")
 
@@ -81,21 +81,29 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
 
 
 @overload
-def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
-@overload
-def from_collection(elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None) -> DataStream[T]: ...
 def from_collection(
-    elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
+    elements: Iterable[T], *, batch_size: int | None = None, name: str | None = None
+) -> DataStream[T]: ...
+@overload
+def from_collection(
+    elements: Iterable[T], element_type: TypeForm[T], *, batch_size: int | None = None, name: str | None = None
+) -> DataStream[T]: ...
+def from_collection(
+    elements: Iterable[T], element_type: object | None = None, *, batch_size: int | None = None, name: str | None = None
 ) -> DataStream[T]:
     """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`.
+
+    A batch is judged under the watermark of the batches before it, so an element of a collection can be late only with
+    a ``batch_size``: with 1 the watermark moves between any two elements.
 
     Args:
         elements: The elements; they are copied.
         element_type: Their type; None: that of the first element, where that is a class without parameters.
+        batch_size: How many elements make a batch; None: all are in one.
         name: Names the step.
 
     Raises:
-        InvalidArgumentError: If ``elements`` cannot be iterated over.
+        InvalidArgumentError: If ``elements`` cannot be iterated over, or ``batch_size`` is not a positive int.
 
     Example:
         >>> from windrow import Pipeline, from_collection
@@ -106,35 +114,77 @@ def from_collection(
         ['a', 'b']
     """
     if element_type is None:
-        return from_source(CollectionSource(elements), name=name)
+        return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
     # The overloads have proved it; here it is an object like any other.
     kind: TypeForm[T] = element_type  # type: ignore[assignment]
-    return from_source(CollectionSource(elements, kind), name=name)
+    return from_source(CollectionSource(elements, kind, batch_size=batch_size), name=name)
 
 
+@overload
 def from_arrow(
     data: ArrowArray | ArrowStream,
     record_type: TypeForm[T],
     *,
     batch_size: int | None = None,
     on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
     name: str | None = None,
-) -> DataStream[T]:
-    """A stream of the rows of a table or data frame of the program; see :class:`~windrow.sources.ArrowSource`.
+) -> DataStream[T]: ...
+@overload
+def from_arrow(
+    data: ArrowArray | ArrowStream,
+    record_type: None = None,
+    *,
+    batch_size: int | None = None,
+    on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
+    name: str | None = None,
+) -> DataStream[Any]: ...
+# Any: a type checker does not know the columns of data.
+def from_arrow(
+    data: ArrowArray | ArrowStream,
+    record_type: TypeForm[T] | None = None,
+    *,
+    batch_size: int | None = None,
+    on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
+    name: str | None = None,
+) -> DataStream[Any]:
+    """A stream of the rows of a table or data frame of pandas, polars, DuckDB, pyarrow or another library.
+
+    See :class:`~windrow.sources.ArrowSource`. Without ``record_type`` the elements have a field for each column::
+
+        totals = from_arrow(frame).key_by(lambda row: row.zone).sum(lambda row: row.price)
 
     Args:
         data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, or a reader of record batches.
-        record_type: The type of the elements, whose fields are the columns.
+        record_type: The type of the elements, whose fields are the columns; None: a record with a field for each
+            column.
         batch_size: How many rows make a batch; None: all are in one.
         on_malformed: What becomes of rows that do not fit the type.
+        timezone: Where the clock of timestamp columns without a zone is; None: such columns do not fit.
         name: Names the step.
 
     Raises:
-        InvalidArgumentError: If ``data`` does not speak the Arrow PyCapsule interface, ``batch_size`` is not a positive
-            int, or ``on_malformed`` is unknown.
+        InvalidArgumentError: If the data do not speak the Arrow PyCapsule interface, an argument has an unknown value,
+            or a column has no name of a field, or no type of elements, where the type is derived.
+        SourceError: If the type is derived, and the data cannot be taken.
+        UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
-    source = ArrowSource(data, record_type, batch_size=batch_size, on_malformed=on_malformed)
+    try:
+        source: ArrowSource[T] = ArrowSource(
+            data, record_type, batch_size=batch_size, on_malformed=on_malformed, timezone=timezone
+        )
+    except WindrowError as error:
+        raise error.at(caller_location()) from error.__cause__
     return from_source(source, name=name)
+
+
+from_pandas = from_arrow
+"""The same function, by the name under which users of pandas look for it."""
+
+from_polars = from_arrow
+"""The same function, by the name under which users of polars look for it."""
 
 
 def from_dataframe(

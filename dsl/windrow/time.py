@@ -12,7 +12,15 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "duration_millis", "now_millis", "timestamp_millis"]
+__all__ = [
+    "MAX_TIMESTAMP",
+    "MIN_TIMESTAMP",
+    "duration_millis",
+    "duration_text",
+    "lag_text",
+    "now_millis",
+    "timestamp_millis",
+]
 
 MIN_TIMESTAMP: Final = -(2**63)
 """The lowest timestamp. As a watermark it says that nothing is known yet, as a timestamp that there is none."""
@@ -59,6 +67,44 @@ def duration_millis(duration: timedelta, name: str) -> int:
             expected="whole milliseconds, the unit of event time",
         )
     return millis
+
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+def duration_text(millis: int) -> str:
+    """A duration as plans and messages show it, to the millisecond: ``1 h 30 min``, ``1.5 s``, ``250 ms``.
+
+    Args:
+        millis: The milliseconds.
+    """
+    if millis == MAX_TIMESTAMP:
+        return "for ever"
+    if abs(millis) < 1_000:
+        return f"{millis} ms"
+    parts: list[str] = []
+    rest = abs(millis)
+    for unit, size in _UNITS[:-1]:
+        count, rest = divmod(rest, size)
+        parts += [f"{count} {unit}"] if count else []
+    seconds, thousandths = divmod(rest, 1_000)
+    parts += [f"{seconds}{f'.{thousandths:03}'.rstrip('0') if thousandths else ''} s"] if rest else []
+    return ("-" if millis < 0 else "") + " ".join(parts)
+
+
+def lag_text(millis: int) -> str:
+    """A measured time in its two largest units, rounded down: ``5 d 3 h``, ``2 min 5 s``, ``3.1 s``, ``250 ms``.
+
+    Args:
+        millis: The milliseconds.
+    """
+    sign, rest = ("-" if millis < 0 else ""), abs(millis)
+    if rest < 60_000:
+        return f"{sign}{f'{rest // 100 / 10:g} s' if rest >= 1_000 else f'{rest} ms'}"
+    first = next(place for place, (_, size) in enumerate(_UNITS) if rest >= size)
+    (unit, size), (smaller, part) = _UNITS[first : first + 2]
+    count = rest % size // part
+    return f"{sign}{rest // size} {unit}" + (f" {count} {smaller}" if count else "")
 
 
 def now_millis() -> int:

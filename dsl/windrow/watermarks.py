@@ -5,6 +5,7 @@ A watermark ``W`` says that every element with a timestamp up to ``W`` has arriv
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
+from windrow.functions.names import function_name
+from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
 
 __all__ = [
     "BoundedOutOfOrdernessWatermarks",
@@ -122,14 +124,14 @@ class WatermarkAlignment:
     max_drift: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WatermarkStrategy(Generic[T_contra]):
     """Says how a stream gets its timestamps and watermarks.
 
     Attributes:
         create_generator: Makes a generator; called for each partition of the source that the step reads without keyed
             steps between, and else for the step.
-        description: One line for ``explain()``.
+        description: What checkpoints know the strategy by; :meth:`describe` is for people.
         ingestion_time: Whether elements get the clock at their arrival as timestamp.
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
         idleness: After this many milliseconds of processing time without elements the stream, or a partition of its
@@ -143,6 +145,27 @@ class WatermarkStrategy(Generic[T_contra]):
     idleness: int | None = None
     ingestion_time: bool = False
     alignment: WatermarkAlignment | None = None
+
+    def describe(self) -> str:
+        """One line for ``explain()``, with the settings that go with the strategy."""
+        parts = [self._kind()]
+        if self.idleness is not None:
+            parts.append(f"idle after {duration_text(self.idleness)}")
+        if self.alignment is not None:
+            drift = duration_text(self.alignment.max_drift)
+            parts.append(f"aligned with {self.alignment.group!r} within {drift}")
+        return ", ".join(parts)
+
+    def _kind(self) -> str:
+        create = self.create_generator
+        if isinstance(create, _Bounded) and create.delay:
+            return f"bounded out-of-orderness, {duration_text(create.delay)}"
+        is_own = self.description.startswith("generator ")
+        made_by = create.func if isinstance(create, functools.partial) else create
+        return f"generator {function_name(made_by)}" if is_own else self.description
+
+    def __repr__(self) -> str:
+        return f"WatermarkStrategy({self.describe()})"
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:

@@ -16,8 +16,9 @@ import pytest
 
 from windrow import Pipeline, from_collection
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Opaque, recognise
-from windrow.aggregates.selectors import selector_text, selector_type
+from windrow.aggregates.selectors import selector_text
 from windrow.expressions.tracing import TRACER
+from windrow.plan.types import made_type
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.route_step import expression_of
@@ -63,7 +64,7 @@ def test_a_value_that_is_used_twice_is_one_node(lines: int) -> None:
     found = recognised(function)
     assert len(found.parts()) == 3 * lines + 4
     assert found.evaluate(Reading(0.3)) == function(Reading(0.3))
-    assert found.type_of(Reading) is float
+    assert made_type(function, Reading) is float
     assert len(str(found)) <= 200
     assert found == recognised(logistic(lines)) != recognised(logistic(lines + 1))
     copy = pickle.loads(pickle.dumps(found))
@@ -88,7 +89,7 @@ def test_a_function_beyond_the_bound_is_declined_with_a_reason(lines: int) -> No
     with pytest.raises(DeclinedError, match=r"it (computes|has) more than"):
         expression_of(function, record_type(Reading), "it")
     assert selector_text(function) == "function"
-    assert selector_type(function, Reading) is None
+    assert made_type(function, Reading) is None
 
 
 DECLINED: list[tuple[Callable[[Any], Any], str]] = [

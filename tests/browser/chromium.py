@@ -69,12 +69,6 @@ def running_browser() -> Iterator[Browser]:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    extensions_map: Final = {
-        **SimpleHTTPRequestHandler.extensions_map,
-        ".mjs": "text/javascript",
-        ".wasm": "application/wasm",
-    }
-
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name of the base class
         """Says nothing: the tests look at the page."""
 

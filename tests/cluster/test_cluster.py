@@ -61,16 +61,18 @@ def write_input(folder: Path) -> None:
         os.utime(file, (1_700_000_000 + number,) * 2)
 
 
-def readme_commands(about: str) -> list[list[str]]:
-    """The words of each command of the first block of README that shows this."""
-    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+def page_commands(about: str) -> list[list[str]]:
+    """The words of each command of the first block of docs/deployment.md that shows this."""
+    blocks = re.findall(
+        r"```console\n(.*?)```", (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     block = next(block for block in blocks if about in block)
     lines = block.replace("\\\n", "").splitlines()
     return [shlex.split(line.removeprefix("$ ")) for line in lines]
 
 
 def package(folder: Path) -> Path:
-    """windrow and what it needs, as a zip that Spark sends to every machine: by the commands of README.
+    """windrow and what it needs, as a zip that Spark sends to every machine: by the commands of docs/deployment.md.
 
     They get what they need from this environment instead of a network.
     """
@@ -81,7 +83,7 @@ def package(folder: Path) -> Path:
         shutil.copy(ROOT / name, checkout)
     wheels.mkdir()
     pack_wheel("typing_extensions", wheels)
-    install, pack, _ = readme_commands("--target bundle")
+    install, pack, _ = page_commands("--target bundle")
     offline = ["--no-build-isolation", "--no-index", "--find-links", str(wheels)]
     for command in ([sys.executable, "-m", *install, *offline], [sys.executable, *pack[1:]]):
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
+from tests.dsl.plan_formats import check_json, check_svg
 from tests.spark.test_lifecycle import wait_for
 
 ORDERS = """\
@@ -190,6 +191,9 @@ def test_explain_says_how_each_engine_runs_a_step(windrow: Command, write: Write
     assert "runs as" not in plan
     assert "runs as Python, loop of tumbling windows\n" in windrow("explain", "explained.py", "--engine", "local").out
     assert "not on columns: " in windrow("explain", "explained.py", "--engine", "spark").out
+    document = check_json(windrow("explain", "explained.py", "--engine", "spark", "--format", "json").out)
+    assert document["runner"] == "SparkRunner"
+    assert check_svg(windrow("explain", "explained.py", "--format", "svg").out)[0] == f"pipeline {document['pipeline']}"
 
 
 def test_spark_that_is_missing_is_named_without_a_stack(write: Write, tmp_path: Path) -> None:

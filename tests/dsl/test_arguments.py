@@ -336,7 +336,7 @@ def test_a_class_where_an_instance_is_meant_is_named_in_the_hint() -> None:
 def test_an_offset_that_is_too_large_comes_with_the_one_that_was_meant() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         TumblingEventTimeWindows.of(5 * SECOND, offset=-7 * SECOND)
-    assert caught.value.hint == "an offset of 3000 ms gives the windows you mean"
+    assert caught.value.hint == "an offset of 3 s gives the windows you mean"
 
 
 def test_two_sinks_may_have_the_same_name() -> None:

@@ -58,8 +58,8 @@ def test_explain_shows_both_streams() -> None:
 
 def test_stages_show_what_they_are() -> None:
     stream = rules.broadcast(LIMITS)
-    assert repr(stream).startswith("BroadcastStream(broadcast, ")
-    assert repr(keyed.connect(stream)).startswith("BroadcastConnectedStream(KeyedStream(key_by, ")
+    assert repr(stream).startswith("BroadcastStream(broadcast: int, ")
+    assert repr(keyed.connect(stream)).startswith("BroadcastConnectedStream(KeyedStream(key_by: str, ")
 
 
 def test_one_stream_of_rules_serves_several_steps() -> None:

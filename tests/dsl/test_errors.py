@@ -41,6 +41,11 @@ KINDS: list[type[WindrowError]] = [
 ]
 
 
+@pytest.mark.parametrize("given", ["", " ", "\n", "a\ud800"])
+def test_a_text_that_cannot_be_seen_is_quoted(given: str) -> None:
+    assert str(WindrowError("a name is missing", given=given)) == f"a name is missing\n  given:    {given!r}"
+
+
 def test_a_message_with_all_parts() -> None:
     error = WindrowError(
         "window size must be positive",

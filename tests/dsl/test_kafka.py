@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
 
 from windrow import Pipeline, from_source
 from windrow.addresses.redaction import redact, redact_options, secrets_in
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import JsonFileSource
@@ -19,6 +20,9 @@ SECRETS = {
     "kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";',
     "kafka.ssl.keystore.password": "swordfish",
 }
+
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 class Reading(NamedTuple):
@@ -53,6 +57,10 @@ def test_the_options_for_spark() -> None:
         "includeHeaders": "true",
     }
     assert records.element_type == KafkaRecord[Reading]
+    for year, expected in ((1969, {"startingOffsets": "earliest"}), (1970, {"startingTimestamp": "0"})):
+        begin = datetime(year, 1, 1, tzinfo=UTC)
+        old = KafkaSource("a:9092", "in", Reading, starting_offsets=begin, engine_connector=True)
+        assert dict(old.options) == {"kafka.bootstrap.servers": "a:9092", "subscribe": "in", **expected}
     sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "1"}, engine_connector=True)
     assert dict(sink.options) == {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "1"}
 
@@ -85,16 +93,49 @@ def test_the_options_for_the_client() -> None:
         (lambda: KafkaSink("a:1", "t", options={"error_cb": "f"}), "error_cb=.*\n.*what the sink gives itself"),
         (lambda: KafkaSink("a:1", "t", options={"transaction.timeout.ms": "15m"}), r"=15m\n(.|\n)*=900000\n"),
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
+        (
+            lambda: KafkaSource("a:1", "t", Reading, ending_offsets="latest"),
+            r"behind(.|\n)*starting_offsets='latest', end",
+        ),
+        (
+            lambda: KafkaSource("a:1", "t", Reading, starting_offsets=NOON, ending_offsets=NOON),
+            "ends behind the offsets",
+        ),
+        (
+            lambda: KafkaSource("a:1", "t", Reading, ending_offsets=datetime(2026, 1, 1)),
+            "ends at a time with a time zone",
+        ),
         (lambda: KafkaSource("", "t", Reading), "needs a server"),
         (lambda: KafkaSource("a:1", "t", Reading, value_format="text"), "values of one type"),
         (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=0), "max_offsets_per_batch"),
         (lambda: KafkaSource("a:1", "t", Reading, max_offsets_per_batch=HALF), r"max_offsets_per_batch(.|\n)*2\.5"),
-        (lambda: KafkaSink("a:1", ""), "writes to a topic"),
+        (lambda: KafkaSink("a:1", ""), r"writes to a topic\n +given: +''\n.*1 to 249"),
+        (lambda: KafkaSink("a:1", "\ud800"), "writes to a topic"),
+        (lambda: KafkaSink("a:1", "a b"), "writes to a topic\n +given: +a b\n"),
+        (lambda: KafkaSink("a:1", "t", options={"client.id": "\ud800"}), "option client.id (.|\n)*half of a surrogate"),
+        (lambda: KafkaSource("a:1", "t", Reading, options={"sasl.password": "s3cret\0"}), r"sasl\.password (.|\n)*\\0"),
+        (lambda: KafkaSource("\ud800:1", "t", Reading), "the servers of Kafka"),
+        (lambda: KafkaSource("a:1", ["t", "\ud800"], Reading), "reads topics\n +given: +'.ud800'\n"),
+        (lambda: KafkaSource("a:1", ["t", "a,b"], Reading), "reads topics\n +given: +a,b\n"),
+        (lambda: KafkaSource("a:1", "..", Reading), r"reads topics\n +given: +\.\.\n"),
+        (lambda: KafkaSource("a:1", ["t", ""], Reading), "reads topics\n +given: +''\n"),
     ],
 )
 def test_wrong_arguments(made: Any, message: str) -> None:  # Any: what makes a source or a sink
     with pytest.raises(InvalidArgumentError, match=message):
         made()
+
+
+def test_topics_with_an_end() -> None:
+    for source in (KafkaSource, KafkaRecordSource):
+        assert not source("a:1", "t", Reading).is_bounded
+        assert source("a:1", "t", Reading, starting_offsets="earliest", ending_offsets="latest").is_bounded
+        assert source("a:1", "t", Reading, starting_offsets="earliest", ending_offsets=NOON).is_bounded
+    with pytest.raises(UnsupportedOperationError, match=r"without an end(.|\n)*confluent-kafka(.|\n)*drain=False"):
+        KafkaSource("a:1", "t", Reading, starting_offsets="earliest", ending_offsets="latest", engine_connector=True)
+    unknown: Any = "earliest"  # a type checker would refuse it
+    with pytest.raises(InvalidArgumentError, match="ending_offsets is unknown"):
+        KafkaSource("a:1", "t", Reading, starting_offsets="earliest", ending_offsets=unknown)
 
 
 def test_no_secret_is_shown() -> None:

@@ -97,17 +97,17 @@ def test_explain_of_a_whole_pipeline() -> None:
     assert pipeline.explain().splitlines() == [
         "pipeline sensors",
         "  1 source                   collection of 1  : Reading",
-        "  2 timestamps      <- 1     bounded out-of-orderness, 1000 ms  : Reading",
-        "  3 filter sane     <- 2     lambda  : Reading",
+        "  2 timestamps      <- 1     bounded out-of-orderness, 1 s, timestamp .at  : Reading",
+        "  3 filter sane     <- 2     .celsius > -50  : Reading",
         "  4 key_by          <- 3     sensor  : Reading",
-        "  5 window coldest  <- 4     TumblingEventTimeWindows(size=5000 ms, offset=1000 ms), trigger "
-        "PurgingTrigger(CountTrigger(3)), evictor CountEvictor(2), lateness 2000 ms, late to 'late', reduce colder"
+        "  5 window coldest  <- 4     TumblingEventTimeWindows(size=5 s, offset=1 s), trigger "
+        "PurgingTrigger(CountTrigger(3)), evictor CountEvictor(2), lateness 2 s, late to 'late', reduce colder"
         "  : Reading",
         "                             elements that wait for a firing when a window ends are dropped",
         "  6 sink            <- 5     collect coldest",
         "  7 side_output     <- 5     'late'  : Reading",
         "  8 sink            <- 7     json late",
-        "  9 window          <- 4     EventTimeSessionWindows(gap=1000 ms), trigger EventTimeTrigger, aggregate "
+        "  9 window          <- 4     EventTimeSessionWindows(gap=1 s), trigger EventTimeTrigger, aggregate "
         "Mean, WithSensor  : tuple[str, float]",
         "  10 sink screen    <- 9     console",
     ]
@@ -132,12 +132,12 @@ def test_explain_of_the_other_steps() -> None:
         "  3 source                parquet in/parquet  : Reading",
         "  4 union        <- 1, 2, 3   : Reading",
         "  5 map          <- 4     Kelvin  : float",
-        "  6 flat_map     <- 5     lambda",
-        "  7 sink         <- 6     collect collect",
+        "  6 flat_map     <- 5     lambda  : str",
+        "  7 sink         <- 6     collect",
         "  8 returns      <- 6     str",
         "  9 sink         <- 8     parquet out",
         "  10 source               rate 5/s  : RateRecord",
-        "  11 map         <- 10    lambda",
+        "  11 map         <- 10    .value  : int",
         "  12 sink        <- 11    function print_batch",
     ]
 
@@ -149,7 +149,7 @@ def test_inputs_are_shown_where_names_have_dots() -> None:
         "pipeline a.b",
         "  1 source                    collection of 1  : Reading",
         "  2 filter clean.v2  <- 1     lambda  : Reading",
-        "  3 sink             <- 2     collect collect",
+        "  3 sink             <- 2     collect",
     ]
 
 
@@ -279,13 +279,13 @@ def test_a_users_package_beside_windrow_is_the_users() -> None:
     )
     namespace: dict[str, object] = {}
     exec(program, namespace)
-    assert repr(namespace["stream"]) == f"DataStream(source, {windrow.__path__[0]}_jobs/job.py:2)"
+    assert repr(namespace["stream"]) == f"DataStream(source: int, {windrow.__path__[0]}_jobs/job.py:2)"
 
 
 def test_stages_show_what_they_are() -> None:
     stream = from_collection([1])
     number = sys._getframe().f_lineno - 1
-    assert repr(stream) == f"DataStream(source, {__file__}:{number})"
+    assert repr(stream) == f"DataStream(source: int, {__file__}:{number})"
 
 
 def test_a_plan_pickles() -> None:

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from windrow import Pipeline, from_collection, from_source, triggers
+from windrow import Pipeline, WatermarkStrategy, evictors, from_collection, from_source, triggers, windows
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, PlanError
-from windrow.kafka import KafkaSource
-from windrow.sinks import CollectSink, DatabaseSink
+from windrow.kafka import KafkaSink, KafkaSource
+from windrow.sinks import CollectSink, DatabaseSink, ParquetFileSink
+from windrow.sources import JsonFileSource, RateSource
 from windrow.triggers import Trigger, after_any, after_count
-from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows, Window
+from windrow.watermarks import NoWatermarks, WatermarkGenerator, WatermarkOutput
+from windrow.windows import (
+    AssignerContext,
+    GlobalWindows,
+    TimeWindow,
+    TumblingProcessingTimeWindows,
+    Window,
+    WindowAssigner,
+)
 from windrow_runtime.local import LocalRunner
 
 HERE = Path(__file__).name
@@ -24,17 +34,17 @@ HERE = Path(__file__).name
 def test_each_is_one_line() -> None:
     stream = from_collection(list(range(1000)), name="numbers")
     keyed = stream.key_by(lambda number: number % 2)
-    windows = keyed.window(TumblingProcessingTimeWindows.of(timedelta(seconds=1)))
+    windowed = keyed.window(TumblingProcessingTimeWindows.of(timedelta(seconds=1)))
     sink: CollectSink[int] = CollectSink("all")
     end = stream.sink_to(sink)
     pipeline = Pipeline("numbers", end)
     result = LocalRunner().run(pipeline)
     for found, beginning in (
-        (stream, "DataStream(source 'numbers', "),
-        (keyed, "KeyedStream(key_by, "),
-        (windows, "WindowedStream(TumblingProcessingTimeWindows("),
+        (stream, "DataStream(source 'numbers': int, "),
+        (keyed, "KeyedStream(key_by: int, "),
+        (windowed, "WindowedStream(TumblingProcessingTimeWindows("),
         (stream.window_all(TumblingProcessingTimeWindows.of(timedelta(seconds=1))), "AllWindowedStream("),
-        (windows.aggregate(agg.count()), "DataStream(window, "),
+        (windowed.aggregate(agg.count()), "DataStream(window: int, "),
         (end, "DataStreamSink("),
         (pipeline.steps[0], "Step(numbers.1.numbers, "),
     ):
@@ -120,13 +130,124 @@ def test_a_trigger_of_a_user_is_shown_with_the_arguments_that_it_keeps() -> None
 
 
 def test_errors_show_triggers_and_a_hint_can_be_pasted() -> None:
-    windows = from_collection([1]).key_by(lambda number: number).window(GlobalWindows.create())
+    windowed = from_collection([1]).key_by(lambda number: number).window(GlobalWindows.create())
     with pytest.raises(InvalidArgumentError) as wrong:
-        windows.evictor(after_count(2))  # type: ignore[arg-type]  # a trigger is no evictor
+        windowed.evictor(after_count(2))  # type: ignore[arg-type]  # a trigger is no evictor
     assert "given:    after_count(2)\n" in str(wrong.value)
     trigger = triggers.after_processing_time(timedelta(minutes=5))
     with pytest.raises(PlanError) as refused:
-        Pipeline("p", windows.trigger(trigger).reduce(max).sink_to(CollectSink[int]()))
+        Pipeline("p", windowed.trigger(trigger).reduce(max).sink_to(CollectSink[int]()))
     assert refused.value.faults[0].hint.startswith(
         "repeatedly(after_processing_time(timedelta(minutes=5))) goes on; trigger(..., may_lose_data=True)"
     )
+
+
+def by_value(number: int) -> timedelta:
+    return timedelta(seconds=number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TumblingEventTimeWindows.of(timedelta(seconds=5))",
+        "TumblingProcessingTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))",
+        "TumblingEventTimeWindows.of(timedelta(hours=1), stagger=WindowStagger.NATURAL)",
+        "SlidingEventTimeWindows.of(timedelta(minutes=1), timedelta(milliseconds=500))",
+        "SlidingProcessingTimeWindows.of(timedelta(minutes=1), timedelta(seconds=7), offset=timedelta(seconds=1))",
+        "EventTimeSessionWindows.with_gap(timedelta(minutes=30))",
+        "ProcessingTimeSessionWindows.with_gap(timedelta(seconds=1))",
+        "EventTimeSessionWindows.with_dynamic_gap(by_value)",
+        "ProcessingTimeSessionWindows.with_dynamic_gap(by_value)",
+        "GlobalWindows.create()",
+        "GlobalWindows.create_with_end_of_stream_trigger()",
+        "CountEvictor.of(3)",
+        "CountEvictor.of(3, do_evict_after=True)",
+        "TimeEvictor.of(timedelta(minutes=2))",
+        "DeltaEvictor.of(1.5, max, do_evict_after=True)",
+        "LocalRunner()",
+        "LocalRunner(fast=False)",
+        "LocalRunner(clock=max, record=True, isolates_functions=True)",
+    ],
+)
+def test_assigners_evictors_and_runners_are_shown_as_they_are_written(text: str) -> None:
+    known = [*[(windows, name) for name in windows.__all__], *[(evictors, name) for name in evictors.__all__]]
+    names = {name: getattr(module, name) for module, name in known}
+    given = names | {"timedelta": timedelta, "by_value": by_value, "LocalRunner": LocalRunner}
+    assert repr(eval(text, given)) == text
+
+
+class Days(WindowAssigner[object, TimeWindow]):
+    def __init__(self, count: int, name: str) -> None:
+        self.count = count
+        self._name = name
+
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        return []
+
+    def default_trigger(self) -> Trigger[object, TimeWindow]:
+        return triggers.EventTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        return True
+
+
+def test_what_users_wrote_is_shown_with_the_arguments_that_it_keeps() -> None:
+    assert repr(Days(3, "a secret")) == "Days(count=3, name=...)"
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (CollectSink("all"), "CollectSink(collect all)"),
+        (CollectSink(), "CollectSink(collect)"),
+        (ParquetFileSink("s3a://ann:s3cret@bucket/out"), "ParquetFileSink(parquet s3a://ann:*****@bucket/out)"),
+        (JsonFileSource("in", int), "JsonFileSource(json in)"),
+        (RateSource(5), "RateSource(rate 5/s)"),
+        (KafkaSource("host:9092", "topic", int), "KafkaSource(kafka topic at host:9092)"),
+        (
+            KafkaSink("host:9092", "topic", options={"sasl.password": "s3cret"}),
+            "KafkaSink(kafka topic at host:9092, {'sasl.password': '*****'})",
+        ),
+        (
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=90))
+            .with_idleness(timedelta(minutes=1))
+            .with_watermark_alignment("all", timedelta(hours=1)),
+            "WatermarkStrategy(bounded out-of-orderness, 1 min 30 s, idle after 1 min, aligned with 'all' within 1 h)",
+        ),
+        (agg.sum(lambda reading: reading.celsius), "sum(.celsius)"),
+        (agg.combine(agg.count(), agg.max(lambda reading: reading.at)), "combine(count(), max(.at))"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_sources_sinks_strategies_and_aggregates_are_one_line(shown: object, text: str) -> None:
+    assert repr(shown) == text
+
+
+def test_a_stream_is_shown_with_the_type_of_its_elements() -> None:
+    texts = from_collection(["a"]).map(len, name="lengths").key_by(lambda length: length)
+    assert repr(texts).startswith(f"KeyedStream(key_by: int, {__file__}")
+    assert repr(from_collection(["a"], name="texts")).startswith("DataStream(source 'texts': str, ")
+
+
+class Marked(WatermarkGenerator[object]):
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
+        output.emit_watermark(timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(0)
+
+
+def test_a_generator_is_shown_by_its_class_without_its_arguments() -> None:
+    strategy = WatermarkStrategy.for_generator(partial(Marked, "s3cret"))
+    assert repr(strategy) == "WatermarkStrategy(generator Marked)"
+    assert repr(WatermarkStrategy.for_generator(lambda: Marked("a"))) == "WatermarkStrategy(generator lambda)"
+
+
+def test_checkpoints_know_strategies_by_the_texts_that_they_had() -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
+    assert strategy.description == "bounded out-of-orderness, 60000 ms"
+    assert WatermarkStrategy.for_generator(NoWatermarks).description == "generator NoWatermarks"

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.errors import InvalidArgumentError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_millis, positive_millis, timestamp_millis
+from windrow.time import (
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    duration_millis,
+    duration_text,
+    lag_text,
+    positive_millis,
+    timestamp_millis,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -136,3 +144,42 @@ def test_timestamps_that_are_none(timestamp: int | datetime, text: str) -> None:
 
 def test_the_longest_timedelta_means_for_ever() -> None:
     assert duration_millis(timedelta.max, "the lateness") == MAX_TIMESTAMP
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [
+        (0, "0 ms"),
+        (250, "250 ms"),
+        (-999, "-999 ms"),
+        (1_000, "1 s"),
+        (1_500, "1.5 s"),
+        (60_001, "1 min 0.001 s"),
+        (300_000, "5 min"),
+        (5_400_000, "1 h 30 min"),
+        (86_400_000, "1 d"),
+        (90_061_250, "1 d 1 h 1 min 1.25 s"),
+        (-90_000, "-1 min 30 s"),
+        (MAX_TIMESTAMP, "for ever"),
+    ],
+)
+def test_durations_are_shown_to_the_millisecond(millis: int, text: str) -> None:
+    assert duration_text(millis) == text
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_840, "1.8 s"),
+        (59_999, "59.9 s"),
+        (60_000, "1 min"),
+        (125_999, "2 min 5 s"),
+        (3_600_000 + 59_999, "1 h"),
+        (443_000_000, "5 d 3 h"),
+        (-3_120, "-3.1 s"),
+    ],
+)
+def test_lags_are_shown_in_their_two_largest_units(millis: int, text: str) -> None:
+    assert lag_text(millis) == text

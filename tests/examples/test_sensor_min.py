@@ -136,7 +136,7 @@ def test_main_shows_the_results(
     assert "window function: 2,000 rows, beginning with\n  sensor-0  06:00:00  23.11 °C\n" in shown
     assert "Late readings: 83 went to the side output." in shown
     assert f"Output files: {tmp_path}/demo-output/coldest and {tmp_path}/demo-output/late" in shown
-    assert "TumblingEventTimeWindows(size=5000 ms), trigger EventTimeTrigger, late to 'late'" in shown
+    assert "TumblingEventTimeWindows(size=5 s), trigger EventTimeTrigger, late to 'late'" in shown
     assert (tmp_path / "demo-output" / "late").is_dir()
 
 

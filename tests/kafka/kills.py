@@ -252,7 +252,8 @@ class _Run:
             if program.poll() is not None:
                 return False
             if time.monotonic() > end:
-                raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{self._log_end()}")
+                done = {name: (self._batches(name, "offsets"), self._batches(name)) for name in _NAMES}
+                raise TimeoutError(f"no batch in {_LIMIT:.0f} s; begun and done: {done}\n{self._log_end()}")
             time.sleep(0.01)
         return True
 

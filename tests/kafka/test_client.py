@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import time
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
-from windrow import OutputTag, Pipeline, from_source
-from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.connectors import HybridSource, SourceSwitch
+from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError, UnsupportedOperationError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
-from windrow_runtime.inputs import topics as reads
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.codecs import kafka_errors
+from windrow_runtime.inputs import topics as topic_reads
+from windrow_runtime.inputs.custom import Offsets
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.local import LocalRunner
 
@@ -24,7 +30,7 @@ from windrow_runtime.local import LocalRunner
 MALFORMED = OutputTag("malformed", MalformedRecord)
 
 
-def numbers(topics: Topics, topic: str | list[str] | re.Pattern[str], **options: Any) -> KafkaSource[int]:
+def numbers(topics: Topics, topic: str | Sequence[str] | re.Pattern[str], **options: Any) -> KafkaSource[int]:
     return KafkaSource(topics.servers, topic, int, **{"starting_offsets": "earliest", **options})
 
 
@@ -96,6 +102,95 @@ def test_a_time_to_begin_at(topics: Topics) -> None:
     assert collected(numbers(topics, topic, starting_offsets=datetime(1, 1, 1, tzinfo=UTC))) == everything != []
 
 
+def test_a_topic_with_an_end_is_drained(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, in_json(range(0, 20, 2)))
+    topics.send(topic, in_json(range(1, 20, 2)), partition=1)
+    sums = CollectSink[int]()
+    timed = from_source(numbers(topics, topic, ending_offsets="latest"), name="in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number * 1_000
+    )
+    windows = timed.key_by(lambda number: 0).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    pipeline = Pipeline("p", windows.reduce(operator.add).sink_to(sums))
+    # The last window fires, since the stream ends.
+    assert LocalRunner().run(pipeline).collected(sums) == [sum(range(10)), sum(range(10, 20))]
+    with pytest.raises(UnsupportedOperationError, match=r"without an end cannot be drained(.|\n)*ending_offsets="):
+        LocalRunner().run(Pipeline("p", from_source(numbers(topics, topic)).sink_to(CollectSink[int]())))
+
+
+def test_a_run_with_an_end_leaves_what_comes_meanwhile_to_the_next(topics: Topics) -> None:
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(5)))
+    source = numbers(topics, topic, ending_offsets="latest", max_offsets_per_batch=3)
+    read = planned(source)
+    assert read.is_bounded
+    latest = read.latest()
+    topics.send(topic, in_json(range(5, 10)))
+    topics.grow(topic, 2)
+    topics.send(topic, in_json([10]), partition=1)
+    found, start = list[int](), dict[str, Any]()
+    while read.ranges(start, end := read.advance(start, read.latest())):  # as a stream on Spark asks
+        is_open = bool(read.told(end, latest).open)
+        assert is_open == (end[f"{topic}/0"][1] < 5)
+        found += taken(read, start, end)
+        start = dict(end)
+    assert found == [0, 1, 2, 3, 4]
+    again = planned(source)  # which goes on behind them
+    while again.ranges(start, end := again.advance(start, again.latest())):
+        found += taken(again, start, end)
+        start = dict(end)
+    assert sorted(found) == list(range(11))
+
+
+def test_a_time_to_end_at(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, [Record(str(second).encode(), timestamp=second * 1_000) for second in range(1, 10)])
+
+    def until(second: int) -> KafkaSource[int]:
+        return numbers(topics, topic, ending_offsets=datetime.fromtimestamp(second, UTC))
+
+    assert collected(until(5)) == [1, 2, 3, 4]
+    assert collected(until(1)) == []
+    assert collected(until(100)) == list(range(1, 10))
+    between = numbers(
+        topics, topic, starting_offsets=datetime.fromtimestamp(3, UTC), ending_offsets=datetime.fromtimestamp(5, UTC)
+    )
+    assert collected(between) == [3, 4]
+    # An earlier run has read more.
+    read = planned(until(3))
+    reached: Offsets = {f"{topic}/0": [0, 7], f"{topic}/1": [0, 0]}
+    latest = read.latest()
+    assert read.advance(reached, latest) == reached
+    assert not read.told(reached, latest).open
+    # It has read more of a topic that is gone.
+    read = planned(numbers(topics, topic, ending_offsets=datetime.now(UTC), on_lost_offsets="earliest"))
+    gone: Offsets = {f"{topic}/0": [0, 70, "another"]}
+    end = read.advance(gone, read.latest())
+    assert taken(read, gone, end) == list(range(1, 10))
+    assert end[f"{topic}/0"][:2] == [0, 9]
+
+
+def test_a_topic_with_an_end_and_then_another(topics: Topics) -> None:
+    history, live = topics.make("history", 2), topics.make("live")
+    topics.send(history, in_json(range(10)))
+    topics.send(history, in_json(range(10, 20)), partition=1)
+    topics.send(live, in_json(range(20, 30)))
+    first = numbers(topics, history, ending_offsets="latest", max_offsets_per_batch=3)
+    switches: list[SourceSwitch] = []
+
+    def following(switch: SourceSwitch) -> KafkaSource[int]:
+        switches.append(switch)
+        return numbers(topics, live)
+
+    for part in (numbers(topics, live), following):
+        found = collected(HybridSource(first).then(part))
+        assert (sorted(found[:20]), found[20:]) == (list(range(20)), list(range(20, 30)))
+    assert switches[0].offsets == {f"{history}/0": 10, f"{history}/1": 10}
+    assert HybridSource(first).then(first).is_bounded
+    with pytest.raises(InvalidArgumentError, match="topics with ending_offsets"):
+        HybridSource(numbers(topics, history)).then(first)
+
+
 def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None:
     topic = topics.make("in")
     topics.send(topic, in_json([1]))
@@ -151,16 +246,20 @@ def test_a_client_that_has_read_a_topic_finds_its_new_partitions(topics: Topics)
 
 def test_a_topic_that_is_not_there_is_named_at_once(topics: Topics) -> None:
     begin = time.monotonic()
-    with pytest.raises(SourceError, match=rf"a topic is not there\n +given: +{topics.prefix}-no at (.|\n)*p\.1\.in"):
+    with pytest.raises(
+        SourceError,
+        match=rf"the topic of a source is not there\n +given: .*{topics.prefix}-no: .*\(UNKNOWN(.|\n)*p\.1\.in",
+    ):
         collected(numbers(topics, f"{topics.prefix}-no"))
     assert time.monotonic() - begin < 10
 
 
 def test_brokers_that_do_not_answer_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "_SECONDS", 0.5)
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
     source = KafkaSource("127.0.0.1:1", "in", int, options={"sasl.password": "hunter22"})
     with pytest.raises(
-        SourceError, match=r"Kafka cannot be read\n +given: +the list of topics(.|\n)*p\.1\.in"
+        SourceError,
+        match=r"no broker of Kafka answers to a source\n +given: .*the list of topics: .*refused(.|\n)*p\.1\.in",
     ) as caught:
         collected(source)
     assert "hunter22" not in str(caught.value)
@@ -178,28 +277,136 @@ def test_records_that_are_gone(topics: Topics, on_lost: str) -> None:
         with pytest.raises(SourceError, match=message):
             read.advance(start, read.latest())
         return
-    taken: list[int] = []
-    while ranges := read.ranges(start, end := read.advance(start, read.latest())):
-        taken += [value for range_ in ranges for rows in read.read(range_) for value in rows.values]
+    found: list[int] = []
+    while read.ranges(start, end := read.advance(start, read.latest())):
+        found += taken(read, start, end)
         start = end
-    assert taken == ([5, 6, 7, 8, 9] if on_lost == "earliest" else [6, 7, 8, 9])
+    assert found == ([5, 6, 7, 8, 9] if on_lost == "earliest" else [6, 7, 8, 9])
 
 
-@pytest.mark.parametrize("on_lost", ["fail", "earliest"])
-def test_a_topic_that_was_made_anew(topics: Topics, on_lost: str) -> None:
+def made_anew(topics: Topics, topic: str, count: int) -> None:
+    """Has another topic with this name, whose records are the negative numbers."""
+    topics.delete(topic)
+    topics.make(topic.removeprefix(f"{topics.prefix}-"))
+    topics.send(topic, in_json(range(-1, -count - 1, -1)))
+
+
+def taken(read: TopicReads, start: Offsets, end: Offsets) -> list[int]:
+    return [value for each in read.ranges(start, end) for rows in read.read(each) for value in rows.values]
+
+
+@pytest.mark.parametrize("count", [2, 15])  # more and fewer than were read of the one before
+@pytest.mark.parametrize("plans", ["another run", "the next batch", "the next batch of a drain"])
+def test_a_topic_that_was_made_anew(topics: Topics, plans: str, count: int) -> None:
     topic = topics.make("in")
     topics.send(topic, in_json(range(10)))
-    read = planned(numbers(topics, topic, on_lost_offsets=on_lost))
-    start = read.advance({}, read.latest())
+    for on_lost, expected in (("fail", []), ("earliest", list(range(-1, -count - 1, -1))), ("latest", [])):
+        read = planned(numbers(topics, topic, max_offsets_per_batch=20, on_lost_offsets=on_lost))
+        start: Offsets = read.advance({}, latest := read.latest())
+        before = topics.offsets_of(topic)
+        made_anew(topics, topic, count)
+        if plans == "another run":
+            read = planned(numbers(topics, topic, max_offsets_per_batch=20, on_lost_offsets=on_lost))
+        if plans != "the next batch of a drain":
+            latest = read.latest()
+        if on_lost == "fail":
+            message = (
+                rf"made anew after it was read\n +given: +{topic}, partition 0, read up to offset 10: its id was \S+, "
+            )
+            with pytest.raises(SourceError, match=rf"{message}(.|\n)*on_lost_offsets="):
+                read.advance(start, latest)
+        else:
+            end = read.advance(start, latest)
+            assert taken(read, start, end) == expected
+            assert read.advance(end, latest) == end
+            assert not read.told(end, latest).waiting
+        made_anew(topics, topic, before[0])
+
+
+def test_a_checkpoint_without_ids_goes_on_and_gets_them(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, in_json(range(10)))
+    read = planned(numbers(topics, topic))
+    start: Offsets = {f"{topic}/0": [0, 4], f"{topic}/1": [0, 0]}
+    end = read.advance(start, read.latest())
+    assert taken(read, start, end) == [4, 5, 6, 7, 8, 9]
+    assert (end[f"{topic}/0"][:2], len(end[f"{topic}/0"]), end[f"{topic}/1"]) == ([0, 10], 3, [0, 0])
+    # Brokers that know no ids tell that it is shorter.
     topics.delete(topic)
-    topics.make("in")
-    topics.send(topic, in_json([7, 8]))
+    topics.make("in", 2)
+    with pytest.raises(SourceError, match=r"made anew, or brokers lost records\n.*, offset 4, and it ends at 0\n"):
+        read.advance(start, read.latest())
+
+
+def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
+    kept, gone = topics.make("in-1"), topics.make("in-2")
+    pattern = re.compile(f"{re.escape(topics.prefix)}-in-.*")
+    for topic in (kept, gone):
+        topics.send(topic, in_json(range(10)))
+    reads = {
+        (form, on_lost): planned(numbers(topics, form, max_offsets_per_batch=4, on_lost_offsets=on_lost))
+        for form in (pattern, (kept, gone))
+        for on_lost in ("fail", "earliest")
+    }
+    first = {key: (latest := read.latest(), read.advance({}, latest)) for key, read in reads.items()}
+    topics.delete(gone)
+    for (form, on_lost), read in reads.items():
+        latest, start = first[form, on_lost]
+        if form is pattern and on_lost == "earliest":
+            end: Offsets = start
+            while ranges := read.ranges(end, following := read.advance(end, latest)):
+                assert {each.partition for each in ranges} == {f"{kept}/0"}
+                end = following
+            assert end[f"{kept}/0"][1] == 10
+            assert not read.told(end, latest).waiting
+            # It is lost once: a run that refuses losses goes on from there.
+            refusing = planned(numbers(topics, pattern))
+            assert refusing.ranges(end, refusing.advance(end, refusing.latest())) == []
+        else:
+            for is_planned_anew in (False, True):
+                with pytest.raises(SourceError, match=rf"deleted after it was found\n +given: .*{gone}: .*UNKNOWN"):
+                    read.advance(start, read.latest() if is_planned_anew else latest)
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_topic_that_is_deleted_while_a_batch_reads_it(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, on_lost: str, anew: bool
+) -> None:
+    if on_lost != "fail":
+        monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
+        monkeypatch.setattr(topic_reads, "_SECONDS_OF_TRUST", 0.2)
+    topic = topics.make("in")
+    count = 40_000  # of 1,000 bytes: more than a client fetches beforehand
+    topics.send(topic, [Record(b'"%d"' % number + b" " * 1_000) for number in range(count)])
+    source = KafkaSource(topics.servers, topic, str, starting_offsets="earliest", on_lost_offsets=on_lost)  # type: ignore[arg-type]  # parametrised
+    read = TopicReads.of(source, Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0])
+    (range_,) = read.ranges({}, read.advance({}, read.latest()))
+    batches = read.read(range_)
+    found = len(next(batches).values)
+    topics.delete(topic)
+    if anew:
+        topics.make("in")
+    begin = time.monotonic()
     if on_lost == "fail":
-        with pytest.raises(SourceError, match=r"made anew\n +given: +\S+, partition 0, offset 10, and it ends at 2\n"):
-            read.advance(start, read.latest())
-        return
-    (range_,) = read.ranges(start, read.advance(start, read.latest()))
-    assert [value for rows in read.read(range_) for value in rows.values] == [7, 8]
+        message = (
+            "ends before (.|\n)* it ends at 0\n" if anew else f"deleted after it was found\n.*records of {topic}/0"
+        )
+        with pytest.raises(SourceError, match=message):
+            sum(len(rows.values) for rows in batches)
+    else:
+        found += sum(len(rows.values) for rows in batches)
+        assert found < count
+    assert time.monotonic() - begin < 20
+    begin = time.monotonic()
+    if on_lost == "fail":
+        message = "it was made anew, or brokers" if anew else "deleted after it was found"
+        with pytest.raises(SourceError, match=message):
+            list(read.read(range_))
+    else:
+        assert list(read.read(range_)) == []
+    assert time.monotonic() - begin < 10
 
 
 def test_the_interpreter_says_how_it_reads_a_topic() -> None:

@@ -60,6 +60,7 @@ READINGS = [
 def written(topics: Topics, topic: str, values: list[Any], form: Any) -> None:
     sink = KafkaSink[Any](topics.servers, topic, value_format=form)
     LocalRunner().run(Pipeline("write", from_collection(values).sink_to(sink)))
+    topics.committed(topic)  # a broker ends the transaction a moment after it has said so
 
 
 def read(topics: Topics, topic: str, kind: Any, form: Any, **options: Any) -> KafkaSource[Any]:

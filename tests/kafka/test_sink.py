@@ -14,6 +14,7 @@ from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
+from windrow_runtime.codecs import kafka_errors
 from windrow_runtime.codecs.kafka_client import client_library
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs import topic_writes as writes
@@ -312,7 +313,7 @@ def test_a_topic_that_comes_while_the_run_lasts(topics: Topics) -> None:
 
 
 def test_brokers_that_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "_SECONDS", 0.5)
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
     sink = KafkaSink[int]("127.0.0.1:1", "out", options={"sasl.password": "hunter22"})
     with pytest.raises(SinkError, match=r"no broker of Kafka answers to a sink\n(.|\n)*refused(.|\n)*p\.2") as caught:
         run(sink, [1])

@@ -81,8 +81,11 @@ def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], obje
 
 KEYED: Any = STREAM.key_by(lambda reading: reading.sensor)
 ELSEWHERE: dict[str, tuple[Any, str]] = {
-    "print": (STREAM, r"sink_to\(ConsoleSink\(\)\)"),
-    "execute_and_collect": (STREAM, r"CollectSink\[Type\]\(\).*\.collected\(sink\)"),
+    "show": (STREAM, r"print\(\), whose result a Pipeline takes; collect\(\) gives the elements"),
+    "execute_and_collect": (STREAM, r"collect\(\), or collect\(SparkRunner\(\)\)"),
+    "transform": (STREAM, r"pipe\(function\)"),
+    "print": (STREAM.key_by(lambda reading: reading.sensor), "take it from the stream, before key_by"),
+    "collect": (STREAM.key_by(lambda reading: reading.sensor), "take it from the stream, before key_by"),
     "window": (STREAM, "window_all"),
     "reduce": (STREAM, "key_by"),
     "key_by": (KEYED, "a stream has one key"),

@@ -239,7 +239,7 @@ def test_a_text_sink_takes_texts_only() -> None:
     with pytest.raises(PlanError, match="takes str only, and the elements are int"):
         Pipeline("write", from_collection([1, 2], int).sink_to(sink))
     with pytest.raises(PlanError, match="takes str only; the type of the elements is unknown"):
-        Pipeline("write", from_collection([1]).map(lambda number: [number]).sink_to(sink))
+        Pipeline("write", from_collection([1]).map(lambda number: [*range(number)]).sink_to(sink))
 
 
 def serve(data: bytes) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -60,6 +62,16 @@ def test_an_address_that_is_refused_is_shown_without_its_secrets() -> None:
 def test_the_console_shows_a_line_an_element(capsys: pytest.CaptureFixture[str]) -> None:
     LocalRunner().run(Pipeline("lines", from_collection([1, 2]).sink_to(ConsoleSink("> "))))
     assert capsys.readouterr().out == "> 1\n> 2\n"
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "é \\ud800"), ("ascii", "\\xe9 \\ud800")])
+def test_the_console_shows_what_it_has_no_characters_for(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, write_through=True))
+    LocalRunner().run(Pipeline("lines", from_collection(["é \ud800", "b"]).sink_to(ConsoleSink("> "))))
+    assert written.getvalue().decode(encoding) == f"> {shown}\n> b\n"
 
 
 def test_json_files_hold_a_batch_each(tmp_path: Path) -> None:
@@ -157,7 +169,7 @@ def test_paths_with_a_scheme(tmp_path: Path) -> None:
 
 
 def test_a_file_needs_the_type_of_its_records(tmp_path: Path) -> None:
-    untyped = from_collection(TOTALS).map(lambda total: total)
+    untyped = from_collection(TOTALS).map(lambda total: max([total], key=lambda each: each.total))
     with pytest.raises(PlanError, match=r"call returns\(Type\) before sink_to"):
         Pipeline("files", untyped.sink_to(JsonFileSink(tmp_path)))
     LocalRunner().run(Pipeline("files", untyped.returns(Total).sink_to(JsonFileSink(tmp_path))))

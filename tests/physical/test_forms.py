@@ -262,7 +262,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "sessions that count": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).trigger(CountTrigger.of(3)).aggregate(agg.count())
     ),
-    "ContinuousProcessingTimeTrigger(5000 ms) goes by another time than the windows": lambda: (
+    "ContinuousProcessingTimeTrigger(5 s) goes by another time than the windows": lambda: (
         keyed().window(WINDOW).trigger(ContinuousProcessingTimeTrigger.of(FIVE)).aggregate(agg.count())
     ),
     "a late element fires some of its windows at once, and others at intervals": lambda: (

@@ -11,6 +11,7 @@ import pytest
 
 from tests.pictures.pictured import SVG, add, groups, keyed_numbers, root_of, texts, titles
 from windrow import Pipeline, from_collection, from_source
+from windrow.drawing.svg import width_of
 from windrow.errors import InvalidArgumentError
 from windrow.functions import (
     BroadcastContext,
@@ -27,7 +28,6 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.pictures import Lane, Moment, Recording, Timeline, lanes
-from windrow_runtime.pictures.svg import width_of
 from windrow_runtime.testing import PushSource, StreamHarness
 
 FACTORS = MapStateDescriptor("factors", str, int)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ __all__ = [
 
 LOOPBACK: Final = "127.0.0.1"
 _SECONDS: Final = 90
+_PORTS: Final = (20_000, 32_768)  # systems give those above to connections
 _LOG_SHOWN: Final = 3000
 # Runs a command until that ends, or until the program at the other end of standard input does, however it ends.
 _GUARD: Final = ("sh", "-c", '{ "$0" "$@"; kill -9 $$; } & cat > /dev/null; kill -9 0')
@@ -92,10 +94,15 @@ def recorded(name: str) -> Server | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback device that nothing uses at the moment."""
+    """Ports of the loopback device that nothing uses, and that no connection gets while a server starts again."""
+    found: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+        while len(found) < count:
+            port = random.SystemRandom().randrange(*_PORTS)
+            with suppress(OSError):
+                stack.enter_context(socket.create_server((LOOPBACK, port)))
+                found.append(port)
+    return found
 
 
 def start_server(

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.dsl.plan_formats import check_json, check_whole
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
@@ -28,10 +30,11 @@ from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.progress import ProgressKeeper, WatchedStep, WatermarkBounds
+from windrow_runtime.spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -205,8 +208,12 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     told: list[PipelineProgress] = []
     runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
     assert all("columns" in form and "not on columns" not in form for form in runner.forms(pipeline).values())
+    check_whole(pipeline, runner)
+    shown = check_json(pipeline.explain(runner, format="json"))
     runner.run(pipeline)
     first, second = told[:2]
+    assert shown["runner"] == "SparkRunner"
+    assert first.steps.keys() < {step["id"] for step in shown["steps"]}
     assert figures(first, "1.source", *COUNTS) == (4, 4, 0, 0)
     assert figures(first, "4.window", *COUNTS, *HELD) == (4, 0, 0, 0, None, None)
     assert figures(first, "6.window", *COUNTS, *HELD) == (4, 0, 0, 0, 3, None)
@@ -282,3 +289,45 @@ def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pyte
     times.write(3, BatchClock({"p.2.window": 70}))
     assert bound(3, times) == 70
     assert WatermarkBounds(None, None).read()("p.2.window") == MIN_TIMESTAMP, "a batch job has no watermark"
+
+
+def test_a_report_is_one_line_and_a_table() -> None:
+    busy = StepProgress(records_in=1_200, records_out=3, late=2, open_windows=0, state_bytes=5_000, lag_ms=443_000_000)
+    report = PipelineProgress(12, 1_840, 9_000, False, {"p.1.<b>": StepProgress(records_in=9), "p.2.w": busy})
+    assert repr(report) == "PipelineProgress(batch 12, 2 steps, watermark 5 d 3 h behind, in 1.8 s)"
+    assert repr(busy) == (
+        "StepProgress(records_in=1200, records_out=3, late=2, open_windows=0, state_bytes=5000, lag_ms=443000000)"
+    )
+    assert eval(repr(busy)) == busy
+    html = report._repr_html_()
+    root = ElementTree.fromstring(f"<html>{html}</html>")
+    assert "<b>" not in html
+    assert [text.text for text in root.iter("p")] == [repr(report)]
+    assert [[cell.text for cell in row] for row in root.iter("tr")] == [
+        ["step", "records in", "records out", "late", "malformed", "windows", "timers", "state", "watermark"],
+        ["p.1.<b>", "9", "0", "0", "0", None, None, None, None],
+        ["p.2.w", "1,200", "3", "2", "0", "0", None, "5,000 bytes", "5 d 3 h behind"],
+    ]
+    ended = PipelineProgress(1, 90, 9_000, True, {"p.1.source": StepProgress()})
+    assert repr(ended) == "PipelineProgress(batch 1, 1 step, in 90 ms, ended)"
+
+
+def test_a_runner_is_one_line_without_secrets() -> None:
+    runner = SparkRunner(
+        checkpoint="s3a://ann:s3cret@bucket/c", partitions=4, columnar=False, on_progress=print, accept_changes=["a"]
+    )
+    assert repr(runner) == (
+        "SparkRunner(checkpoint='s3a://ann:*****@bucket/c', partitions=4, columnar=False, on_progress=print, "
+        "accept_changes=['a'])"
+    )
+    assert repr(SparkRunner()) == "SparkRunner()"
+
+
+def test_the_log_has_lags_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = Pipeline("p", from_collection([1]).sink_to(CollectSink[int]()))
+    steps = {"p.1.source": StepProgress(records_in=7, lag_ms=3_120), "p.2.sink": StepProgress(records_in=6)}
+    with caplog.at_level(logging.INFO, "windrow"):
+        Reporter("p", Topology(pipeline.steps), None).report(PipelineProgress(12, 61_000, 0, False, steps))
+    assert caplog.messages == [
+        "pipeline p, batch 12: 7 records read, 6 written, 0 late, 0 malformed, watermark 3.1 s behind, in 1 min 1 s"
+    ]

@@ -220,6 +220,10 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(plain, grown(("tags", list[str], field(default_factory=list)))),
     ),
     "a new key that may be absent": (pipeline(plain, V1), pipeline(plain, V2)),
+    "steps with other scopes around": (
+        pipeline(lambda s: windows()(s).union(s.pipe(windows()))),
+        pipeline(lambda s: windows()(s.map(lambda r: r).returns(Reading)).union(s.pipe(windows()))),
+    ),
     "a name between named ones": (
         pipeline(windows(name="a")),
         pipeline(lambda s: windows(name="a")(s.map(lambda r: r).returns(Reading))),
@@ -238,13 +242,9 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     "size": (
         pipeline(plain),
         pipeline(windows(assigner=TumblingEventTimeWindows.of(timedelta(seconds=6)))),
-        r"assigner was TumblingEventTimeWindows\(size=5000 ms\) and is TumblingEventTimeWindows\(size=6000 ms\)",
+        r"assigner was TumblingEventTimeWindows\(size=5 s\) and is TumblingEventTimeWindows\(size=6 s\)",
     ),
-    "assigner": (
-        pipeline(plain),
-        pipeline(windows(assigner=SESSIONS)),
-        r"and is EventTimeSessionWindows\(gap=5000 ms\)",
-    ),
+    "assigner": (pipeline(plain), pipeline(windows(assigner=SESSIONS)), r"and is EventTimeSessionWindows\(gap=5 s\)"),
     "trigger": (
         pipeline(windows(lambda w: w.trigger(ANY))),
         pipeline(windows(lambda w: w.trigger(PurgingTrigger.of(CountTrigger.of(4))))),
@@ -258,7 +258,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     "lateness": (
         pipeline(plain),
         pipeline(windows(lambda w: w.allowed_lateness(timedelta(seconds=1)))),
-        "allowed lateness was 0 ms and is 1000 ms",
+        "allowed lateness was 0 ms and is 1 s",
     ),
     "accumulation mode": (
         pipeline(windows(each)),
@@ -382,7 +382,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     "a step less": (
         pipeline(windows(name="mine"), behind=plain),
         pipeline(plain),
-        r"mine \(TumblingEventTimeWindows\(size=5000 ms\)\) is gone",
+        r"mine \(TumblingEventTimeWindows\(size=5 s\)\) is gone",
     ),
 }
 

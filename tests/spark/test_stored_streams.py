@@ -109,6 +109,20 @@ def filtered(*conditions: Callable[[Click], bool]) -> Topology:
     return plan(*(windows(clicks.filter(condition)) for condition in conditions))
 
 
+def piped(*conditions: Callable[[Click], bool], name: str | None = None) -> Topology:
+    """One function that is used many times; its windows have a name or none."""
+
+    def counted(clicks: DataStream[Click], condition: Callable[[Click], bool]) -> DataStream[Any]:
+        return windows(clicks.filter(condition), name=name)
+
+    return plan(*(read("a").pipe(counted, condition) for condition in conditions))
+
+
+def scoped(*names: str) -> Topology:
+    clicks = read("a")
+    return plan(*(clicks.apply_transform(windows, name=name) for name in names))
+
+
 def free(click: Click) -> bool:
     return click.cost == 0
 
@@ -189,6 +203,12 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     ),
     "side outputs": (tapped(EVEN, ODD), tapped(ODD, EVEN), "the input was source 1 side output 'even'"),
     "branches": (filtered(free, dear), filtered(dear, free), "the functions in front was that of plan"),
+    "uses of one function": (piped(free, dear), piped(dear, free), "the functions in front was that of plan"),
+    "uses of one function whose step has a name": (
+        piped(free, dear, name="count"),
+        piped(dear, free, name="count"),
+        r"the functions in front was that of plan\.\d+\.counted#2/count",
+    ),
     "another source in front of a step": (
         plan(windows(read("a")), read("b")),
         plan(read("a"), windows(read("b"))),
@@ -250,6 +270,8 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
             .apply(lambda a, b: a.cost + b.cost)
         ),
     ),
+    "scopes with names that change places": (scoped("a", "b"), scoped("b", "a")),
+    "another filter in front within a scope": (piped(free, dear), piped(free, lambda c: c.cost > 10)),
     "named steps that change places": (
         plan(windows(read("a").filter(free), name="free"), windows(read("b").filter(dear), name="dear")),
         plan(windows(read("a").filter(dear), name="free"), windows(read("b").filter(free), name="dear")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,12 +11,15 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
+from tests.services.kafka import launch, restart_kafka
 from tests.services.registry import running_registry
+from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
+from windrow.connectors import HybridSource
 from windrow.errors import IncompatibleStateError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
-from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
 from windrow.time import timestamp_millis
 from windrow.windows import TumblingEventTimeWindows
@@ -211,6 +215,91 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
     with pytest.raises(IncompatibleStateError, match=message):
         runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
+
+
+def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic, live = topics.make("in", 2), topics.make("live")
+    topics.send(topic, readings(0, 50))
+    topics.send(topic, readings(50, 100), partition=1)
+    topics.send(live, readings(100, 110))
+    bounded = source(topics, topic, ending_offsets="latest", max_offsets_per_batch=40)
+    sink = CollectSink[Mean]()
+    pipeline = Pipeline("p", means(from_source(bounded, name="in")).sink_to(sink))
+    assert sorted(SparkRunner(spark).run(pipeline).collected(sink)) == sorted(expected_means(100))
+    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(expected_means(100))
+
+    # A stream that goes on has read all that there was when it began, and a later run goes on from there.
+    taken: list[int] = []
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    stream = from_source(bounded, name="in").map(lambda each: (each.at - START) // 1_000)
+    copy = Pipeline("c", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+    running = runner.start(copy)
+    running.process_available()
+    assert sorted(taken) == list(range(100))
+    topics.send(topic, readings(100, 110))
+    running.process_available()
+    running.stop()
+    assert len(taken) == 100
+    runner.run(copy, drain=False)
+    assert sorted(taken) == list(range(110))
+
+    hybrid = HybridSource(bounded).then(source(topics, live, ending_offsets="latest"))
+    parts = CollectSink[Reading]()
+    found = SparkRunner(spark).run(Pipeline("h", from_source(hybrid, name="in").sink_to(parts))).collected(parts)
+    assert [each.at for each in found[110:]] == [START + number * 1_000 for number in range(100, 110)]
+    assert len(found) == 120
+
+
+def test_a_topic_that_was_made_anew_or_is_deleted_is_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make("in")
+    topics.send(topic, readings(0, 10))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    taken: list[Reading] = []
+
+    def pipeline(on_lost: str) -> Pipeline:
+        stream = from_source(source(topics, topic, on_lost_offsets=on_lost), name="in")
+        return Pipeline("p", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+
+    runner.run(pipeline("fail"), drain=False)
+    assert len(taken) == 10
+    topics.delete(topic)
+    topics.make("in")
+    topics.send(topic, readings(100, 120))  # it reaches further than the one before
+    with pytest.raises(
+        SourceError, match=rf"made anew after it was read\n +given: +{topic}, partition 0, (.|\n)*p\.1\.in"
+    ):
+        runner.run(pipeline("fail"), drain=False)
+    running = runner.start(pipeline("earliest"))
+    running.process_available()
+    assert [each.at for each in taken[10:]] == [START + number * 1_000 for number in range(100, 120)]
+    topics.delete(topic)
+    with pytest.raises(SourceError, match=rf"deleted after it was found\n +given: .*{topic}: (.|\n)*p\.1\.in"):
+        running.process_available()
+
+
+def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    server = launch()  # the other tests need theirs; where none can be had, that one is missing first
+    try:
+        topics = Topics(server.address, "restart")
+        topic = topics.make("in")
+        topics.send(topic, readings(0, 10))
+        taken: list[Reading] = []
+        stream = from_source(source(topics, topic), name="in")
+        pipeline = Pipeline("p", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
+        running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+        with ThreadPoolExecutor(1) as pool:
+            running.process_available()
+            assert len(taken) == 10
+            server.kill()
+            restarted = pool.submit(restart_kafka, server)
+            running.process_available()  # which asks for offsets meanwhile
+            server = restarted.result()
+        topics.send(topic, readings(10, 20))
+        running.process_available()
+        running.stop()
+        assert [each.at for each in taken] == [START + number * 1_000 for number in range(20)]
+    finally:
+        stop_server(server)
 
 
 def test_a_partition_that_is_an_hour_behind_loses_nothing_and_new_ones_hold(

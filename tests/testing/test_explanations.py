@@ -452,7 +452,7 @@ def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
         harness.process_element(1)
         found = harness.explain_window("all", GlobalWindow())
     assert found.trigger.splitlines()[1] == (
-        "  after_processing_time(60000 ms): waits for the clock to reach 1,704,110,460,000 (2024-01-01 12:01:00.000 "
+        "  after_processing_time(1 min): waits for the clock to reach 1,704,110,460,000 (2024-01-01 12:01:00.000 "
         "UTC); it is 1,704,110,400,000 (2024-01-01 12:00:00.000 UTC)"
     )
     assert found.event_timers == (MAX_TIMESTAMP,)
@@ -611,9 +611,7 @@ def test_many_firings_are_cut_in_the_text_alone() -> None:
         found = harness.explain_window("all", TimeWindow(0, 60_000))
     assert len(found.firings) == 58
     assert "... 46 more events ..." in found.sentences
-    assert found.trigger == (
-        "ContinuousEventTimeTrigger(1000 ms): waits for the watermark to reach 59,000; it is 58,500"
-    )
+    assert found.trigger == ("ContinuousEventTimeTrigger(1 s): waits for the watermark to reach 59,000; it is 58,500")
 
 
 class OwnTrigger(ComposableTrigger[int, Window]):
@@ -661,11 +659,11 @@ class Silent(Trigger[int, Window]):
         (
             or_finally(repeatedly(after_count(2)), after_processing_time(seconds(1))),
             [
-                "or_finally(repeatedly(after_count(2)), after_processing_time(1000 ms)): the first part fires until "
+                "or_finally(repeatedly(after_count(2)), after_processing_time(1 s)): the first part fires until "
                 "the second one does",
                 "  repeatedly(after_count(2)): its part begins anew whenever it has fired",
                 "    after_count(2): 1 of 2 elements have come",
-                "  after_processing_time(1000 ms): waits for the clock to reach 1,001; it is 1",
+                "  after_processing_time(1 s): waits for the clock to reach 1,001; it is 1",
             ],
         ),
         (
@@ -679,22 +677,21 @@ class Silent(Trigger[int, Window]):
         (
             ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
             [
-                "ProcessingTimeoutTrigger(EventTimeTrigger, 1000 ms): waits for the clock to reach 1,001; it is 1",
+                "ProcessingTimeoutTrigger(EventTimeTrigger, 1 s): waits for the clock to reach 1,001; it is 1",
                 "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
             ],
         ),
         (
             EventTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
             [
-                "EventTimeoutTrigger(EventTimeTrigger, 1000 ms): waits for the watermark to reach 2,000; there is none "
-                "yet",
+                "EventTimeoutTrigger(EventTimeTrigger, 1 s): waits for the watermark to reach 2,000; there is none yet",
                 "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
             ],
         ),
         (
             StateCleaningCountTrigger.of(seconds(1), seconds(2), 5),
             [
-                "StateCleaningCountTrigger(5, retention 1000 to 2000 ms): 1 of 5 elements have come; to forget them it "
+                "StateCleaningCountTrigger(5, retention 1 s to 2 s): 1 of 5 elements have come; to forget them it "
                 "waits for the clock to reach 2,001; it is 1"
             ],
         ),

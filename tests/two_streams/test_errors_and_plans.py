@@ -327,7 +327,7 @@ def test_plans_that_are_refused() -> None:
     payments = from_collection([Payment("north", "x")])
     timed = KEYED_PAYMENTS
     joined: Any = no_times.join(payments).where(order_key).equal_to(payment_key).window(TEN).apply(pair)
-    assert "TumblingEventTimeWindows(size=10000 ms) needs timestamps, and the stream has none" in faults(joined)
+    assert "TumblingEventTimeWindows(size=10 s) needs timestamps, and the stream has none" in faults(joined)
     by_interval = no_times.key_by(order_key).interval_join(timed).between(seconds(0), seconds(1)).apply(pair)
     assert "interval_join needs timestamps, and not both streams have them" in faults(by_interval)
     as_of = KEYED.as_of_join(payments.key_by(payment_key)).apply(pair)
@@ -434,43 +434,45 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
     assert explained(late.apply(pair).get_side_output(LATE_PAYMENTS)) == [
         "pipeline p",
         "  1 source                pushed by a test  : Order",
-        "  2 map          <- 1     left  : Order or Payment",
         "  3 source                pushed by a test  : Payment",
-        "  4 map          <- 3     right  : Order or Payment",
-        "  5 union        <- 2, 4    : Order or Payment",
-        "  6 key_by       <- 5     order_key and payment_key  : Order or Payment",
-        "  7 window       <- 6     TumblingEventTimeWindows(size=10000 ms), trigger EventTimeTrigger, "
-        "late of the left to 'late orders', late of the right to 'late payments', join pair  : str",
+        "  7 window       <- 1, 3  join by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "EventTimeTrigger, late of the left to 'late orders', late of the right to 'late payments', pair  : str",
         "  8 side_output  <- 7     'late payments'  : Payment",
-        "  9 sink         <- 8     collect collect",
+        "  9 sink         <- 8     collect",
     ]
-    assert "co_group lambda" in explained(GROUPS.window(TEN).apply(lambda left, right: []))[7]
+    assert explained(GROUPS.window(TEN).apply(lambda left, right: [], name="both"))[3] == (
+        "  7 window both  <- 1, 3  co_group by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
+        "EventTimeTrigger, lambda"
+    )
     left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-    assert "left_join maybe_pair  : str" in explained(left.window(TEN).apply(maybe_pair))[7]
+    line = explained(left.window(TEN).apply(maybe_pair))[3]
+    assert line.startswith("  7 window  <- 1, 3  left_join by order_key and payment_key, Tumbling")
+    assert line.endswith(", maybe_pair  : str")
 
 
 def test_plans_of_timed_joins_read_as_they_are_written() -> None:
     lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
-    assert lines[7] == "  7 interval_join  <- 6     -999 to 1000 ms, late of the right to 'late payments', pair  : str"
+    assert lines[3] == (
+        "  7 interval_join  <- 1, 3  by order_key and payment_key, -999 ms to 1 s, late of the right to "
+        "'late payments', pair  : str"
+    )
     lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
-    assert lines[7] == "  7 as_of_join  <- 6     left outer, maybe_pair  : str"
-    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[7] == (
-        "  7 interval_join pairs  <- 6     -1000 to 1000 ms, FailingPairs  : str"
+    assert lines[3] == "  7 as_of_join  <- 1, 3  by order_key and payment_key, left outer, maybe_pair  : str"
+    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[3] == (
+        "  7 interval_join pairs  <- 1, 3  by order_key and payment_key, -1 s to 1 s, FailingPairs  : str"
     )
 
 
 def test_plans_of_connected_streams_read_as_they_are_written() -> None:
-    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[6:8] == [
-        "  6 key_by   <- 5     order_key and payment_key  : Order or Payment",
-        "  7 process  <- 6     Failing  : str",
-    ]
-    assert explained(BOTH.process(FailingApart()))[1:7] == [
+    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[1:4] == [
         "  1 source            pushed by a test  : Order",
-        "  2 map      <- 1     left  : Order or Payment",
         "  3 source            pushed by a test  : Payment",
-        "  4 map      <- 3     right  : Order or Payment",
-        "  5 union    <- 2, 4    : Order or Payment",
-        "  6 process  <- 5     FailingApart  : str",
+        "  7 process  <- 1, 3  by order_key and payment_key, Failing  : str",
+    ]
+    assert explained(BOTH.process(FailingApart()))[1:4] == [
+        "  1 source            pushed by a test  : Order",
+        "  3 source            pushed by a test  : Payment",
+        "  6 process  <- 1, 3  FailingApart  : str",
     ]
     assert explained(BOTH.map(Named()))[2:7] == [
         "  2 map      <- 1     Named",
@@ -482,9 +484,9 @@ def test_plans_of_connected_streams_read_as_they_are_written() -> None:
 
 
 def test_stages_show_where_they_were_made() -> None:
-    streams = f"DataStream(source, {__file__.replace('test_errors_and_plans', 'shop')}"
+    streams = f"DataStream(source: Order, {__file__.replace('test_errors_and_plans', 'shop')}"
     for stage in (JOIN, JOIN.where(order_key), PAIRS, GROUPS, BOTH):
         assert repr(stage).startswith(f"{type(stage).__name__}({streams}")
     for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
-        assert repr(stage).startswith(f"{type(stage).__name__}(key_by, {__file__}")
-    assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10000 ms), ")
+        assert repr(stage).startswith(f"{type(stage).__name__}(key_by: Order or Payment, {__file__}")
+    assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10 s), ")

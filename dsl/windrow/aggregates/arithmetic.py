@@ -42,7 +42,7 @@ Moments = tuple[int, float, float]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Count(DeclaredAggregate[T, int, int, int]):
     """See :func:`count`."""
 
@@ -77,7 +77,7 @@ class Count(DeclaredAggregate[T, int, int, int]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
     """See :func:`sum`."""
 
@@ -123,7 +123,7 @@ class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mean(DeclaredAggregate[T, Total, F, None], Generic[T, F]):
     """See :func:`mean`."""
 
@@ -201,7 +201,7 @@ def _merged(a: Total, b: Total) -> Total:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spread(DeclaredAggregate[T, Moments, float | None, None]):
     """Variance and standard deviation; see :func:`variance` and :func:`var_pop`.
 

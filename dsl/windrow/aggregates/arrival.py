@@ -21,7 +21,7 @@ One = tuple[Any, ...]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Edge(DeclaredAggregate[T, One, V, None], Generic[T, V]):
     """See :func:`first` and :func:`last`."""
 
@@ -62,7 +62,7 @@ class Edge(DeclaredAggregate[T, One, V, None], Generic[T, V]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CollectList(DeclaredAggregate[T, list[Any], list[V], list[V]], Generic[T, V]):
     """See :func:`collect_list`."""
 

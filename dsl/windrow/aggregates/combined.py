@@ -47,7 +47,7 @@ Accumulators = tuple[Any, ...]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K]):
     """See :func:`combine` and :func:`into`.
 

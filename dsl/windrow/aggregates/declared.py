@@ -102,6 +102,9 @@ class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, 
     def describe(self) -> str:
         return self.declaration.describe()
 
+    def __repr__(self) -> str:
+        return self.describe()
+
     def open(self, runtime_context: RuntimeContext) -> None:
         for _, selector in self.declaration.selectors:
             if isinstance(selector, RichFunction):

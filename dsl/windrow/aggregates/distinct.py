@@ -59,7 +59,7 @@ class _Distinct(DeclaredAggregate[T, Seen, R, R], ABC, Generic[T, R]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CountDistinct(_Distinct[T, int]):
     """See :func:`count_distinct`."""
 
@@ -77,7 +77,7 @@ class CountDistinct(_Distinct[T, int]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CollectSet(_Distinct[T, frozenset[V]], Generic[T, V]):
     """See :func:`collect_set`."""
 

@@ -29,7 +29,7 @@ Key = TypeVar("Key", default=Never)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WindowFact(DeclaredAggregate[T, None, R, R, K], Generic[T, R, K]):
     """See :func:`key`, :func:`window_start` and :func:`window_end`."""
 

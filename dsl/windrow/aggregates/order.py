@@ -37,7 +37,7 @@ def _precedes(a: Any, b: Any) -> bool:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Extreme(DeclaredAggregate[T, One, C, None], Generic[T, C]):
     """See :func:`min` and :func:`max`."""
 
@@ -81,7 +81,7 @@ class Extreme(DeclaredAggregate[T, One, C, None], Generic[T, C]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
     """See :func:`min_by` and :func:`max_by`."""
 
@@ -123,7 +123,7 @@ class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     """See :func:`top_k`."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Never
 
+from windrow.expressions.member_types import present
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
 from windrow.functions.names import function_name
 from windrow.plan.fitting import holds_none
-from windrow.plan.types import result_type
+from windrow.plan.types import made_type
 
-__all__ = ["gives_none", "selected_type", "selector_text", "selector_type"]
+__all__ = ["gives_none", "selected_type", "selector_text"]
 
 # Any in this module: selectors of elements of every type.
 
@@ -30,30 +30,13 @@ def selector_text(selector: Callable[[Any], Any]) -> str:
     return name if has_name or len(str(found)) > _LONGEST else str(found)
 
 
-def selector_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
-    """The type of what a selector takes; None where annotations do not say."""
-    kind = result_type(selector)
-    if kind is None and element_type is not None:
-        found = recognise(selector)
-        kind = None if isinstance(found, Opaque) else found.type_of(element_type)
-    return kind
-
-
 def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
     """The type of what a selector takes, without None; None where annotations do not say."""
-    return _present(selector_type(selector, element_type))
+    kind = present(made_type(selector, element_type))
+    return None if kind is Never else kind
 
 
 def gives_none(selector: Callable[[Any], Any], element_type: object | None) -> bool | None:
     """Whether a selector may give None; None where annotations do not say."""
-    kind = selector_type(selector, element_type)
+    kind = made_type(selector, element_type)
     return None if kind is None else holds_none(kind)
-
-
-def _present(kind: object | None) -> object | None:
-    """The type of the values that are there: ``X`` for ``X | None``."""
-    arguments = typing.get_args(kind)
-    if type(None) not in arguments:
-        return kind
-    others = [argument for argument in arguments if argument is not type(None)]
-    return others[0] if len(others) == 1 else None

@@ -170,7 +170,7 @@ class KllSketch(Sketch):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ApproxCountDistinct(DeclaredAggregate[T, HllSketch, int, int]):
     """See :func:`approx_count_distinct`."""
 
@@ -203,7 +203,7 @@ Distribution = tuple[KllSketch, int]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ApproxQuantiles(DeclaredAggregate[T, Distribution, R, E], Generic[T, R, E]):
     """See :func:`approx_quantile` and :func:`approx_quantiles`.
 

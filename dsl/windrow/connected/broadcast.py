@@ -11,6 +11,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import BroadcastNode, BroadcastProcessNode, KeyByNode, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.stage import Stage
 from windrow.state import MapStateDescriptor
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ R = TypeVar("R")
 # Any in this module: rules of every type; the constructor of streams is handed in, as their module imports this one.
 
 
-class BroadcastStream(Generic[B_co]):
+class BroadcastStream(Stage, Generic[B_co]):
     """A stream of elements ``B_co``, each of which reaches all keys. Made by ``DataStream.broadcast``."""
 
     __slots__ = ("_node",)
@@ -44,7 +45,7 @@ class BroadcastStream(Generic[B_co]):
         return node_line("BroadcastStream", self._node)
 
 
-class BroadcastConnectedStream(Generic[T, B, K]):
+class BroadcastConnectedStream(Stage, Generic[T, B, K]):
     """A keyed stream and a broadcast one that are processed together. Made by ``KeyedStream.connect``."""
 
     __slots__ = ("_keyed", "_make_stream", "_rules")

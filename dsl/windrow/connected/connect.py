@@ -19,6 +19,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.stage import Stage
 
 if TYPE_CHECKING:
     from windrow.stream import DataStream
@@ -47,7 +48,7 @@ class NoOtherKey(Protocol[U_contra, J_co]):
     def __call__(self, element: U_contra, /) -> J_co: ...
 
 
-class ConnectedStreams(Generic[L, U]):
+class ConnectedStreams(Stage, Generic[L, U]):
     """Two streams, of elements ``L`` and ``U``, that are processed together. Made by ``DataStream.connect``."""
 
     __slots__ = ("_left", "_make_stream", "_right")
@@ -181,7 +182,7 @@ class ConnectedStreams(Generic[L, U]):
         return f"ConnectedStreams({self._left!r}, {self._right!r})"
 
 
-class KeyedConnectedStreams(Generic[L, U, K]):
+class KeyedConnectedStreams(Stage, Generic[L, U, K]):
     """Two streams that are split by the same key. Made by ``connect`` of two keyed streams, or by ``key_by``."""
 
     __slots__ = ("_make_stream", "_node")

@@ -17,6 +17,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import NO_LATE_TAGS, AsOfJoinNode, IntervalJoinNode, KeyByNode, LateTags, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.stages.stage import Stage
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 
@@ -33,7 +34,7 @@ R = TypeVar("R")
 # Any in this module: the constructor of streams is handed in, as their module imports this one.
 
 
-class IntervalJoin(Generic[L, U, K]):
+class IntervalJoin(Stage, Generic[L, U, K]):
     """Two keyed streams to be joined; :meth:`between` says which timestamps belong together."""
 
     __slots__ = ("_make_stream", "_node")
@@ -82,7 +83,7 @@ class _Bounds:
     late: LateTags = NO_LATE_TAGS
 
 
-class IntervalJoined(Generic[L, U, K]):
+class IntervalJoined(Stage, Generic[L, U, K]):
     """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
 
     __slots__ = ("_bounds",)
@@ -210,7 +211,7 @@ class _AsOf:
         )
 
 
-class _AsOfStage(Generic[L, U, K]):
+class _AsOfStage(Stage, Generic[L, U, K]):
     __slots__ = ("_settings",)
 
     def __init__(

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import Any
 
-from windrow.aggregates.selectors import selector_type
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
 from windrow.plan.fitting import can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, MapNode, Node, UnionNode, type_name
-from windrow.plan.types import made_type
+from windrow.plan.types import made_type, stated_type
 
 __all__ = ["both_inputs", "keyed_by_both"]
 
@@ -51,12 +50,12 @@ def keyed_by_both(
         InvalidArgumentError: If the keys are known to be of different types.
     """
     found = [
-        given if given is not None else made_type(selector, node.element_type)
+        given if given is not None else stated_type(selector, node.element_type)
         for (node, selector), given in zip((left, right), key_types, strict=True)
     ]
     if None not in found and found[0] != found[1]:
         raise _unlike_keys(found)
-    taken = [selector_type(selector, node.element_type) for node, selector in (left, right)]
+    taken = [made_type(selector, node.element_type) for node, selector in (left, right)]
     if None in found and None not in taken and not (can_fit(taken[0], taken[1]) or can_fit(taken[1], taken[0])):
         raise _unlike_keys(taken)
     union = both_inputs(left[0], right[0], counts_at_once=counts_at_once)

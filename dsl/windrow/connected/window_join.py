@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, overload
 
 from windrow.arguments import check_assigner, check_function
 from windrow.connected.late import with_tag
@@ -16,7 +16,8 @@ from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags, Node, ProcessSpec
 from windrow.plan.render import node_line
-from windrow.plan.types import iterable_item, result_type
+from windrow.plan.types import iterable_item, made_type, sequence_type
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.stages.window_stage import WindowStage
 from windrow.tags import OutputTag
@@ -73,7 +74,7 @@ class TwoStreams:
         return _Settings(node, self.make_stream, assigner, kind=self.kind or JoinKind.INNER)
 
 
-class _OfTwo:
+class _OfTwo(Stage):
     """The base of the stages before windows."""
 
     __slots__ = ("_two",)
@@ -391,7 +392,9 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
             name: Names the step.
         """
         check_function(function, "apply")
-        return self._joined(CoGroup(function), iterable_item(result_type(function)), name)
+        sides = get_args(self._both.input.element_type) or (None, None)
+        made = iterable_item(made_type(function, *map(sequence_type, sides)))
+        return self._joined(CoGroup(function), made, name)
 
 
 class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):

@@ -51,11 +51,12 @@ class HybridSource(Source[T], Generic[T]):
     """Reads sources one after the other as one stream, without a gap and without a double.
 
     ``HybridSource(files).then(topic)`` is a backfill that goes on live. The sources, its parts, have elements of one
-    type. All but the last come to an end: files, collections, Arrow data, and a ``CustomSource`` that is bounded. The
-    last may go on, as topics do, unless Spark's connector reads them (``engine_connector=True``).
+    type. All but the last come to an end: files, collections, Arrow data, topics with ``ending_offsets``, and a
+    ``CustomSource`` that is bounded. The last may go on, as topics do, unless Spark's connector reads them
+    (``engine_connector=True``).
 
-    The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` in front of others
-    ends where it has reached its latest offset. A batch reads one part, in portions as ``files_per_batch``,
+    The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` or topics in front of
+    others end where they have reached their latest offset. A batch reads one part, in portions as ``files_per_batch``,
     ``batch_size``, ``next_offset`` or ``max_offsets_per_batch`` of the part says. When all of a part was read, the next
     one begins where it says itself: at its ``starting_offsets`` or ``initial_offset``. The list of the files, and how
     far each part was read, are in the checkpoint, so that a run that was killed goes on where it was, also between two
@@ -196,7 +197,8 @@ def _check_ends(source: Source[Any], where: object = None) -> None:
         raise InvalidArgumentError(
             "a source that others follow comes to an end",
             given=source.describe(),
-            expected="files, a collection, Arrow data, or a CustomSource whose is_bounded is True",
+            expected="files, a collection, Arrow data, topics with ending_offsets, or a CustomSource whose "
+            "is_bounded is True",
             where=where,
             hint="@property in front of a method" if callable(is_bounded) else "the last part alone may go on",
         )

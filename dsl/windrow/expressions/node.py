@@ -15,13 +15,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from windrow.expressions.constant_texts import collection_digest, shortened_text
+from windrow.expressions.member_types import present
 
-__all__ = ["Expression", "Texts", "Types", "ordered"]
+__all__ = ["Expression", "Fact", "Narrowing", "Texts", "Types", "ordered"]
 
 # Any in this module: elements and their fields are of every type.
 
 Types: TypeAlias = "Mapping[Expression, object | None]"
 """The types of the values of the nodes below a node; None where annotations do not say."""
+
+Narrowing: TypeAlias = "Callable[[object | None], object | None]"
+"""Says which type is left of a type."""
+
+Fact: TypeAlias = "tuple[Expression, bool]"
+"""A test, and whether it is true."""
 
 Texts: TypeAlias = "Mapping[Expression, str]"
 """The texts of the nodes below a node."""
@@ -108,16 +115,32 @@ class Expression:
             object.__setattr__(self, "_compiled", compiled)
         return compiled(element)
 
-    def type_of(self, element_type: object) -> object | None:
-        """The type of the value for elements of a type; None where annotations do not say.
+    def types(self, given: Types, facts: Iterable[Fact] = ()) -> dict[Expression, object | None]:
+        """Returns the types of the values of all nodes; None where annotations do not say.
 
         Args:
-            element_type: The type of the elements.
+            given: The types of the element, and of other arguments of the function.
+            facts: What is known to be true where the value is computed, or false.
         """
+        narrowings: dict[Expression, list[Narrowing]] = {}
+        for test, is_true in facts:
+            of, narrowing = test.narrowing(is_true=is_true)
+            narrowings.setdefault(of, []).append(narrowing)
         types: dict[Expression, object | None] = {}
         for part in self.parts():
-            types[part] = part._type(types, element_type)
-        return types[self]
+            kind = given[part] if part in given else part._type(types)
+            for narrowing in narrowings.get(part, ()):
+                kind = narrowing(kind)
+            types[part] = kind
+        return types
+
+    def narrowing(self, *, is_true: bool) -> tuple[Expression, Narrowing]:
+        """The node about whose type it says something that this one is true, or false, and the type then.
+
+        Args:
+            is_true: Whether this one is true.
+        """
+        return self, present if is_true else _unchanged
 
     def __str__(self) -> str:
         texts: dict[Expression, str] = {}
@@ -152,7 +175,7 @@ class Expression:
         """The nodes right below that are computed before this one."""
         return self.children[: len(self.children) - len(self.sides)]
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         """The type of the value, from those of the nodes below."""
         return None
 
@@ -172,6 +195,10 @@ class Expression:
             add: Returns the name by which the code has an object.
         """
         raise NotImplementedError
+
+
+def _unchanged(kind: object | None) -> object | None:
+    return kind
 
 
 def ordered(roots: Iterable[Expression], below: Callable[[Expression], Collection[Expression]]) -> list[Expression]:

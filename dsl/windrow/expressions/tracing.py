@@ -7,22 +7,34 @@ is *opaque*, and the function is called for each element.
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from windrow.expressions.bytecode import callable_with_proxies
-from windrow.expressions.node import Expression
-from windrow.expressions.recorder import Budget, Decisions, ItemRecorder, Recorder, RefusedError, chosen, result_of
+from windrow.expressions.node import Expression, Fact
+from windrow.expressions.recorder import (
+    Budget,
+    Decisions,
+    ItemRecorder,
+    Recorder,
+    RefusedError,
+    chosen,
+    result_of,
+    typed_expression,
+)
 from windrow.expressions.surroundings import Surroundings
-from windrow.expressions.tree import Constant, Element, Record
+from windrow.expressions.tree import Constant, Element
+from windrow.expressions.type_stand_ins import TypeStandIns
+from windrow.expressions.typed_nodes import Argument
 from windrow.functions.rich import RichFunction
 
-__all__ = ["TRACER", "Opaque", "made_record", "recognise"]
+__all__ = ["TRACER", "Opaque", "Way", "arguments_of", "recognise", "ways_of"]
 
 # Any in this module: functions of elements of every type.
 
@@ -63,21 +75,51 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     return TRACER.answer_for(selector) if type(selector) is FunctionType else Opaque("is not a plain function")
 
 
-def made_record(function: Callable[[Any], Any]) -> type[Any] | None:
-    """The class of the records that a function makes on each path through its decisions; None where it may do else."""
-    answer = recognise(function)
-    return answer.target if isinstance(answer, Record) and answer.target is not tuple else None
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way through the decisions of a function, as far as the types of its results go.
+
+    Attributes:
+        facts: What was decided.
+        result: What the function gives then.
+    """
+
+    facts: tuple[Fact, ...]
+    result: Expression
+
+
+def ways_of(function: Callable[..., Any]) -> Sequence[Way] | Opaque:
+    """The ways through a function of any number of arguments; or why they cannot be told.
+
+    Its first argument is the :class:`Element` if there is no other one, else each is an :class:`Argument`.
+    """
+    if isinstance(function, (operator.attrgetter, operator.itemgetter)):
+        found = _of_getter(function)
+        return found if isinstance(found, Opaque) else (Way((), found),)
+    return _TYPES.answer_for(function) if type(function) is FunctionType else Opaque("is not a plain function")
+
+
+def arguments_of(function: Callable[..., Any]) -> Sequence[Element | Argument]:
+    """The nodes for the arguments of a function, those with a default left out."""
+    if type(function) is not FunctionType:
+        return (Element(),)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ()) or 1]
+    return (Element(),) if len(names) == 1 else tuple(map(Argument, names))
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
-    """What a function was recognised as, with the values that variables around it had."""
+class _Answer(Generic[Found]):
+    """What was found of a function, with the values that variables around it had."""
 
-    expression: Expression | Opaque
+    found: Found
     around: Surroundings
 
 
-class Tracer:
+class Tracer(Generic[Found]):
     """Traces functions, and keeps the answers: each function is traced once, and again if what it reads has changed.
 
     Functions of one code share an answer where all that they read is the same, as those that a factory makes anew.
@@ -86,27 +128,64 @@ class Tracer:
         traced: How many functions were traced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trace: Callable[[FunctionType, Surroundings], Found]) -> None:
         self.traced = 0
-        self._answers: WeakKeyDictionary[FunctionType, _Answer] = WeakKeyDictionary()
-        self._latest: WeakValueDictionary[CodeType, _Answer] = WeakValueDictionary()  # as long as a function has them
+        self._trace = trace
+        self._answers: WeakKeyDictionary[FunctionType, _Answer[Found]] = WeakKeyDictionary()
+        # As long as a function has them.
+        self._latest: WeakValueDictionary[CodeType, _Answer[Found]] = WeakValueDictionary()
 
-    def answer_for(self, function: FunctionType) -> Expression | Opaque:
-        """Returns what a function was recognised as, or traces it."""
+    def answer_for(self, function: FunctionType) -> Found:
+        """Returns what was found of a function, or traces it."""
         answer = self._answers.get(function)
         if answer is not None and answer.around.is_current(function):
-            return answer.expression
+            return answer.found
         answer = self._latest.get(function.__code__)
         if answer is None or not answer.around.is_current(function):
             self.traced += 1
             around = Surroundings(function)
-            expression = _traced(lambda: callable_with_proxies(function, around), around)
-            answer = self._latest[function.__code__] = _Answer(expression, around)
+            answer = self._latest[function.__code__] = _Answer(self._trace(function, around), around)
         self._answers[function] = answer
-        return answer.expression
+        return answer.found
 
 
-TRACER: Final = Tracer()
+def _expression(function: FunctionType, around: Surroundings) -> Expression | Opaque:
+    return _traced(lambda: callable_with_proxies(function, around), around)
+
+
+def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaque:
+    code = function.__code__
+    decisions = Decisions(around.budget, types_only=True)
+    arguments = arguments_of(function)
+    found: list[Way] = []
+    waiting: list[tuple[bool, ...]] = [()]
+    try:
+        if code.co_flags & _NOT_CALLED or code.co_kwonlyargcount:
+            raise RefusedError("takes arguments by name or of any number, waits or yields")
+        call = callable_with_proxies(function, around, TypeStandIns(decisions))
+        while waiting:
+            begun = waiting.pop()
+            decisions.begin(begun)
+            result = typed_expression(call(*[ItemRecorder(each, decisions) for each in arguments]))
+            answered = decisions.answered
+            found.append(Way(tuple(answered), result))
+            if len(result.parts()) > _MOST_PARTS:
+                raise RefusedError(f"computes more than {_MOST_PARTS} values")
+            if len(found) + len(waiting) > _MOST_PATHS:
+                raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
+            answers = [answer for _, answer in answered]
+            waiting.extend([(*answers[:number], False) for number in range(len(begun), len(answers))])
+    except RefusedError as refused:
+        return Opaque(str(refused))
+    except Exception as error:
+        return Opaque(f"raises {type(error).__name__} when it is tried")
+    return found
+
+
+_NOT_CALLED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+
+TRACER: Final = Tracer(_expression)
+_TYPES: Final = Tracer(_ways)
 
 
 @lru_cache(maxsize=1_000)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from windrow.expressions.built_in import CALLS, COMPARISONS, METHOD_TYPES, UNARY
+from windrow.expressions.built_in import CALLS, UNARY, UNARY_TYPES
 from windrow.expressions.constant_texts import Scalar, collection_text, constant_text
+from windrow.expressions.member_types import (
+    attribute_type,
+    binary_type,
+    item_type,
+    method_type,
+    of_each,
+    record_type,
+    united,
+)
 from windrow.expressions.node import Expression, Texts, Types
 
 __all__ = [
@@ -38,9 +46,6 @@ class Element(Expression):
     def reads_same(self) -> bool:
         return True
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        return element_type
-
     def _text(self, texts: Texts) -> str:
         return "element"
 
@@ -64,8 +69,8 @@ class Field(Expression):
     def reads_same(self) -> bool:
         return self.of.reads_same
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        return _hint(types[self.of], self.name)
+    def _type(self, types: Types) -> object | None:
+        return attribute_type(types[self.of], self.name)
 
     def _text(self, texts: Texts) -> str:
         return f"{'' if isinstance(self.of, Element) else self.of._operand(texts)}.{self.name}"
@@ -92,19 +97,8 @@ class Item(Expression):
     def reads_same(self) -> bool:
         return self.of.reads_same
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        kind = types[self.of]
-        if isinstance(self.key, str) and typing.is_typeddict(kind):
-            return _hint(kind, self.key)
-        arguments = typing.get_args(kind)
-        origin = typing.get_origin(kind)
-        if origin is tuple and isinstance(self.key, int):
-            if len(arguments) == 2 and arguments[1] is Ellipsis:
-                return _known(arguments[0])
-            return _known(arguments[self.key]) if -len(arguments) <= self.key < len(arguments) else None
-        if origin in (list, dict):
-            return _known(arguments[-1])
-        return None
+    def _type(self, types: Types) -> object | None:
+        return item_type(types[self.of], self.key, type(self.key))
 
     def _text(self, texts: Texts) -> str:
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
@@ -131,7 +125,7 @@ class Constant(Expression):
     def reads_same(self) -> bool:
         return True
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         return type(self.value)
 
     def _text(self, texts: Texts) -> str:
@@ -159,15 +153,12 @@ class Binary(Expression):
     right: Expression
     may_be_same: bool = False
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        sides = {types[self.left], types[self.right]}
-        if not sides <= {int, float}:
-            return None
-        if self.operator in COMPARISONS:
-            return bool
-        if self.operator == "**":
-            return None
-        return float if float in sides or self.operator == "/" else int
+    def _type(self, types: Types) -> object | None:
+        left, right = types[self.left], types[self.right]
+        if self.operator == "**" and left in (bool, int) and isinstance(self.right, Constant):
+            exponent = self.right.value
+            return None if type(exponent) is not int else int if exponent >= 0 else float
+        return binary_type(self.operator, left, right)
 
     def _text(self, texts: Texts) -> str:
         return f"{self.left._operand(texts)} {self.operator} {self.right._operand(texts)}"
@@ -188,8 +179,8 @@ class Unary(Expression):
     operator: str
     of: Expression
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        return types[self.of] if types[self.of] in (int, float) else None
+    def _type(self, types: Types) -> object | None:
+        return of_each(types[self.of], UNARY_TYPES.get)
 
     def _text(self, texts: Texts) -> str:
         return f"abs({texts[self.of]})" if self.operator == "abs" else f"{self.operator}{self.of._operand(texts)}"
@@ -220,14 +211,6 @@ class Conditional(Expression):
     def sides(self) -> tuple[Expression, ...]:
         return self.yes, self.no
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        yes, no = types[self.yes], types[self.no]
-        if yes == no or yes is None or no is None:
-            return yes if yes == no else None
-        if yes is type(None):
-            return _or_none(no)
-        return _or_none(yes) if no is type(None) else None
-
     def _text(self, texts: Texts) -> str:
         return f"{self.yes._operand(texts)} if {texts[self.test]} else {self.no._operand(texts)}"
 
@@ -244,7 +227,7 @@ class Call(Expression):
     function: str
     of: Expression
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         return CALLS[self.function].result
 
     def _text(self, texts: Texts) -> str:
@@ -268,8 +251,8 @@ class Method(Expression):
     name: str
     arguments: tuple[Expression, ...]
 
-    def _type(self, types: Types, element_type: object) -> object | None:
-        return METHOD_TYPES.get((types[self.of], self.name))
+    def _type(self, types: Types) -> object | None:
+        return method_type(types[self.of], self.name, [types[each] for each in self.arguments])
 
     def _text(self, texts: Texts) -> str:
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
@@ -292,7 +275,7 @@ class Contains(Expression):
     of: Expression
     item: Expression
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         return bool
 
     def _text(self, texts: Texts) -> str:
@@ -317,7 +300,7 @@ class Member(Expression):
     values: frozenset[Any] | set[Any] | Mapping[Any, Any]
     shown: str | None = field(default=None, compare=False)
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         return bool
 
     def _text(self, texts: Texts) -> str:
@@ -347,13 +330,13 @@ class Lookup(Expression):
     def reads_same(self) -> bool:
         return self.key.reads_same and (self.default is None or self.default.reads_same)
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         types_of = set(map(type, self.table.values()))
         kind = types_of.pop() if len(types_of) == 1 else None
         if self.default is None or kind is None:
             return kind
         default = types[self.default]
-        return kind if default is kind else _or_none(kind) if default is type(None) else None
+        return united([kind, default])
 
     def _text(self, texts: Texts) -> str:
         table, key = self.shown or collection_text(self.table), texts[self.key]
@@ -376,9 +359,9 @@ class Record(Expression):
     target: type[Any]
     fields: tuple[tuple[str, Expression], ...]
 
-    def _type(self, types: Types, element_type: object) -> object | None:
+    def _type(self, types: Types) -> object | None:
         if self.target is not tuple:
-            return self.target
+            return record_type(self.target, [(name, types[of]) for name, of in self.fields])
         of_fields = tuple([types[of] for _, of in self.fields])
         return None if None in of_fields else tuple.__class_getitem__(of_fields)
 
@@ -391,25 +374,3 @@ class Record(Expression):
         if self.target is tuple:
             return f"({''.join([f'{names[of]}, ' for _, of in self.fields])})"
         return f"{add(self.target)}({', '.join([f'{name}={names[of]}' for name, of in self.fields])})"
-
-
-def _or_none(kind: object) -> object:
-    # Any: a union of types that are known when the program runs.
-    present: Any = kind
-    return present | None
-
-
-def _hint(kind: object | None, name: str) -> object | None:
-    """The type of a field of a class by its annotation; None where that does not say."""
-    if not isinstance(kind, type):
-        return None
-    try:
-        return _known(typing.get_type_hints(kind).get(name))
-    except (NameError, TypeError):
-        return None
-
-
-def _known(hint: object) -> object | None:
-    # Type variables say nothing here, and neither does Any.
-    open_ended = hint is Any or isinstance(hint, typing.TypeVar) or bool(getattr(hint, "__parameters__", ()))
-    return None if open_ended else hint

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
-from windrow.time import duration_millis
+from windrow.time import duration_millis, duration_text
 
 __all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
 
@@ -127,7 +127,7 @@ class FixedDelayRetryStrategy(_Attempts):
         return self.retry_result is not None and bool(self.retry_result(result))
 
     def describe(self) -> str:
-        return f"{self.max_attempts} attempts, {duration_millis(self.delay, 'the delay')} ms apart"
+        return f"{self.max_attempts} attempts, {duration_text(duration_millis(self.delay, 'the delay'))} apart"
 
 
 @dataclass(frozen=True)
@@ -175,4 +175,4 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
     def describe(self) -> str:
         first = duration_millis(self.initial_delay, "the initial delay")
         last = duration_millis(self.max_delay, "the longest delay")
-        return f"{self.max_attempts} attempts, {first} to {last} ms apart"
+        return f"{self.max_attempts} attempts, {duration_text(first)} to {duration_text(last)} apart"

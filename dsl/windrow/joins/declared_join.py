@@ -6,15 +6,16 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final, get_args
 
 from windrow.aggregates.declared import optional
-from windrow.aggregates.selectors import selector_text, selector_type
+from windrow.aggregates.selectors import selector_text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.marked import LEFT, RIGHT, JoinKind, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction, RuntimeContext
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, Node, type_name
 from windrow.plan.types import made_type, parameter_types, result_type
@@ -149,8 +150,10 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
         InvalidArgumentError: If a declared join takes a field of an element that may be missing, if a value cannot
             stand in its field, or if it asks for a key whose selector is a rich function.
     """
+    sides = get_args(node.element_type) or (None, None)
     if not isinstance(function, DeclaredJoin):
-        return function, made_type(function)
+        given = [optional(of) if side in kind.missing else of for side, of in zip(_SIDES, sides, strict=True)]
+        return function, made_type(function, *given)
     assert isinstance(node, KeyByNode), "joins are by key"
     assert isinstance(node.selector, SideKey), "the streams are marked"
     _check_missing(function, kind)
@@ -162,9 +165,7 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
             where=caller_location(),
             hint="take the value from an element: left(lambda order: ...)",
         )
-    sides = getattr(node.element_type, "__args__", (None, None))
-    key_type = node.key_type or selector_type(node.selector.selectors[0], sides[0])
-    _check_types(function, {JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}, key_type)
+    _check_types(function, {JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}, key_type(node))
     kind_made = function.target if isinstance(function.target, type) else result_type(function.target)
     return replace(function, keys=node.selector.selectors), kind_made
 
@@ -183,15 +184,15 @@ def _check_missing(function: DeclaredJoin[Any, Any, Any], kind: JoinKind) -> Non
 
 
 def _check_types(
-    function: DeclaredJoin[Any, Any, Any], elements: dict[JoinSide, object | None], key_type: object | None
+    function: DeclaredJoin[Any, Any, Any], elements: dict[JoinSide, object | None], key: object | None
 ) -> None:
     """Refuses values that cannot stand in their fields, as far as types are known."""
     expected = parameter_types(function.target)
     for name, (_, field) in zip(function.parameters(), function.fields, strict=True):
         wanted = expected.get(name)
-        given = key_type
+        given = key
         if field.selector is not None:
-            given = selector_type(field.selector, elements[field.side])
+            given = made_type(field.selector, elements[field.side])
             given = optional(given) if field.or_none else given
         if given is None or wanted is None:
             continue

@@ -1,5 +1,6 @@
 """Plans: what a chain of builder calls makes."""
 
+from windrow.plan.location import Scope
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -29,7 +30,7 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import Engine, Pipeline
+from windrow.plan.pipeline import Collected, Engine, Pipeline, Runner
 from windrow.plan.steps import Step
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "BroadcastNode",
     "BroadcastProcessNode",
     "ChangelogNode",
+    "Collected",
     "Engine",
     "FilterNode",
     "FlatMapNode",
@@ -55,6 +57,8 @@ __all__ = [
     "ProcessSpec",
     "ReduceSpec",
     "ReturnsNode",
+    "Runner",
+    "Scope",
     "SideOutputNode",
     "SinkNode",
     "SourceNode",

@@ -1,11 +1,17 @@
-"""Finds the streams that carry changes: downstream of windows that retract, up to where changes become records."""
+"""Finds the windows whose results a stream has: those that withdraw some, and those whose panes repeat elements.
+
+Withdrawals go on downstream of windows that retract, up to where changes become records.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.panes import AccumulationMode
 from windrow.plan.nodes import (
+    AggregateSpec,
     BroadcastProcessNode,
     ChangelogNode,
     KeyedProcessNode,
@@ -17,29 +23,46 @@ from windrow.plan.nodes import (
     TimedJoinNode,
     WindowNode,
 )
+from windrow.rolling import RollingReduce, RollingValue
+from windrow.triggers import (
+    ComposableTrigger,
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountOrEndOfStreamTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeoutTrigger,
+    EventTimeTrigger,
+    Finish,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+)
+from windrow.triggers.trigger import with_parts
 
-__all__ = ["carries_changes", "takes_changes"]
+__all__ = ["carries_changes", "repeating_windows", "takes_changes"]
 
-_MAKING_RECORDS: Final = (SourceNode, ChangelogNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
+_KEEPING_STATE: Final = (SourceNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
+_MAKING_RECORDS: Final = (*_KEEPING_STATE, ChangelogNode)
 """The steps whose output has no changes, whatever they take."""
+
+# Exact types: a class that is derived from one of these may do anything.
+_FIRING_OFTEN: Final = (
+    *(CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger),
+    *(ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger),
+)
+_NOT_ADDED_UP: Final = frozenset(
+    [
+        *("min", "max", "min_by", "max_by", "first", "last"),
+        *("collect_set", "count_distinct", "approx_count_distinct"),
+        *("key", "window_start", "window_end"),
+    ]
+)
+"""The kinds of declared aggregates whose result is the same where an element, or a lower or older result, comes too."""
 
 
 def carries_changes(node: Node) -> bool:
     """Returns whether the output of a step holds withdrawals beside results."""
-    waiting, seen = [node], {id(node)}
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, WindowNode):
-            if found.panes.mode is AccumulationMode.RETRACTING:
-                return True
-        elif isinstance(found, SideOutputNode):
-            if _side_carries_changes(found):
-                return True
-        elif not isinstance(found, _MAKING_RECORDS):
-            further = [each for each in found.inputs if id(each) not in seen]
-            seen.update(map(id, further))
-            waiting += further
-    return False
+    return any(found.panes.mode is AccumulationMode.RETRACTING for found in _windows_in(node, _MAKING_RECORDS))
 
 
 def takes_changes(node: Node) -> bool:
@@ -47,13 +70,69 @@ def takes_changes(node: Node) -> bool:
     return any(map(carries_changes, node.inputs))
 
 
-def _side_carries_changes(node: SideOutputNode) -> bool:
-    """Late withdrawals go to the side output for late elements; what a function outputs is never withdrawn."""
+def repeating_windows(node: Node) -> list[WindowNode]:
+    """Returns the windows upstream whose panes hold elements of earlier panes, which count again in a step.
+
+    None are upstream of a step that does not add elements up. Windows with a trigger of a user's are left out: it may
+    purge.
+    """
+    if not _adds_up(node):
+        return []
+    windows = [found for each in node.inputs for found in _windows_in(each, _KEEPING_STATE) if _repeats_elements(found)]
+    return list(dict.fromkeys(windows))
+
+
+def _windows_in(node: Node, stops: tuple[type[Node], ...]) -> Iterator[WindowNode]:
+    """Yields the windows whose results a stream has, through all steps but some."""
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, WindowNode):
+            yield found
+        elif not isinstance(found, stops):
+            inputs = _inputs_of_side_output(found) if isinstance(found, SideOutputNode) else found.inputs
+            further = [each for each in inputs if id(each) not in seen]
+            seen.update(map(id, further))
+            waiting += further
+
+
+def _inputs_of_side_output(node: SideOutputNode) -> Sequence[Node]:
+    """Late elements are those of the input; what a window function outputs is neither withdrawn nor counted as one."""
     producer = node.input
     while isinstance(producer, SideOutputNode):
         producer = producer.input
-    if isinstance(producer, (ProcessNode, MapAsyncNode)):
-        return takes_changes(producer)
-    if not isinstance(producer, WindowNode):
+    if isinstance(producer, WindowNode):
+        return producer.inputs if node.tag in (producer.late_tag, *producer.late_tags) else ()
+    return producer.inputs if isinstance(producer, (ProcessNode, MapAsyncNode)) else ()
+
+
+def _repeats_elements(node: WindowNode) -> bool:
+    """Returns whether a window may fire several panes, each with the elements of the ones before."""
+    if node.panes.mode not in {None, AccumulationMode.ACCUMULATING} or node.evictor is not None:
         return False
-    return node.tag in (producer.late_tag, *producer.late_tags) and takes_changes(producer)
+    trigger, fires_late = node.effective_trigger, bool(node.allowed_lateness)
+    if any(isinstance(part, PurgingTrigger) for part in with_parts(trigger)):
+        return False
+    if isinstance(trigger, ComposableTrigger):
+        is_early = trigger.earliest_firing is Finish.ANY_TIME and trigger.finish is not Finish.ANY_TIME
+        return is_early or (fires_late and trigger.finish is Finish.NEVER)
+    if isinstance(trigger, (EventTimeoutTrigger, ProcessingTimeoutTrigger)):
+        return not trigger.should_clear_on_timeout
+    return type(trigger) in _FIRING_OFTEN or (type(trigger) is EventTimeTrigger and fires_late)
+
+
+def _adds_up(node: Node) -> bool:
+    """Returns whether an element that comes twice counts twice in the result of a step."""
+    if isinstance(node, WindowNode):
+        aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
+        return not isinstance(aggregate, DeclaredAggregate) or _sums(aggregate.declaration)
+    if not isinstance(node, KeyedProcessNode):
+        return False
+    rolling = isinstance(node.function, (RollingReduce, RollingValue))
+    return rolling and node.function.describe().startswith(("rolling sum", "rolling reduce"))
+
+
+def _sums(declaration: Declaration) -> bool:
+    if declaration.members:
+        return any(_sums(member) for _, member in declaration.members)
+    return declaration.kind not in _NOT_ADDED_UP

@@ -1,4 +1,4 @@
-"""Keys must have a hash: what the plan finds in annotations."""
+"""What the plan knows of keys: their type, and whether their values have a hash."""
 
 from __future__ import annotations
 
@@ -7,9 +7,25 @@ import typing
 from collections.abc import Hashable
 from typing import Annotated, Union
 
-__all__ = ["HINT", "unhashable_part"]
+from windrow.functions.marked import SideKey
+from windrow.plan.nodes import KeyByNode
+from windrow.plan.types import made_type
+
+__all__ = ["HINT", "key_type", "unhashable_part"]
 
 HINT = "use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes"
+
+
+def key_type(node: KeyByNode) -> object | None:
+    """The type of the keys: as it was given, or as the selector takes them; None: it is not known."""
+    if node.key_type is not None:
+        return node.key_type
+    if isinstance(node.selector, SideKey):
+        # The keys of both streams are of one type.
+        sides = typing.get_args(node.element_type) or (None, None)
+        found = [made_type(selector, kind) for selector, kind in zip(node.selector.selectors, sides, strict=True)]
+        return found[0] or found[1]
+    return made_type(node.selector, node.element_type)
 
 
 def unhashable_part(kind: object) -> object | None:

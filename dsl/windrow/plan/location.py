@@ -1,16 +1,21 @@
-"""Where in the user's program a step was written."""
+"""Where in the user's program a step was written: the line, and the calls of the user's functions around it."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from windrow.errors import Location
+from windrow.errors import InvalidArgumentError, Location
+from windrow.text_options import has_half_surrogate
 
-__all__ = ["caller_location"]
+__all__ = ["Scope", "caller_location", "current_scope", "scope_name", "within_scope"]
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
@@ -24,3 +29,55 @@ def caller_location(*others: str) -> Location | None:
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """One call of a user's function that makes steps, by ``pipe`` or ``apply_transform``.
+
+    Attributes:
+        name: Its name.
+        is_given: Whether the user gave the name; else it is that of the function.
+        parent: The scope in which the call was made; None for none.
+        location: The line of the user's program that called.
+    """
+
+    name: str
+    is_given: bool = False
+    parent: Scope | None = None
+    location: Location | None = None
+
+
+_CURRENT: Final[ContextVar[Scope | None]] = ContextVar("windrow scope", default=None)
+
+
+def current_scope() -> Scope | None:
+    """The scope in which steps are made at this point of the program; None for none."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def within_scope(name: str, *, is_given: bool, location: Location | None) -> Generator[None, None, None]:
+    """Puts the steps that the block makes into a scope of their own."""
+    token = _CURRENT.set(Scope(name, is_given, _CURRENT.get(), location))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def scope_name(given: object, location: Location | None) -> str:
+    """The name that a user gave a scope.
+
+    Raises:
+        InvalidArgumentError: If it is no text, is empty, or has one of the characters between names.
+    """
+    if not isinstance(given, str) or not given or "/" in given or "#" in given or has_half_surrogate(given):
+        raise InvalidArgumentError(
+            "a scope needs a name",
+            given=ascii(given) if isinstance(given, str) else given,
+            expected="a non-empty string without / and #, which stand between names and before numbers",
+            where=location,
+            hint='apply_transform(function, name="cleaned")',
+        )
+    return given

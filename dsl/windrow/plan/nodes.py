@@ -6,7 +6,7 @@ Nodes are frozen and compared by identity: two equal calls make two steps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Final, NamedTuple, Union, get_args, get_origin
@@ -27,10 +27,12 @@ from windrow.functions.marked import LEFT, CoGroup, JoinPairs, Tagged
 from windrow.functions.names import function_name
 from windrow.panes import ChangeKind
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
+from windrow.plan.location import Scope, current_scope
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
+from windrow.time import duration_text
 from windrow.triggers import Trigger
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
@@ -79,6 +81,7 @@ class Node:
         location: The line of the user's program that made it.
         name: The name that the user gave it.
         element_type: The type of its output, where it is known.
+        scope: The call of a user's function that made it; None outside of such functions.
     """
 
     kind: ClassVar[str] = "node"
@@ -86,6 +89,7 @@ class Node:
     location: Location | None = None
     name: str | None = None
     element_type: object | None = None
+    scope: Scope | None = field(default_factory=current_scope)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -240,7 +244,7 @@ class MapAsyncNode(OneInputNode):
     def describe(self) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
-            parts.append(f"timeout {self.timeout} ms")
+            parts.append(f"timeout {duration_text(self.timeout)}")
         if self.retry.can_retry(1):
             parts.append(self.retry.describe())
         parts.append("ordered" if self.ordered else "unordered")
@@ -312,7 +316,7 @@ class TimestampsNode(OneInputNode):
     timestamp: Callable[[Any], int | datetime] | None = None
 
     def describe(self) -> str:
-        return self.strategy.description
+        return self.strategy.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -484,18 +488,20 @@ class WindowNode(OneInputNode):
         """The trigger that was set, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.assigner.default_trigger()
 
-    def describe(self) -> str:
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
         parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
         if self.evictor is not None:
             parts.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
-            parts.append(f"lateness {self.allowed_lateness} ms")
+            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
         parts += self.late_tags.describe()
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
-        parts += self.panes.describe()
-        parts.append(self.function.describe())
-        return ", ".join(parts)
+        return [*parts, *self.panes.describe()]
+
+    def describe(self) -> str:
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -581,8 +587,12 @@ class IntervalJoinNode(TimedJoinNode):
     upper: int
     function: ProcessJoinFunction[Any, Any, Any]
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.late_tags.describe()]
+
     def describe(self) -> str:
-        return ", ".join([f"{self.lower} to {self.upper} ms", *self.late_tags.describe(), self.function.describe()])
+        return ", ".join([*self.describe_settings(), self.function.describe()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -599,9 +609,12 @@ class AsOfJoinNode(TimedJoinNode):
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
 
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [*(["left outer"] if self.is_outer else []), *self.late_tags.describe()]
+
     def describe(self) -> str:
-        kind = ["left outer"] if self.is_outer else []
-        return ", ".join([*kind, *self.late_tags.describe(), function_name(self.function)])
+        return ", ".join([*self.describe_settings(), function_name(self.function)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, no_attribute, warn
+from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
-from windrow.plan.render import render_text
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk
+from windrow.sinks import CollectSink
 from windrow.text_options import has_half_surrogate
 
-__all__ = ["DataStreamSink", "Engine", "Pipeline"]
+__all__ = ["Collected", "DataStreamSink", "Engine", "Pipeline", "Runner", "checked_runner"]
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -32,6 +36,51 @@ class Engine(Protocol):
             A text for each step that has one.
         """
         ...
+
+
+class Collected(Protocol):
+    """The result of a run, as far as ``collect()`` asks."""
+
+    def collected(self, sink: CollectSink[T], /) -> list[T]:
+        """The elements that went to a sink of the pipeline, in order of arrival.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+        """
+        ...
+
+
+class Runner(Protocol):
+    """What runs a pipeline to the end of its sources, such as ``LocalRunner`` and ``SparkRunner``."""
+
+    def run(self, pipeline: Pipeline, /) -> Collected:
+        """Run the pipeline; returns what was collected.
+
+        Args:
+            pipeline: The pipeline.
+        """
+        ...
+
+
+def checked_runner(runner: Runner | None) -> Runner:
+    """The runner that a call was given, or by default a new one of the interpreter.
+
+    Raises:
+        InvalidArgumentError: If it is no runner.
+    """
+    if runner is None:
+        # The language imports no engine: the module of the interpreter is found by its name, when it is asked for.
+        local: Runner = import_module("windrow_runtime.local").LocalRunner()
+        return local
+    if isinstance(runner, type) or not callable(getattr(runner, "run", None)):
+        raise InvalidArgumentError(
+            "a runner runs the pipeline",
+            given=runner,
+            expected="LocalRunner(), SparkRunner(), or None for the interpreter",
+            where=caller_location(),
+            hint=f"an instance, not the class: {runner.__name__}()" if isinstance(runner, type) else None,
+        )
+    return runner
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
@@ -155,20 +204,29 @@ class Pipeline:
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {_counted(len(self.steps), 'step')}, {_counted(len(self.sinks), 'sink')})"
 
-    def explain(self, engine: Engine | None = None) -> str:
-        """The plan as text: a line a step, inputs before what reads them.
+    def explain(self, engine: Engine | None = None, *, format: PlanFormat = "text") -> str:  # noqa: A002  its name
+        """The plan as text: a line a step, inputs before what reads them. Or in another format.
 
         Args:
             engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
+            format: ``"text"``; ``"tree"``, each step above what it reads from; ``"mermaid"``, a flowchart that GitHub
+                draws; ``"json"``, for tools, by a schema that has a version; ``"svg"``, a picture.
 
         Raises:
-            InvalidArgumentError: If ``engine`` is a class.
+            InvalidArgumentError: If ``engine`` is a class, or there is no such format.
         """
         if isinstance(engine, type):
             raise InvalidArgumentError(
                 "a plan is explained for a runner", given=engine, expected="an instance, not the class"
             )
-        return render_text(self.name, self.steps, {} if engine is None else engine.forms(self))
+        # Most programs never show a plan: SVG and JSON are imported where one is.
+        from windrow.plan.explained.formats import render
+
+        views = views_of(self.steps, {} if engine is None else engine.forms(self))
+        return render(format, self.name, views, None if engine is None else type(engine).__name__)
+
+    def _repr_html_(self) -> str:
+        return self.explain(format="svg")
 
     def step_of(self, node: Node) -> Step:
         """The step that ``node`` is.

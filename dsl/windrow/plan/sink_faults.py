@@ -6,18 +6,36 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windrow.aggregates.facts import FilledWindow
-from windrow.aggregates.selectors import selector_type
 from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
+from windrow.expressions.derived import unread_part
+from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.kafka import AvroFormat, KafkaSink
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
-from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
+from windrow.plan.keys import key_type
+from windrow.plan.nodes import (
+    AsOfJoinNode,
+    ChangelogNode,
+    FlatMapNode,
+    FunctionSpec,
+    IntervalJoinNode,
+    KeyByNode,
+    MapBatchesNode,
+    MapNode,
+    Node,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    WindowNode,
+    type_name,
+)
 from windrow.plan.steps import Step
 from windrow.sinks import CollectSink, FileSink, Sink, WriterSink
 
-__all__ = ["key_type", "sink_faults", "sink_set_faults"]
+__all__ = ["sink_faults", "sink_set_faults"]
 
 
 def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
@@ -75,7 +93,12 @@ def _type_hint(node: Node) -> str:
         if before is None:
             break
         node = before
-    lost = f"the type is lost at {node.name or node.kind}" + (f", {node.location}" if node.location else "")
+    unread = _unread(node)
+    lost = (
+        f"the type is lost at {node.name or node.kind}"
+        + (f", {node.location}" if node.location else "")
+        + (f", because {unread}" if unread else "")
+    )
     if isinstance(node, SideOutputNode):
         return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
     if isinstance(node, SourceNode):
@@ -83,6 +106,26 @@ def _type_hint(node: Node) -> str:
     if isinstance(node, WindowNode) and _lacks_key_type(node):
         return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
     return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
+
+
+def _unread(node: Node) -> str | None:
+    """What in the function of a step cannot be read, so that the type of its results is not known."""
+    match node:
+        case MapNode() | FlatMapNode():
+            return unread_part(node.function, (node.input.element_type,))
+        case AsOfJoinNode() | ChangelogNode() | MapBatchesNode():
+            return unread_part(node.function)
+        case IntervalJoinNode(function=OneRecord(function=function)):
+            return unread_part(function)
+        case WindowNode(function=FunctionSpec(process=process)):
+            inner = process.function if isinstance(process, WithoutKey) else process
+            return unread_part(inner.function) if isinstance(inner, _PLAIN) else None
+        case _:
+            return None
+
+
+_PLAIN = (Applied, AppliedAll, CoGroup, JoinPairs)
+"""The functions of windows that wrap a plain function."""
 
 
 def _lacks_key_type(node: WindowNode) -> bool:
@@ -117,8 +160,3 @@ def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
 
 def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
     return one is other if isinstance(one, CollectSink) else isinstance(one, CustomSink) and one == other
-
-
-def key_type(node: KeyByNode) -> object | None:
-    """The type of the keys, where it is known: as it was given, or as the selector takes them."""
-    return node.key_type or selector_type(node.selector, node.element_type)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 
+from windrow.plan.location import Scope
 from windrow.plan.nodes import Node
 
 __all__ = ["Step", "number_steps"]
@@ -19,15 +21,22 @@ class Step:
         index: The number, from 1, inputs before what reads them.
         node: The node.
         inputs: The ids of the steps that it reads from.
+        scope: What the scopes that it was made in put in front of its name: ``outer/inner/``; empty without a scope.
     """
 
     id: str
     index: int
     node: Node
     inputs: tuple[str, ...]
+    scope: str = ""
 
     def __repr__(self) -> str:
         return f"Step({self.where})"
+
+    @property
+    def name(self) -> str | None:
+        """The name that the user gave it, behind those of its scopes; None if it has none."""
+        return None if self.node.name is None else self.scope + self.node.name
 
     @property
     def where(self) -> str:
@@ -43,6 +52,28 @@ def number_steps(pipeline: str, nodes: Iterable[Node]) -> Iterator[Step]:
         nodes: Inputs before what reads them, as :func:`windrow.plan.walk.walk` gives them.
     """
     ids: dict[int, str] = {}
+    scopes = _ScopePaths()
     for index, node in enumerate(nodes, start=1):
-        ids[id(node)] = f"{pipeline}.{index}.{node.name or node.kind}"
-        yield Step(ids[id(node)], index, node, tuple(ids[id(source)] for source in node.inputs))
+        scope = scopes.path_of(node.scope)
+        ids[id(node)] = f"{pipeline}.{index}.{scope}{node.name or node.kind}"
+        yield Step(ids[id(node)], index, node, tuple(ids[id(source)] for source in node.inputs), scope)
+
+
+class _ScopePaths:
+    """What stands in front of the names of steps, by their scopes: ``outer/inner/``.
+
+    Of several uses of one function in a scope the second has ``#2`` in its path, and so on, in the order of the plan.
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[Scope, str] = {}
+
+    def path_of(self, scope: Scope | None) -> str:
+        """The path of a scope; empty without one."""
+        if scope is None:
+            return ""
+        if scope not in self._paths:
+            before = self.path_of(scope.parent)
+            paths = chain([f"{before}{scope.name}/"], (f"{before}{scope.name}#{number}/" for number in count(2)))
+            self._paths[scope] = next(path for path in paths if path not in self._paths.values())
+        return self._paths[scope]

@@ -6,15 +6,26 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.constructed import constructed_type
+from windrow.expressions.derived import derived_type
+from windrow.expressions.generics import arguments_of, is_open
 from windrow.plan.hints import resolved_hints
 
-__all__ = ["DecimalType", "base_argument", "iterable_item", "made_type", "parameter_types", "result_type"]
+__all__ = [
+    "DecimalType",
+    "base_argument",
+    "iterable_item",
+    "made_type",
+    "parameter_types",
+    "result_type",
+    "sequence_type",
+    "stated_type",
+]
 
 
 def result_type(function: object, element_type: object | None = None) -> object | None:
@@ -27,13 +38,21 @@ def result_type(function: object, element_type: object | None = None) -> object 
     return _definite(_hints(function, element_type).get("return"))
 
 
-def made_type(function: object, element_type: object | None = None) -> object | None:
-    """The type of what a function gives: the annotated one, or the record that a lambda makes; None: not known.
+def made_type(function: object, *given: object | None) -> object | None:
+    """The type of what a function gives: the annotated one, or the one that its code says; None: not known.
 
     Args:
         function: The function.
-        element_type: The type of what it is given, where that is known.
+        given: The types of what it is given, where these are known.
     """
+    annotated = result_type(function, given[0] if given else None)
+    if annotated is not None or not callable(function):
+        return annotated
+    return derived_type(function, given) or constructed_type(function)
+
+
+def stated_type(function: object, element_type: object | None = None) -> object | None:
+    """The type of what a function says that it gives: the annotated one, or the record that it makes; None: no word."""
     return result_type(function, element_type) or constructed_type(function)
 
 
@@ -47,7 +66,12 @@ def parameter_types(function: object) -> dict[str, object]:
     hints = resolved_hints(target)
     rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [name for name, parameter in parameters.items() if parameter.kind not in rest]
-    return {name: hints[name] for name in named if name in hints and not _is_open(hints[name])}
+    return {name: hints[name] for name in named if name in hints and not is_open(hints[name])}
+
+
+def sequence_type(kind: object | None) -> object | None:
+    """``Sequence[X]`` for ``X``; None where that is not known."""
+    return None if kind is None else types.GenericAlias(Sequence, (kind,))
 
 
 def iterable_item(kind: object | None) -> object | None:
@@ -75,35 +99,8 @@ def base_argument(instance: object, base: type, position: int) -> object | None:
 
     ``class Mean(AggregateFunction[float, tuple[int, float], float])`` gives ``float`` for position 2.
     """
-    return _definite(_base_argument(type(instance), base, position))
-
-
-def _base_argument(kind: type, base: type, position: int) -> object | None:
-    for generic in getattr(kind, "__orig_bases__", ()):
-        origin = typing.get_origin(generic)
-        if not isinstance(origin, type) or not issubclass(origin, base):
-            continue
-        arguments = typing.get_args(generic)
-        if origin is base:
-            return arguments[position] if position < len(arguments) else None
-        parameters = getattr(origin, "__parameters__", ())
-        return _substituted(_base_argument(origin, base, position), dict(zip(parameters, arguments, strict=False)))
-    for parent in kind.__bases__:
-        if issubclass(parent, base) and parent is not base:
-            return _base_argument(parent, base, position)
-    return None
-
-
-def _substituted(kind: object | None, arguments: dict[object, object]) -> object | None:
-    """``kind`` with its type variables replaced, at every depth."""
-    if isinstance(kind, TypeVar):
-        return arguments.get(kind, kind)
-    parameters = getattr(kind, "__parameters__", ()) if typing.get_args(kind) else ()
-    if not parameters:
-        return kind
-    generic: Any = kind  # an alias or a union; typing has no type for what can be subscripted
-    filled: object = generic[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
-    return filled
+    arguments = arguments_of(type(instance), base)
+    return _definite(arguments[position]) if position < len(arguments) else None
 
 
 def called_by(function: object) -> object:
@@ -128,12 +125,7 @@ def _hints(function: object, element_type: object | None = None) -> dict[str, ob
 
 
 def _definite(kind: object | None) -> object | None:
-    return None if kind is None or _is_open(kind) else kind
-
-
-def _is_open(kind: object) -> bool:
-    """Whether a type holds a type variable or Any, at any depth."""
-    return kind is Any or isinstance(kind, TypeVar) or any(map(_is_open, typing.get_args(kind)))
+    return None if kind is None or is_open(kind) else kind
 
 
 _MOST_DIGITS: Final = 38

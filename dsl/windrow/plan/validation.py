@@ -22,7 +22,8 @@ from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, i
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
-from windrow.plan.keys import unhashable_part
+from windrow.plan.keys import key_type, unhashable_part
+from windrow.plan.location import Scope
 from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
     AggregateSpec,
@@ -46,12 +47,13 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
-from windrow.plan.sink_faults import key_type, sink_faults, sink_set_faults
+from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
 from windrow.text_options import has_half_surrogate
+from windrow.time import duration_text
 from windrow.triggers import (
     ComposableTrigger,
     ContinuousEventTimeTrigger,
@@ -90,11 +92,11 @@ def validate(pipeline: str, steps: Sequence[Step]) -> None:
 def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     if not any(isinstance(step.node, SinkNode) for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
-    names = Counter(step.node.name for step in steps if step.node.name is not None)
+    names = Counter(step.name for step in steps if step.name is not None)
     taken: TakenTags = {}
     stated = {id(step.node.input): step.node.element_type for step in steps if isinstance(step.node, ReturnsNode)}
     for step in steps:
-        name = step.node.name
+        name = step.name
         if name is not None and names[name] > 1:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
         if name is not None and has_half_surrogate(name):
@@ -110,8 +112,26 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from unrun_faults(step)
         yield from state_faults(step)
         yield from expiry_faults(step, has_timestamps)
+    yield from _scope_faults(steps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
+
+
+def _scope_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    """Names that were given to scopes, and that other scopes beside them have."""
+    scopes: dict[Scope, None] = {}
+    for step in steps:
+        scope = step.node.scope
+        while scope is not None:
+            scopes[scope], scope = None, scope.parent
+    names = Counter((scope.parent, scope.name) for scope in scopes)
+    for scope in scopes:
+        if scope.is_given and names[scope.parent, scope.name] > 1:
+            yield Fault(
+                f"the name {scope.name!r} is given to a scope, and another one has it",
+                str(scope.location),
+                "give each its own name",
+            )
 
 
 @singledispatch
@@ -423,7 +443,7 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
     elif trigger.finish is Finish.WINDOW_END and node.allowed_lateness:
         yield Fault(
             f"{trigger.describe()} is finished when the watermark has passed the window: elements that arrive within "
-            f"the allowed lateness of {node.allowed_lateness} ms would be lost",
+            f"the allowed lateness of {duration_text(node.allowed_lateness)} would be lost",
             step.where,
             "after_watermark(late=after_count(1)), or default(), fires for late elements; leave allowed_lateness out; "
             "or trigger(..., may_lose_data=True) drops them",

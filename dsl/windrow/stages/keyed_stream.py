@@ -18,11 +18,13 @@ from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
 from windrow.plan.render import node_line
-from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
@@ -41,7 +43,7 @@ N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
 
 
-class KeyedStream(Generic[T, K]):
+class KeyedStream(Stage, Generic[T, K]):
     """A stream split by key: elements of type ``T``, keys of type ``K``."""
 
     __slots__ = ("_make_stream", "_node")
@@ -442,11 +444,8 @@ class KeyedStream(Generic[T, K]):
         )
 
     def _pair(self, selector: Callable[[T], object]) -> object | None:
-        value = result_type(selector)
-        if self._node.key_type is None or value is None:
-            return None
-        pair: object = tuple.__class_getitem__((self._node.key_type, value))
-        return pair
+        pair = (key_type(self._node), made_type(selector, self._node.element_type))
+        return None if None in pair else tuple.__class_getitem__(pair)
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 
@@ -460,14 +459,14 @@ class KeyedStream(Generic[T, K]):
 
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
-    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type full_join "
-    "get_side_output join left_join map_async map_batches returns right_join sink_to window_all"
+    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group collect count_window_all element_type "
+    "full_join get_side_output join left_join map_async map_batches print returns right_join sink_to window_all"
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
     "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
     "count": "sum(lambda element: 1) for a count so far, or window(assigner).count()",
     "key_by": "a stream has one key: call key_by on the stream before, with a tuple of several fields if need be",
-    "print": "sink_to(ConsoleSink()) of the stream, before key_by",
+    **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
 }
 """What to write instead of calls that streams without keys have, or keyed streams of other systems."""

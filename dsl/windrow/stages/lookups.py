@@ -15,7 +15,7 @@ from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrateg
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
-from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
@@ -52,7 +52,7 @@ def map_batches_node(
         function=function,
         size=size,
         name=name,
-        element_type=iterable_item(result_type(function)),
+        element_type=iterable_item(made_type(function, sequence_type(node.element_type))),
         location=caller_location(),
     )
 

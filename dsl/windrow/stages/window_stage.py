@@ -13,7 +13,6 @@ from typing_extensions import deprecated
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
-from windrow.aggregates.selectors import selector_type
 from windrow.arguments import check_awaits_nothing
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import Evictor
@@ -23,12 +22,14 @@ from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.panes.settings import PaneSettings
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
-from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
+from windrow.stages.stage import Stage
 from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
-from windrow.time import duration_millis
+from windrow.time import duration_millis, duration_text
 from windrow.triggers import Trigger
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
@@ -44,7 +45,7 @@ W = TypeVar("W", bound=Window)
 F = TypeVar("F")
 
 
-class WindowStage(Generic[T, W]):
+class WindowStage(Stage, Generic[T, W]):
     """The base of all stages of windows."""
 
     __slots__ = ("_settings",)
@@ -94,7 +95,7 @@ class WindowStage(Generic[T, W]):
                 where=caller_location(),
             )
         if self._settings.allowed_lateness is not None:
-            raise set_twice("allowed lateness", f"{self._settings.allowed_lateness} ms")
+            raise set_twice("allowed lateness", duration_text(self._settings.allowed_lateness))
         return type(self)(replace(self._settings, allowed_lateness=millis))
 
     def side_output_late_data(self, tag: OutputTag[T]) -> Self:
@@ -262,18 +263,22 @@ class WindowStage(Generic[T, W]):
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
         """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
         if isinstance(given, WithPane):
-            window = base_argument(self._settings.assigner, WindowAssigner, 1)
-            kinds = (self._key_type(), window, value)
+            kinds = (self._key_type(), self._window_and_elements()[0], value)
             return ResultWithPane(), None if None in kinds else GenericAlias(WindowResult, kinds)
         check_process(given, ProcessWindowFunction)
         return given, value if given is None else result_of(given)
+
+    def _window_and_elements(self) -> tuple[object | None, object | None]:
+        """The types of a window and of its elements; None where they are not known."""
+        elements = sequence_type(self._settings.input.element_type)
+        return base_argument(self._settings.assigner, WindowAssigner, 1), elements
 
     def _key_type(self) -> object | None:
         """The type of the key; None where annotations do not say."""
         node = self._settings.input
         if not isinstance(node, KeyByNode):
             return type(None)
-        return node.key_type or selector_type(node.selector, node.element_type)
+        return key_type(node)
 
     def _aggregate(
         self,
@@ -454,9 +459,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             >>> LocalRunner().run(Pipeline("spans", spans.sink_to(sink))).collected(sink)
             [('all', 3)]
         """
-        return self._stream(
-            ProcessSpec(process=Applied(check_apply(function))), iterable_item(result_type(function)), name
-        )
+        kind = made_type(function, self._key_type(), *self._window_and_elements())
+        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
 
 
 class AllStage(WindowStage[T, W]):
@@ -560,11 +564,9 @@ class AllStage(WindowStage[T, W]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._stream(
-            ProcessSpec(process=WithoutKey(AppliedAll(check_apply(function)))),
-            iterable_item(result_type(function)),
-            name,
-        )
+        kind = made_type(function, *self._window_and_elements())
+        process = AppliedAll(check_apply(function))
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
 
 
 def result_of(

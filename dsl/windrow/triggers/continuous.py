@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from windrow.state import ReducingStateDescriptor
-from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.time import MAX_TIMESTAMP, duration_text, positive_millis
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock, wait_for_watermark
@@ -92,7 +92,7 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         context.delete_event_time_timer(window.max_timestamp())
 
     def describe(self) -> str:
-        return f"ContinuousEventTimeTrigger({self.interval} ms)"
+        return f"ContinuousEventTimeTrigger({duration_text(self.interval)})"
 
     def __repr__(self) -> str:
         return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
@@ -176,7 +176,7 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
             following.clear()
 
     def describe(self) -> str:
-        return f"ContinuousProcessingTimeTrigger({self.interval} ms)"
+        return f"ContinuousProcessingTimeTrigger({duration_text(self.interval)})"
 
     def __repr__(self) -> str:
         return call_text(f"{type(self).__name__}.of", millis_text(self.interval))

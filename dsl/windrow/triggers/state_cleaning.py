@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
-from windrow.time import positive_millis
+from windrow.time import duration_text, positive_millis
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock
@@ -104,7 +104,8 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         context.get_state(self._COUNT).clear()
 
     def describe(self) -> str:
-        return f"StateCleaningCountTrigger({self.max_count}, retention {self.min_retention} to {self.max_retention} ms)"
+        retention = f"{duration_text(self.min_retention)} to {duration_text(self.max_retention)}"
+        return f"StateCleaningCountTrigger({self.max_count}, retention {retention})"
 
     def __repr__(self) -> str:
         retentions = (millis_text(self.min_retention), millis_text(self.max_retention))

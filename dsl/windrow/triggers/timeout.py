@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from windrow.state import ReducingStateDescriptor
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, positive_millis
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text, positive_millis
 from windrow.triggers.checks import check_trigger
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
@@ -145,7 +145,7 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         self.inner.clear(window, context.nested("inner"))
 
     def describe(self) -> str:
-        return f"ProcessingTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+        return f"ProcessingTimeoutTrigger({self.inner.describe()}, {duration_text(self.timeout)})"
 
     def __repr__(self) -> str:
         return call_text(
@@ -336,7 +336,7 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
         self.inner.clear(window, context.nested("inner"))
 
     def describe(self) -> str:
-        return f"EventTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+        return f"EventTimeoutTrigger({self.inner.describe()}, {duration_text(self.timeout)})"
 
     def __repr__(self) -> str:
         return call_text(

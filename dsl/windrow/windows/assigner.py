@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from windrow.triggers.code import constructor_text
 from windrow.triggers.trigger import Trigger
 from windrow.windows.window import Window
 
@@ -58,6 +59,9 @@ class WindowAssigner(ABC, Generic[T_contra, W]):
     def describe(self) -> str:
         """One line for ``explain()``."""
         return type(self).__name__
+
+    def __repr__(self) -> str:
+        return constructor_text(self, WindowAssigner)
 
 
 @dataclass(frozen=True)

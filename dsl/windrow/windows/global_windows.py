@@ -52,3 +52,6 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
 
     def describe(self) -> str:
         return "GlobalWindows(end of stream)" if self.end_of_stream else "GlobalWindows"
+
+    def __repr__(self) -> str:
+        return f"GlobalWindows.create{'_with_end_of_stream_trigger' if self.end_of_stream else ''}()"

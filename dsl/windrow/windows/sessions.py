@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from windrow.errors import require_callable
-from windrow.time import positive_millis
+from windrow.functions.names import function_name
+from windrow.time import duration_text, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
 from windrow.windows.window import TimeWindow
@@ -79,7 +81,10 @@ class _FixedGap(SessionWindows[object]):
         return self.gap
 
     def describe(self) -> str:
-        return f"{type(self).__name__}(gap={self.gap} ms)"
+        return f"{type(self).__name__}(gap={duration_text(self.gap)})"
+
+    def __repr__(self) -> str:
+        return call_text(f"{type(self).__name__}.with_gap", millis_text(self.gap))
 
 
 class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
@@ -97,6 +102,9 @@ class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
 
     def describe(self) -> str:
         return f"{type(self).__name__}(gap per element)"
+
+    def __repr__(self) -> str:
+        return call_text(f"{type(self).__name__.removeprefix('Dynamic')}.with_dynamic_gap", function_name(self._gap))
 
 
 class _EventTimeSession(SessionWindows[T_contra]):

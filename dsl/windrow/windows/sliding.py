@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from windrow.errors import InvalidArgumentError
-from windrow.time import duration_millis, positive_millis
+from windrow.time import duration_millis, duration_text, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.window import TimeWindow
@@ -24,16 +25,17 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
         if self.size > self.slide * _MOST_WINDOWS:
             raise InvalidArgumentError(
                 "each element would be in too many sliding windows",
-                given=f"size={self.size} ms, slide={self.slide} ms: {self.size // self.slide:,} windows",
+                given=f"size={duration_text(self.size)}, slide={duration_text(self.slide)}: "
+                f"{self.size // self.slide:,} windows",
                 expected=f"at most {_MOST_WINDOWS:,} windows for each element",
                 hint="use a longer slide, or a global window with an evictor",
             )
         if abs(self.offset) >= self.slide:
             raise InvalidArgumentError(
                 "the offset of sliding windows must be smaller than their slide",
-                given=f"slide={self.slide} ms, offset={self.offset} ms",
+                given=f"slide={duration_text(self.slide)}, offset={duration_text(self.offset)}",
                 expected="|offset| < slide",
-                hint=f"an offset of {self.offset % self.slide} ms gives the windows you mean",
+                hint=f"an offset of {duration_text(self.offset % self.slide)} gives the windows you mean",
             )
 
         self._latest: list[TimeWindow] = []
@@ -50,8 +52,12 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
         return latest.copy()
 
     def describe(self) -> str:
-        offset = f", offset={self.offset} ms" if self.offset else ""
-        return f"{type(self).__name__}(size={self.size} ms, slide={self.slide} ms{offset})"
+        offset = f", offset={duration_text(self.offset)}" if self.offset else ""
+        return f"{type(self).__name__}(size={duration_text(self.size)}, slide={duration_text(self.slide)}{offset})"
+
+    def __repr__(self) -> str:
+        offset = millis_text(self.offset) if self.offset else None
+        return call_text(f"{type(self).__name__}.of", millis_text(self.size), millis_text(self.slide), offset=offset)
 
 
 class SlidingEventTimeWindows(_Sliding):

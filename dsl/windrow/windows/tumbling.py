@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from windrow.errors import InvalidArgumentError
-from windrow.time import duration_millis, positive_millis
+from windrow.time import duration_millis, duration_text, positive_millis
+from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.stagger import WindowStagger
@@ -25,9 +26,9 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         if abs(self.offset) >= self.size:
             raise InvalidArgumentError(
                 "the offset of tumbling windows must be smaller than their size",
-                given=f"size={self.size} ms, offset={self.offset} ms",
+                given=f"size={duration_text(self.size)}, offset={duration_text(self.offset)}",
                 expected="|offset| < size",
-                hint=f"an offset of {self.offset % self.size} ms gives the windows you mean",
+                hint=f"an offset of {duration_text(self.offset % self.size)} gives the windows you mean",
             )
         self.stagger = stagger
         # How far the windows of this instance are shifted, in milliseconds; None until a staggered one has begun.
@@ -47,12 +48,17 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         return windows
 
     def describe(self) -> str:
-        parts = [f"size={self.size} ms"]
+        parts = [f"size={duration_text(self.size)}"]
         if self.offset:
-            parts.append(f"offset={self.offset} ms")
+            parts.append(f"offset={duration_text(self.offset)}")
         if self.stagger is not WindowStagger.ALIGNED:
             parts.append(f"stagger={self.stagger.value}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __repr__(self) -> str:
+        offset = millis_text(self.offset) if self.offset else None
+        stagger = None if self.stagger is WindowStagger.ALIGNED else str(self.stagger)
+        return call_text(f"{type(self).__name__}.of", millis_text(self.size), offset=offset, stagger=stagger)
 
 
 class TumblingEventTimeWindows(_Tumbling):

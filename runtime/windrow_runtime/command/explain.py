@@ -1,4 +1,4 @@
-"""Shows the plan of a pipeline: a line a step, and below keyed steps the form in which an engine runs them.
+"""Shows the plan of a pipeline as text, a line a step, or in another format, with the forms in which an engine runs it.
 
 Spark itself is not started.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from typing import get_args
 
+from windrow.plan import Engine
+from windrow.plan.explained.step_view import PlanFormat
 from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.user_file import add_pipeline, named_pipeline
 from windrow_runtime.local import LocalRunner
@@ -19,6 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("local", "spark"), help="the engine whose forms are shown; by default none"
     )
+    parser.add_argument("--format", choices=get_args(PlanFormat), default="text", help="by default text, a line a step")
 
 
 def prepare(options: Namespace) -> Callable[[], int]:
@@ -26,15 +30,13 @@ def prepare(options: Namespace) -> Callable[[], int]:
     pipeline = named_pipeline(options.pipeline)
 
     def explain() -> int:
-        if options.engine is None:
-            print(pipeline.explain())
-        elif options.engine == "local":
-            print(pipeline.explain(LocalRunner()))
-        else:
+        engine: Engine | None = LocalRunner() if options.engine == "local" else None
+        if options.engine == "spark":
             # Spark only where it is asked for: the other engine runs without it.
             from windrow_runtime.spark import SparkRunner
 
-            print(pipeline.explain(SparkRunner()))
+            engine = SparkRunner()
+        print(pipeline.explain(engine, format=options.format))
         return ExitCode.OK
 
     return explain

@@ -12,7 +12,9 @@ from urllib.parse import unquote
 from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
+from windrow.connectors.hybrid import HybridSource
 from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
+from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.sources import ArrowSource, CollectionSource, DataFrameSource, FileSource, Source, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
@@ -34,8 +36,14 @@ def check_bounded(sources: Iterable[Step], message: str) -> None:
                 given=source_of(step).describe(),
                 expected="bounded sources",
                 where=step.where,
-                hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading",
+                hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading"
+                + ('; ending_offsets="latest" gives topics an end' if _reads_topics(source_of(step)) else ""),
             )
+
+
+def _reads_topics(source: Source[Any]) -> bool:
+    last = source.parts[-1] if isinstance(source, HybridSource) else source
+    return isinstance(last, TopicSource) and not last.engine_connector
 
 
 def ends_when_silent(source: Source[Any], *, drain: bool) -> bool:

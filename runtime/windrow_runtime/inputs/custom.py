@@ -26,7 +26,10 @@ from windrow_runtime.operators.errors import connector_errors, errors_at, shorte
 _NO_JSON: Final = object()
 
 Offsets = Mapping[str, Sequence[Any]]
-"""The offsets of partitions: two for each, the initial one, which is asked for only once, and how far it was read."""
+"""The offsets of partitions: two for each, the initial one, which is asked for only once, and how far it was read.
+
+Those of topics have the id of the topic behind them, if brokers tell it.
+"""
 
 
 class Range(NamedTuple):
@@ -104,7 +107,8 @@ class Reads(ABC):
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns the ranges that a batch reads; partitions without new elements are left out."""
         ranges = (
-            Range(name, start[name][1] if name in start else begin, reached) for name, (begin, reached) in end.items()
+            Range(name, start[name][1] if name in start else begin, reached)
+            for name, (begin, reached, *_) in end.items()
         )
         return [each for each in ranges if each.start != each.end]
 

@@ -21,7 +21,6 @@ from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.plan.nodes import Node
 from windrow.sources import ArrowSource, CollectionSource, FileSource, OnMalformed, Source
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
@@ -161,7 +160,7 @@ class HybridReads(Reads):
         kinds = [part.kind if isinstance(part, Reads) else None for part in parts]
         kind = None if None in kinds or len(source.timezones) > 1 else kinds[0]
         node = Node(location=step.node.location, name=step.node.name, element_type=step.node.element_type)
-        shipped = Step(step.id, step.index, node, ())
+        shipped = Step(step.id, step.index, node, (), step.scope)
         return cls(step.where, kind, shipped, source.on_malformed, tuple(parts))
 
     def latest(self) -> dict[str, Any]:
@@ -231,7 +230,7 @@ class HybridReads(Reads):
         if isinstance(part, Reads):
             return part
         if place not in self.made:
-            ended = {name: reached for name, (_, reached) in offsets[place - 1].items()}
+            ended = {name: reached for name, (_, reached, *_) in offsets[place - 1].items()}
             switch = SourceSwitch(ended, getattr(self.parts[place - 1], "listed", tuple))
             with connector_errors(self.where, "the function that makes the next source", lambda: shortened(switch)):
                 is_last, kind = place == len(self.parts) - 1, self.step.node.element_type
@@ -267,8 +266,7 @@ def _arrow_reads(source: ArrowSource[Any], step: Step) -> RowReads:
         # Arrow only where a source has it: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.exchanged import rows_of_source
 
-        kind = record_type(source.record_type)
-        table = rows_of_source(source, kind)
+        kind, table = rows_of_source(source)
     rows = partial(_table_rows, table, kind, source.describe())
     return RowReads(step.where, kind, source.batch_size, table.num_rows, rows)
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
 
-from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import SourceError
 from windrow.kafka import TopicSource
@@ -33,21 +33,30 @@ from windrow_runtime.codecs.kafka_client import (
     client_library,
     forget_admin_clients,
 )
+from windrow_runtime.codecs.kafka_errors import ABSENT, asked_again, is_of, may_pass, reasons_told, refused_error, shown
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
+from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_values
 from windrow_runtime.operators.errors import errors_at
 
 # Any in this module: confluent-kafka and pyarrow have no types, and records have values of every type.
 
-_SECONDS: Final = 15.0
-"""How long a request to the brokers may take."""
-
 _SECONDS_WITHOUT_RECORDS: Final = 60.0
 """How long a reader waits for a record that the brokers have."""
 
+_SECONDS_OF_TRUST: Final = 2.0
+"""How long a reader waits for a record before it looks whether the brokers still have it."""
+
 _RECORDS_AT_ONCE: Final = 10_000
+
+_HINT_OF_LOSS: Final = 'on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them'
+_NO_ID: Final = "A" * 22  # what brokers before 2.8 say
+
+_AT_END: Final = "_PARTITION_EOF"
+_DOUBTS: Final = (*ABSENT, "OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TRUNCATION")
+"""Words in the names of errors after which a reader looks whether the brokers still have its records."""
 
 _ERROR_OF: Final = methodcaller("error")
 
@@ -66,12 +75,23 @@ _READERS: Final[dict[int, object]] = {}
 """The reader for which each consumer is assigned: one that is closed late does not end the read of the next."""
 
 
+@dataclass
+class _Seen:
+    """What a planner has seen of the topics: a topic that is made anew has another id."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    is_new: bool = False  # whether no batch was planned with it yet
+    ends: dict[str, int] = field(default_factory=dict)  # of partitions that changed after the latest offsets
+    bounds: dict[str, int] | None = None  # where the run ends, if it does; None: not asked yet
+
+
 @dataclass(frozen=True)
 class TopicReads(Reads):
     """Plans the batches of topics, and reads them."""
 
     topics: TopicSource[Any]
     values: TopicValues | None  # None: records are decoded one by one
+    seen: _Seen = field(default_factory=_Seen, compare=False)
 
     @classmethod
     def of(cls, source: TopicSource[Any], step: Step, needed: frozenset[str] | None = None) -> TopicReads:
@@ -86,13 +106,40 @@ class TopicReads(Reads):
             kind = None if as_columns is None else as_columns.kind
             return cls(step.where, kind, source, as_columns)
 
+    @property
+    def is_bounded(self) -> bool:
+        return self.topics.is_bounded
+
     def latest(self) -> dict[str, Any]:
-        """Returns the latest offset of each partition of the topics."""
-        return self._offsets_of(self.partitions(), "latest")
+        """Returns the latest offset of each partition of the topics; of bounded ones, that at which the run ends."""
+        names = self.partitions()
+        self.seen.ends, self.seen.is_new = {}, True
+        if not self.is_bounded:
+            return self._offsets_of(names, "latest")
+        if self.seen.bounds is None:
+            self.seen.bounds = self._offsets_of(names, self.topics.ending_offsets)
+        return {name: self.seen.bounds[name] for name in names if name in self.seen.bounds}
+
+    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
+        return super().told(reached, self._not_before(reached, {**latest, **self.seen.ends}))
+
+    def _not_before(self, reached: Offsets, latest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns where partitions end: an earlier run may have read beyond the time at which this one ends."""
+        if not isinstance(self.topics.ending_offsets, datetime):
+            return latest
+        return {name: max(last, reached[name][1]) if name in reached else last for name, last in latest.items()}
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
+        """Returns the ranges that a batch reads; partitions of a topic that was made anew are read as new ones."""
+        same = {name: offsets for name, offsets in start.items() if not _is_other(offsets, end.get(name, ()))}
+        return super().ranges(same, end)
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Returns how far the next batch reads each partition, at most as many records as the source says."""
-        end = {name: list(offsets) for name, offsets in start.items()}
+        latest = self._still_there(start, latest)
+        anew = self._made_anew(start, latest)
+        end = {name: list(offsets) for name, offsets in start.items() if name not in anew and not self._is_gone(name)}
+        latest = self._not_before(end, latest)
         new = [name for name in latest if name not in end]
         if new:
             # A partition that is added later has no record that anybody has left out.
@@ -100,7 +147,9 @@ class TopicReads(Reads):
             # Records that come meanwhile lie behind the latest offsets, which are asked for once.
             asked = {} if begin == "latest" else self._offsets_of(new, begin)
             firsts = {name: min(asked.get(name, latest[name]), latest[name]) for name in new}
-            end.update({name: [first, first] for name, first in firsts.items()})
+            if self.topics.on_lost_offsets == "latest":
+                firsts.update((name, latest[name]) for name in anew)
+            end.update({name: [first, first, *self._id_of(name)] for name, first in firsts.items()})
         waiting = {name: last for name, last in sorted(latest.items()) if end[name][1] != last}
         if waiting:
             self._check_lost(end, waiting)
@@ -110,8 +159,49 @@ class TopicReads(Reads):
         for name, last in waiting.items():
             count = counts[name]
             share = count if most is None or total <= most or count < 0 else max(1, count * most // total)
-            end[name][1] = last if share == count else end[name][1] + share
+            reached = last if share == count else end[name][1] + share
+            # A checkpoint of an earlier version has no id, and gets it with the first records.
+            end[name] = [end[name][0], reached, *self._id_of(name)]
         return end
+
+    def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the latest offsets of partitions that are still there, and notes the ids of their topics.
+
+        The latest offsets may be those of the begin of a run, so the brokers are asked again for each further batch.
+        A topic that was read and is gone is refused, unless the source says how to go on.
+        """
+        seen, before = self.seen, self.seen.ids
+        topics = {topic for topic, _ in map(_place, start) if self._is_wanted(topic)}
+        read = topics if self.topics.on_lost_offsets == "fail" else set()
+        there = set(latest)
+        if (before and not seen.is_new) or not read <= before.keys():
+            there &= {*self._look(read)}
+            anew = [name for name in there if self._id_of(name) and self._id_of(name) != _id_in(before, name)]
+            seen.ends.update(self._offsets_of(anew, self.topics.ending_offsets or "latest"))
+            seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in there)
+        seen.is_new = False
+        return {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
+
+    def _is_gone(self, name: str) -> bool:
+        """Returns whether the topic of a partition was deleted, so that its offsets are of no use."""
+        topic, ids = _place(name)[0], self.seen.ids
+        return bool(ids) and topic not in ids and self._is_wanted(topic)
+
+    def _made_anew(self, start: Offsets, latest: Mapping[str, Any]) -> list[str]:
+        """Returns the partitions that were read of topics with another id; refuses them unless they may be lost."""
+        anew = [name for name in start if name in latest and _is_other(start[name], (0, 0, *self._id_of(name)))]
+        if anew and self.topics.on_lost_offsets == "fail":
+            topic, partition = _place(anew[0])
+            _, reached, before = start[anew[0]]
+            (now,) = self._id_of(anew[0])
+            raise SourceError(
+                "a topic was made anew after it was read",
+                given=f"{topic}, partition {partition}, read up to offset {reached}: its id was {before}, and is {now}",
+                expected="topics that keep records until they are read",
+                where=self.where,
+                hint=_HINT_OF_LOSS,
+            )
+        return anew
 
     def _check_lost(self, end: Offsets, waiting: Mapping[str, Any]) -> None:
         """Refuses offsets whose records are gone, unless the source says how to go on."""
@@ -129,16 +219,16 @@ class TopicReads(Reads):
         raise SourceError(
             "records that were to be read are not in the topic any more"
             if expired
-            else "a topic ends before the offset up to which it was read: it was made anew",
+            else "a topic ends before the offset up to which it was read: it was made anew, or brokers lost records",
             given=f"{topic}, partition {partition}, {gone}",
             expected="topics that keep records until they are read",
             where=self.where,
-            hint='on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them',
+            hint=_HINT_OF_LOSS,
         )
 
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
-        with errors_at(self.where), self._kafka_errors(f"{range_.partition}, offsets {range_.start} to {range_.end}"):
+        with errors_at(self.where), self._kafka_errors(f"the records of {range_.partition}", was_there=True):
             batches = self._batches(range_)
             yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
 
@@ -159,6 +249,8 @@ class TopicReads(Reads):
         reader = _READERS[id(consumer)] = object()
         try:
             patience, is_last = time.monotonic() + _SECONDS_WITHOUT_RECORDS, False
+            trust = time.monotonic() + _SECONDS_OF_TRUST
+            passing: Any = None  # the newest error that may pass
             while not is_last:
                 # It waits for so many, and in vain where transactions have markers between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
@@ -169,12 +261,30 @@ class TopicReads(Reads):
                 if records:
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
+                    trust = time.monotonic() + _SECONDS_OF_TRUST
                     following = records[-1].offset() + 1
-                is_last = following == end or (not is_plain and self._is_behind(messages, end, range_))
+                    passing = None
+                is_last = following == end
+                if not is_plain:
+                    ended = [
+                        each.offset() for each in messages if each.error() is None or each.error().name() == _AT_END
+                    ]
+                    is_last = is_last or any(offset >= end for offset in ended)
+                    passing = self._passing_in(messages, range_) or passing
+                is_doubtful = passing is not None and is_of(passing, _DOUBTS)
+                if not is_last and (is_doubtful or time.monotonic() > trust):
+                    if self._is_lost(range_, following, consumer):
+                        return
+                    if is_doubtful:
+                        # A client reads no further behind such an error.
+                        consumer.assign([client_library().TopicPartition(*place, following)])
+                        passing = None
+                    trust = time.monotonic() + _SECONDS_OF_TRUST
                 if not is_last and time.monotonic() > patience:
+                    reason = "" if passing is None else f": {shown(self.topics, passing)}"
                     raise SourceError(
                         "no broker sends the records of a topic",
-                        given=f"{range_.partition}, offsets {following} to {end}",
+                        given=f"{range_.partition}, offsets {following} to {end}{reason}",
                         expected=f"a record within {_SECONDS_WITHOUT_RECORDS:.0f} s",
                         where=self.where,
                         hint="the brokers answered when the batch was planned; run again when they are back",
@@ -186,15 +296,10 @@ class TopicReads(Reads):
     def _first_offset(self, range_: Range, consumer: Any) -> int:
         """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
         begin: int = range_.start
-        place = client_library().TopicPartition(*_place(range_.partition))
-        try:
-            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
-        except client_library().KafkaException as error:
-            if error.args[0].name() != "_UNKNOWN_PARTITION":
-                raise
-            # A client looks for new partitions every five minutes, or when it is told to.
-            consumer.list_topics(place.topic, timeout=_SECONDS)
-            first, last = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        ends = self._ends(range_.partition, consumer)
+        if ends is None:
+            return int(range_.end)
+        first, last = ends
         if self.topics.on_lost_offsets == "fail":
             # A batch that runs again is not planned again, and records may be gone by now.
             self._check_there(range_.partition, first, begin, last)
@@ -203,48 +308,98 @@ class TopicReads(Reads):
             return begin
         return int(first if self.topics.on_lost_offsets == "earliest" else range_.end)
 
-    def _is_behind(self, messages: Sequence[Any], end: int, range_: Range) -> bool:
-        """Returns whether a message lies behind a range, or says that the partition ends there.
+    def _is_lost(self, range_: Range, following: int, consumer: Any) -> bool:
+        """Returns whether the brokers lack the rest of a range; refuses that unless the source says how to go on."""
+        try:
+            ends = self._ends(range_.partition, consumer)
+        except client_library().KafkaException as error:
+            if may_pass(error.args[0]):
+                return False
+            raise
+        if self.topics.on_lost_offsets == "fail" and ends is not None:
+            self._check_there(range_.partition, ends[0], following, ends[1])
+            self._check_there(range_.partition, ends[0], range_.end, ends[1])
+        return ends is None or ends[1] < range_.end
 
-        Behind the last record there may be markers of transactions alone. A broker that follows the leader may end
-        before the range does.
+    def _ends(self, name: str, consumer: Any) -> tuple[int, int] | None:
+        """Returns the offsets of the first record that a partition has, and behind the last one.
+
+        None: it is not there any more, and the source says how to go on.
         """
-        for message in messages:
-            error = message.error()
-            if error is not None and error.name() != "_PARTITION_EOF":
-                raise _refused(error, range_.partition, self.where, self.topics)
-        return any(message.offset() >= end for message in messages)
+        place = client_library().TopicPartition(*_place(name))
+
+        def ask(seconds: float) -> tuple[int, int]:
+            try:
+                first, last = consumer.get_watermark_offsets(place, timeout=seconds)
+            except client_library().KafkaException as error:
+                if not is_of(error.args[0], ABSENT):
+                    raise
+                # A client looks for new partitions every five minutes, or when it is told to.
+                consumer.list_topics(place.topic, timeout=seconds)
+                first, last = consumer.get_watermark_offsets(place, timeout=seconds)
+            return first, last
+
+        try:
+            return asked_again(ask)
+        except client_library().KafkaException as error:
+            if self.topics.on_lost_offsets != "fail" and is_of(error.args[0], ABSENT):
+                return None
+            raise
+
+    def _passing_in(self, messages: Sequence[Any], range_: Range) -> Any:
+        """Returns the last error among messages that may pass, or raises doubts; None: there is none.
+
+        Any other one is raised.
+
+        The end of a partition is no error: behind the last record there may be markers of transactions alone, and a
+        broker that follows the leader may end before the range does.
+        """
+        errors = [error for error in map(_ERROR_OF, messages) if error is not None and error.name() != _AT_END]
+        for error in errors:
+            if not may_pass(error) and not is_of(error, _DOUBTS):
+                raise refused_error(self.topics, self.where, error, range_.partition)
+        return errors[-1] if errors else None
 
     def partitions(self) -> list[str]:
         """Returns the partitions of the topics that there are now."""
-        with self._kafka_errors("the list of topics"):
-            # Without a name, which would make a topic that is not there.
-            topics = self._admin().list_topics(timeout=_SECONDS).topics
+        return self._look()
+
+    def _look(self, read: Collection[str] = ()) -> list[str]:
+        """Returns the partitions of the topics, and of those that were ``read``; notes the ids of the topics."""
+        client, errors = self._admin()
         wanted = self.topics.topics
-        if isinstance(wanted, Pattern):
-            names: Iterable[str] = [name for name in topics if wanted.fullmatch(name)]
-        else:
-            names = wanted
-            missing = [name for name in wanted if name not in topics]
-            if missing:
-                raise SourceError(
-                    "a topic is not there",
-                    given=f"{missing[0]} at {self.topics.options['bootstrap.servers']}",
-                    expected="a topic that was made before",
-                    where=self.where,
-                    hint="a compiled pattern reads topics that are made later",
-                )
-        for name in names:
-            if topics[name].error is not None:
-                raise _refused(topics[name].error, name, self.where, self.topics)
-        return [f"{name}/{partition}" for name in sorted(names) for partition in sorted(topics[name].partitions)]
+
+        def ask(seconds: float) -> dict[str, Any]:
+            with reasons_told(client, errors):
+                if isinstance(wanted, Pattern):
+                    names = {*read, *filter(wanted.fullmatch, client.list_topics(timeout=seconds).topics)}
+                else:
+                    names = {*wanted}
+                asked = client_library().TopicCollection(sorted(names))
+                answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
+                return {name: _described(name, answer) for name, answer in answers.items()}
+
+        with self._kafka_errors("the list of topics", was_there=bool(read or self.seen.ids)):
+            topics = asked_again(ask)
+        self.seen.ids = {name: str(topic.topic_id) for name, topic in topics.items()}
+        return [f"{name}/{each.id}" for name, topic in sorted(topics.items()) for each in topic.partitions]
+
+    def _is_wanted(self, topic: str) -> bool:
+        wanted = self.topics.topics
+        return bool(wanted.fullmatch(topic)) if isinstance(wanted, Pattern) else topic in wanted
+
+    def _id_of(self, name: str) -> tuple[str, ...]:
+        """Returns the id of the topic of a partition; nothing: the brokers do not tell it."""
+        return _id_in(self.seen.ids, name)
 
     def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
         """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
         client = client_library()
         spec_of = client.admin.OffsetSpec
+        if isinstance(which, datetime) and timestamp_millis(which) < 0:
+            which = "earliest"  # no record is older, and some have no time
         if isinstance(which, datetime):
-            spec = spec_of.for_timestamp(max(timestamp_millis(which), 0))  # no record is older
+            spec = spec_of.for_timestamp(timestamp_millis(which))
         else:
             spec = spec_of.earliest() if which == "earliest" else spec_of.latest()
         wanted = {client.TopicPartition(*_place(name)): spec for name in names}
@@ -254,39 +409,74 @@ class TopicReads(Reads):
         level = client.IsolationLevel.READ_COMMITTED
         if dict(config)["isolation.level"] == "read_uncommitted":
             level = client.IsolationLevel.READ_UNCOMMITTED
-        with self._kafka_errors(f"the {which} offsets"):
-            asked = self._admin().list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
-            found = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+
+        def ask(seconds: float) -> dict[str, int]:
+            admin = self._admin()[0]
+            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+            try:
+                offsets = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+            except client.KafkaException as error:
+                if may_pass(error.args[0]):
+                    # The client would ask the leaders that it knows of, by their old epochs, for ever.
+                    admin.list_topics(timeout=seconds)
+                raise
+            if min(offsets.values()) < (client.OFFSET_END if isinstance(which, datetime) else 0):
+                # The client gives this instead of the error with which a broker has gone away.
+                raise client.KafkaException(client.KafkaError(client.KafkaError.OFFSET_NOT_AVAILABLE))
+            return offsets
+
+        with self._kafka_errors(f"the {which} offsets", was_there=True):
+            found = asked_again(ask)
         late = [name for name, offset in found.items() if offset < 0]  # no record is as late as that time
         return found | (self._offsets_of(late, "latest") if late else {})
 
-    def _admin(self) -> Any:
-        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})[0]
+    def _admin(self) -> tuple[Any, deque[Any]]:
+        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})
 
     def _config(self) -> tuple[tuple[str, str], ...]:
         given = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
         return tuple(sorted(given.items()))
 
     @contextmanager
-    def _kafka_errors(self, what: str) -> Iterator[None]:
+    def _kafka_errors(self, what: str, *, was_there: bool) -> Iterator[None]:
+        """Turns errors of the client into those for what a source has asked, of topics that were there or not."""
         try:
             yield
         except client_library().KafkaException as error:
             # A client that has failed would go on asking.
             forget_admin_clients()
             _kept_consumer.cache_clear()
-            raise _refused(error.args[0], what, self.where, self.topics) from None
+            refused = refused_error(self.topics, self.where, error.args[0], what)
+            if was_there and is_of(error.args[0], ABSENT):
+                refused = SourceError(
+                    "a topic was deleted after it was found",
+                    given=refused.given,
+                    expected="topics that are there until they are read",
+                    where=self.where,
+                    hint='on_lost_offsets="earliest" goes on with what is there: a topic that is made anew, or the '
+                    "other topics of a pattern",
+                )
+            raise refused from None
 
 
-def _refused(error: Any, what: str, where: str, source: TopicSource[Any]) -> SourceError:
-    """Returns the error for a request that the brokers or the client refused; the text may hold an option's value."""
-    return SourceError(
-        "Kafka cannot be read",
-        given=f"{what} of {source.describe()}: {redact(error.str(), source.secrets)} ({error.name()})",
-        expected="brokers that answer, and options that they take",
-        where=where,
-        hint="the servers and options of the source say where, and with which rights",
-    )
+def _described(name: str, answer: Any) -> Any:
+    """Returns what brokers answer of a topic; an error of theirs names it."""
+    client = client_library()
+    try:
+        return answer.result()
+    except client.KafkaException as error:
+        told = error.args[0]
+        raise client.KafkaException(client.KafkaError(told.code(), f"{name}: {told.str()}")) from None
+
+
+def _id_in(ids: Mapping[str, str], name: str) -> tuple[str, ...]:
+    found = ids.get(_place(name)[0], _NO_ID)
+    return () if found == _NO_ID else (found,)
+
+
+def _is_other(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Returns whether the offsets of a partition are those of two topics with one name."""
+    return len(before) > 2 and len(now) > 2 and before[2] != now[2]
 
 
 def _place(name: str) -> tuple[str, int]:

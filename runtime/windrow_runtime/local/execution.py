@@ -178,7 +178,7 @@ class Execution:
             self._opened.forget()
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
-        return OperatorRuntimeContext(step.node.name or step.id, self.metrics[step.id])
+        return OperatorRuntimeContext(step.name or step.id, self.metrics[step.id])
 
     def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, Elements]:
         """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""

@@ -13,10 +13,12 @@ from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
 from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError, warn
+from windrow.functions.names import function_name
 from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow.triggers.code import call_text
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
@@ -69,6 +71,15 @@ class LocalRunner:
         self._record = record
         self._isolates_functions = isolates_functions
         self._is_stopping = False
+
+    def __repr__(self) -> str:
+        return call_text(
+            type(self).__name__,
+            clock=None if self._clock is now_millis else function_name(self._clock),
+            fast=None if self._fast or self._record else "False",
+            record="True" if self._record else None,
+            isolates_functions="True" if self._isolates_functions else None,
+        )
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
         """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.

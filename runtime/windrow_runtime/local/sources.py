@@ -13,7 +13,6 @@ from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
 from windrow.sources import ArrowSource, CollectionSource, FileSource, SocketSource, Source
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import warn_of_header
@@ -62,8 +61,7 @@ def _read_arrow(source: ArrowSource[Any], step: Step, held: Held = tuple) -> Ite
         # Arrow only where a source has it: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.exchanged import arrow_rows, rows_of_source
 
-        kind = record_type(source.record_type)
-        table = rows_of_source(source, kind)
+        kind, table = rows_of_source(source)
     size = source.batch_size or max(table.num_rows, 1)
     for start in range(0, table.num_rows, size):
         batch = SourceBatch()

@@ -15,6 +15,7 @@ from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
+from windrow.time import duration_text
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
@@ -384,10 +385,12 @@ class AsyncStep(FusedStep):
             )
 
     def _timed_out(self, value: Any, attempts: int) -> UserFunctionError:
+        timeout = self._node.timeout
+        assert timeout is not None, "else no try takes too long"
         return UserFunctionError(
             "a coroutine of the step took too long",
             given=f"element {shortened(value)}, {attempts} tries",
-            expected=f"an answer within {self._node.timeout} ms",
+            expected=f"an answer within {duration_text(timeout)}",
             where=self.step.where,
             hint="allow more time or more retries, or send such elements to a side output: timed_out=tag",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -35,7 +36,13 @@ class ConsoleOutput(Output):
 
     def write(self, batch: int, values: Sequence[object]) -> None:
         for value in values:
-            print(f"{self._prefix}{value}")
+            line = f"{self._prefix}{value}"
+            try:
+                print(line)
+            except UnicodeEncodeError:
+                # Not every terminal has all characters, and none has half of a surrogate pair.
+                encoding = sys.stdout.encoding or "utf-8"
+                print(line.encode(encoding, "backslashreplace").decode(encoding))
 
 
 class FunctionOutput(Output):

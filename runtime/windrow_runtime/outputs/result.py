@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.distribution import install_hint
+from windrow.drawing.html import table
+from windrow.drawing.svg import text
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
-from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
 
+if TYPE_CHECKING:
+    import polars
+
 T = TypeVar("T")
+
+_SHOWN: Final = 10
+"""How many elements of a sink a notebook shows."""
+
+
+def _elements(elements: list[Any]) -> str:
+    """Returns a table of elements: a column a field where they are records of one class."""
+    kinds = {type(each) for each in elements}
+    kind = kinds.pop() if len(kinds) == 1 else object
+    names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "_fields", ()))
+    rows = [[getattr(each, name, None) for name in names] if names else [each] for each in elements]
+    return table(names or ["value"], [[shortened(value) for value in row] for row in rows])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +56,20 @@ class PipelineResult:
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))
         return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+
+    def _repr_html_(self) -> str:
+        """Tables of the counters and of the first elements of each sink, for notebooks."""
+        parts = [f"<p>{text(repr(self))}</p>"]
+        counts = [[step, name, f"{n:,}"] for step, each in self.counters.items() for name, n in each.items()]
+        if counts:
+            parts.append(table(["step", "counter", "total"], counts))
+        for step in self.pipeline.steps:
+            found = self._collected.get(id(step.node.sink)) if isinstance(step.node, SinkNode) else None
+            if found is not None:
+                words = f"{step.id}: {len(found):,} collected"
+                words += f", the first {_SHOWN} of which are" if len(found) > _SHOWN else ""
+                parts += [f"<p>{text(words)}</p>", _elements(found[:_SHOWN])]
+        return "\n".join(parts)
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.
@@ -66,7 +99,7 @@ class PipelineResult:
         """Returns the elements that went to ``sink`` as a ``pyarrow.Table``, in order of arrival.
 
         Its columns are the fields of the elements; elements without fields have one column, ``value``. Other libraries
-        take it by the Arrow PyCapsule interface, as ``polars.from_arrow`` and ``pandas`` do by ``table.to_pandas()``.
+        take it by the Arrow PyCapsule interface, as ``duckdb.sql("SELECT * FROM table")`` does.
 
         Args:
             sink: The sink, the object that ``sink_to`` was given.
@@ -92,6 +125,43 @@ class PipelineResult:
 
             return table_of([elements], record_type(step.node.element_type))
 
+    def to_pandas(self, sink: CollectSink[Any]) -> Any:
+        """Returns the elements that went to ``sink`` as a ``pandas.DataFrame``, in order of arrival.
+
+        Its columns are those of :meth:`to_arrow`. Ints and bools of a column with None have the types ``Int64`` and
+        ``boolean`` of pandas, so that none becomes a float or an object. Dicts stay dicts; lists become arrays.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
+        Raises:
+            InvalidArgumentError: As :meth:`to_arrow`.
+            UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
+        """
+        pandas, table = _library("pandas", "spark"), self.to_arrow(sink)
+        frame = table.to_pandas(maps_as_pydicts="strict")
+        nullable = {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count and str(column.type) in nullable:
+                frame[name] = column.to_pandas(types_mapper=lambda kind: nullable[str(kind)])
+        return frame
+
+    def to_polars(self, sink: CollectSink[Any]) -> polars.DataFrame:
+        """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.
+
+        Its columns are those of :meth:`to_arrow`.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
+        Raises:
+            InvalidArgumentError: As :meth:`to_arrow`.
+            UnsupportedOperationError: As :meth:`to_arrow`, and if polars is not installed.
+        """
+        library, table = _library("polars", "polars"), self.to_arrow(sink)
+        frame: polars.DataFrame = library.from_arrow(table)
+        return frame
+
     @property
     def recording(self) -> Recording:
         """The recording of the inputs, watermarks and results of each keyed step.
@@ -115,3 +185,14 @@ class PipelineResult:
         """
         check_counter(name, (each for counters in self.counters.values() for each in counters), self.pipeline.steps)
         return sum(counters.get(name, 0) for counters in self.counters.values())
+
+
+# Any: a library without types, or one that is not installed.
+def _library(name: str, extra: str) -> Any:
+    """Imports a library of data frames where a frame is asked for."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise UnsupportedOperationError(
+            f"data frames of {name} are made by {name}", given=f"without {error.name}", hint=install_hint(extra)
+        ) from error

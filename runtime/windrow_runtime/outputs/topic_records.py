@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import InvalidArgumentError, UserFunctionError
-from windrow.kafka import KafkaSink, ValueFormat
+from windrow.kafka import TOPIC_NAME, KafkaSink, ValueFormat, is_topic_name
 from windrow.plan import Step
 from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.record_type import RecordType, record_type
@@ -18,8 +17,6 @@ from windrow_runtime.codecs.registry.values import RegisteredWriter, registered_
 from windrow_runtime.operators.errors import shortened
 
 # Any in this module: elements of every type.
-
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)
@@ -77,11 +74,11 @@ class TopicRecords:
 
     def _topic_of(self, value: Any) -> str:
         topic: object = _called(self.topic, value, "topic")
-        if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+        if not isinstance(topic, str) or not is_topic_name(topic):
             raise InvalidArgumentError(
                 "the topic of a record is a name",
                 given=f"{shortened(topic)} for element {shortened(value)}",
-                expected="a str of 1 to 249 letters of ASCII, digits, dots, underscores and hyphens",
+                expected=TOPIC_NAME,
             )
         return topic
 

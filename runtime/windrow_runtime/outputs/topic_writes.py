@@ -10,30 +10,33 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from windrow.connectors.registry_formats import RegistryFormat
-from windrow.errors import SinkError
+from windrow.errors import SinkError, SourceError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.kafka_client import QUIET_LOG, admin_client, check_client_library, client_library
+from windrow_runtime.codecs.kafka_errors import (
+    FENCED,
+    LARGE,
+    UNSTABLE,
+    absent_topic,
+    asked_again,
+    is_of,
+    kafka_errors,
+    may_pass,
+    reasons_told,
+    refused_error,
+)
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.operators.errors import errors_at, field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
-from windrow_runtime.outputs.topic_errors import (
-    FENCED,
-    LARGE,
-    absent_topic,
-    is_of,
-    kafka_errors,
-    reasons_told,
-    refused_error,
-)
 from windrow_runtime.outputs.topic_records import TopicRecords
 
 # Any in this module: confluent-kafka and pyarrow have no types, and elements are of every type.
@@ -54,9 +57,6 @@ _PRODUCERS: Final = 32
 
 _QUESTIONS: Final = 16  # that are asked at once
 _ERRORS: Final = 20  # that a producer keeps
-
-_UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
-_PASSING: Final = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", _UNSTABLE)
 
 
 class _Key(NamedTuple):
@@ -197,12 +197,12 @@ class TopicTask:
                 raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
 
     def _kafka_errors(self, what: str) -> AbstractContextManager[None]:
-        return kafka_errors(self._step, self._sink, what, self._refused)
+        return kafka_errors(self._sink, self._step.where, what, self._refused)
 
-    def _refused(self, error: Any, what: str) -> SinkError:
+    def _refused(self, error: Any, what: str) -> SourceError | SinkError:
         lasted = time.monotonic() - self._begun
         if not (self._is_open and is_of(error, FENCED) and lasted >= _longest(self._sink)):
-            return refused_error(self._step, self._sink, error, what)
+            return refused_error(self._sink, self._step.where, error, what)
         return SinkError(
             "a transaction of a Kafka sink lasted longer than it may",
             given=f"{self._sink.describe()}: {lasted:.0f} s",
@@ -244,7 +244,7 @@ class _Producer:
         self._token = uuid4().hex
         self.failed: list[tuple[Any, Any]] = []  # the error and the message of a record that was refused
         self.topics: set[str] = set()
-        errors: deque[Any] = deque(maxlen=_ERRORS)
+        self._errors: deque[Any] = deque(maxlen=_ERRORS)
         defaults: dict[str, Any] = {
             "transaction.timeout.ms": int(_longest(sink) * 1000),
             "message.timeout.ms": int(min(_longest(sink), _SECONDS_TO_SEND) * 1000),
@@ -259,16 +259,20 @@ class _Producer:
             "transactional.id": name,
             "delivery.report.only.error": True,
             "on_delivery": _noting(self.failed),
-            "error_cb": errors.append,
+            "error_cb": self._errors.append,
         }
         self.client = client.Producer({**defaults, **options, **own}, logger=QUIET_LOG)
-        with reasons_told(self.client, errors):
-            # It connects first: a client without a broker asks for the coordinator twice a second.
-            self.find(set())
-            self.client.init_transactions(_SECONDS)
+        # It connects first: a client without a broker asks for the coordinator twice a second.
+        self.find(set())
+        asked_again(self._begin)
         consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=QUIET_LOG)
         self._group = consumer.consumer_group_metadata()
         consumer.close()
+
+    def _begin(self, seconds: float) -> None:
+        """Ends the transactions of the producers before; a call after one that took too long goes on with it."""
+        with reasons_told(self.client, self._errors):
+            self.client.init_transactions(seconds)
 
     def keep(self) -> None:
         """Keeps the producer for the next batch; the one that was kept first has to go where there are many."""
@@ -278,11 +282,7 @@ class _Producer:
 
     def find(self, topics: set[str]) -> None:
         """Lists the topics that are there, and refuses those that are not."""
-        # Without a name, which might make a topic that is not there.
-        found = self.client.list_topics(timeout=_SECONDS).topics
-        self.topics = {name for name, topic in found.items() if topic.error is None}
-        for topic in sorted(topics - self.topics):
-            raise absent_topic(topic)
+        self.topics = _listed(self.client, self._errors, topics)
 
     def commit(self, topic: str, batch: int, division: str) -> None:
         """Commits the records with the mark, whose place is a partition that is there for sure."""
@@ -302,6 +302,21 @@ class _Producer:
 _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 
+def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> set[str]:
+    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``."""
+
+    def ask(seconds: float) -> set[str]:
+        with reasons_told(client, errors):
+            # Without a name, which might make a topic that is not there.
+            found = client.list_topics(timeout=seconds).topics
+        names = {name for name, topic in found.items() if topic.error is None}
+        for name in sorted({*wanted} - names):
+            raise client_library().KafkaException(found[name].error) if name in found else absent_topic(name)
+        return names
+
+    return asked_again(ask)
+
+
 def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
     """Refuse a sink, before the run, without the library, an answer of a broker, or the topic of all elements."""
     with errors_at(step.where):
@@ -309,12 +324,8 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
         if isinstance(sink.value_format, RegistryFormat):
             check_libraries(sink.value_format)
         TopicRecords.of(step, sink)  # refuses a type that the values cannot have
-    with kafka_errors(step, sink, "the list of topics"):
-        client, errors = admin_client(sink.options)
-        with reasons_told(client, errors):
-            topics = client.list_topics(timeout=_SECONDS).topics
-        if isinstance(sink.topic, str) and (sink.topic not in topics or topics[sink.topic].error is not None):
-            raise absent_topic(sink.topic)
+    with kafka_errors(sink, step.where, "the list of topics"):
+        _listed(*admin_client(sink.options), {sink.topic} if isinstance(sink.topic, str) else ())
 
 
 def check_marks(
@@ -327,11 +338,11 @@ def check_marks(
     mark may have its number: a checkpoint that was restored from an older copy would read other elements under it.
     """
     prefix = _prefix(identity)
-    with kafka_errors(step, sink, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
-        admin = admin_client(sink.options)[0]
-        groups = admin.list_consumer_groups(request_timeout=_SECONDS).result().valid
+    with kafka_errors(sink, step.where, "the list of consumer groups"), ThreadPoolExecutor(_QUESTIONS) as pool:
+        admin, errors = admin_client(sink.options)
+        groups = asked_again(lambda seconds: admin.list_consumer_groups(request_timeout=seconds).result()).valid
         names = sorted(f"{prefix}{end}" for each in groups if (end := each.group_id.removeprefix(prefix)).isdigit())
-        topics = sorted(admin.list_topics(timeout=_SECONDS).topics) if names else []
+        topics = sorted(_listed(admin, errors)) if names else []
         # The client takes one group in a call.
         marks = pool.map(lambda name: _settled_mark(sink, name, topics), names)
         for name, mark in zip(names, marks, strict=True):
@@ -367,9 +378,9 @@ def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Ma
     try:
         return newest_mark(sink, name, _PATIENCE, topics)
     except client_library().KafkaException as error:
-        if error.args[0].name() not in _PASSING:
+        if not may_pass(error.args[0]):
             raise
-        if error.args[0].name() == _UNSTABLE:
+        if error.args[0].name() == UNSTABLE:
             # One that was being committed is; one whose task was killed before that would last for minutes.
             _Producer(sink, name)
         return newest_mark(sink, name, _SECONDS, topics)
@@ -402,7 +413,7 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
             if errors:
                 raise client.KafkaException(errors[0])
         except client.KafkaException as error:
-            if error.args[0].name() not in _PASSING or time.monotonic() > end:
+            if not may_pass(error.args[0]) or time.monotonic() > end:
                 raise
             time.sleep(0.01)
             continue

@@ -189,12 +189,12 @@ class PhysicalPlan:
         """The name under which each step's state is stored, by the id of the step.
 
         A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so
-        steps without state and steps with a name may come and go around them.
+        steps without state and steps with a name may come and go around them. Each scope counts its own.
         """
         found: dict[str, str] = {}
         for step in (*self.topology.keyed, *self.topology.timestamps):
-            name = step.node.name
-            numbered = (f"#{step.node.kind}-{number}" for number in count(1))
+            name = step.name
+            numbered = (f"#{step.scope}{step.node.kind}-{number}" for number in count(1))
             renamed = (f"{name}#{number}" for number in count(2))
             candidates = numbered if name is None else chain([name], renamed)
             found[step.id] = next(candidate for candidate in candidates if candidate not in found.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from windrow_runtime.pictures.svg import width_of
+from windrow.drawing.svg import width_of
 
 _SECOND: Final = 1_000
 _MINUTE: Final = 60 * _SECOND

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
+from windrow.drawing.svg import element, number, shortened, text, width_of, wrapped
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Recording, StepRecording
 from windrow_runtime.pictures.axes import Axis
 from windrow_runtime.pictures.panel import Panel
 from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, page, whole
 from windrow_runtime.pictures.scene import Scene, Times, keys_of
-from windrow_runtime.pictures.svg import element, number, shortened, text, width_of, wrapped
 
 # Any in this module: values of every type.
 

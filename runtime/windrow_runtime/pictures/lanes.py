@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from windrow.drawing.svg import element, shortened, text, width_of, wrapped
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Lane, ProcessRecording, RecordedEvent, Recording
 from windrow_runtime.pictures.axes import Labels, is_finite
 from windrow_runtime.pictures.picture import LEAST_WIDTH, Timeline, page, whole
-from windrow_runtime.pictures.svg import element, shortened, text, width_of, wrapped
 
 # Any in this module: values of every type.
 
@@ -58,7 +58,7 @@ def lanes(
         >>> from windrow import from_source
         >>> from windrow_runtime.testing import PushSource, StreamHarness
         >>> numbers = PushSource(int)
-        >>> highest = from_source(numbers).key_by(lambda number: "all").max(lambda number: number)
+        >>> highest = from_source(numbers).key_by(lambda n: "all").max(lambda n: n)
         >>> with StreamHarness(highest, numbers, record=True) as harness:
         ...     harness.process_element(1, timestamp=100)
         ...     harness.process_element(3, timestamp=200)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from windrow.drawing.svg import element, number, shortened, text, width_of
 from windrow.panes import PaneTiming
 from windrow_runtime.operators.recording import RecordedElement, RecordedPane
 from windrow_runtime.pictures.axes import Axis
 from windrow_runtime.pictures.scene import Box, Edges, Point, Scene, Times, window_text
-from windrow_runtime.pictures.svg import element, number, shortened, text, width_of
 
 # Any in this module: values of every type.
 

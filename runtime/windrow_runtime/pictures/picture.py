@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from windrow.drawing.html import table
+from windrow.drawing.style import colours_of
+from windrow.drawing.svg import picture, shortened, text
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.pictures.style import colours_of, style_sheet
-from windrow_runtime.pictures.svg import element, number, shortened, text
+from windrow_runtime.pictures.style import RULES
 
 LEAST_WIDTH: Final = 240
 """The least width of a picture, in pixels."""
@@ -61,22 +63,12 @@ class Timeline:
 
 def whole(words: str, parts: Sequence[str], width: float, height: float) -> str:
     """Returns the SVG of a picture; ``words`` is its accessible title."""
-    return element(
-        "svg",
-        {"xmlns": "http://www.w3.org/2000/svg", "class": _CLASS, "role": "img"}
-        | {"viewBox": f"0 0 {number(width)} {number(height)}"}
-        | {"width": width, "height": height},
-        element("title", {}, text(words)),
-        element("style", {}, text(style_sheet(_CLASS)).replace("&quot;", '"')),
-        element("rect", {"class": "ground", "width": width, "height": height}),
-        "\n".join(parts),
-    )
+    return picture(_CLASS, RULES, words, parts, (width, height))
 
 
 def page(title: str, svg: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns an HTML page that needs no other file."""
     light, dark = colours_of("ground", "ink")
-    table = [_row("th", heads), *(_row("td", [shortened(cell, 200) for cell in cells]) for cells in rows)]
     return "\n".join(
         (
             "<!DOCTYPE html>",
@@ -96,15 +88,9 @@ def page(title: str, svg: str, heads: Sequence[str], rows: Sequence[Sequence[str
             "</head>",
             "<body>",
             svg,
-            "<table>",
-            *table,
-            "</table>",
+            table(heads, [[shortened(cell, 200) for cell in cells] for cells in rows]),
             "</body>",
             "</html>",
             "",
         )
     )
-
-
-def _row(cell: str, contents: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<{cell}>{text(content)}</{cell}>' for content in contents)}</tr>"

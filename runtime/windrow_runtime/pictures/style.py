@@ -1,34 +1,10 @@
-"""Defines the colours and outlines of a picture, for light and dark backgrounds."""
+"""Defines the outlines of pictures of runs; their colours are those of :mod:`windrow.drawing.style`."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_COLOURS: Final = {
-    "ground": ("#ffffff", "#12161c"),
-    "ink": ("#1c2128", "#e6eaf0"),
-    "soft": ("#57606a", "#a3adba"),
-    "grid": ("#e3e7ec", "#2b323c"),
-    "element": ("#ffd8a8", "#7a4a12"),
-    "element-line": ("#b35900", "#ffb366"),
-    "second": ("#d3e5ff", "#1d3f6e"),
-    "second-line": ("#2f6fd0", "#79b0ff"),
-    "broadcast": ("#ecd9fa", "#4a2566"),
-    "broadcast-line": ("#8a3fc7", "#cf9bff"),
-    "dropped": ("#e6e8eb", "#353c47"),
-    "watermark": ("#0a7d55", "#46d39a"),
-    "early": ("#2f6fd0", "#79b0ff"),
-    "on-time": ("#1c2128", "#e6eaf0"),
-    "late": ("#8a3fc7", "#cf9bff"),
-    "withdrawn": ("#c8283c", "#ff8591"),
-}
-"""Each colour on a light and on a dark background."""
-
-_RULES: Final = """
-text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: $ink }
-.ground { fill: $ground }
-.title { font-size: 15px; font-weight: 600 }
+RULES: Final = """
 .key { font-size: 13px; font-weight: 600 }
 .tick, .axis, .note { fill: $soft; font-size: 11px }
 .grid { stroke: $grid; stroke-width: 1 }
@@ -57,36 +33,4 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .arrow { stroke: $soft; stroke-width: 1.4; fill: none }
 .beside { font-size: 10px; fill: $soft; stroke: $ground; stroke-width: 3px; paint-order: stroke }
 """
-
-
-def style_sheet(name: str) -> str:
-    """Returns the CSS for elements inside of an element of the class ``name``.
-
-    Each colour is declared twice: some programs do not support variables, and use the one for light backgrounds.
-    """
-    light = "; ".join(f"--windrow-{colour}: {pair[0]}" for colour, pair in _COLOURS.items())
-    dark = "; ".join(f"--windrow-{colour}: {pair[1]}" for colour, pair in _COLOURS.items())
-    rules = [_scoped(rule, name) for rule in _RULES.strip().splitlines()]
-    parts = [f".{name} {{ {light} }}", f"@media (prefers-color-scheme: dark) {{ .{name} {{ {dark} }} }}", *rules]
-    return "\n".join(parts)
-
-
-def colours_of(ground: str, ink: str) -> tuple[str, str]:
-    """Returns the CSS of a page around pictures, for light and for dark backgrounds."""
-    light, dark = (f"background: {_COLOURS[ground][side]}; color: {_COLOURS[ink][side]}" for side in (0, 1))
-    return light, dark
-
-
-def _scoped(rule: str, name: str) -> str:
-    selectors, _, body = rule.partition("{")
-    scoped = ", ".join(f".{name} {selector.strip()}" for selector in selectors.split(","))
-    declarations = [_with_fallback(each.strip()) for each in body.rstrip("} ").split(";")]
-    return f"{scoped} {{ {'; '.join(declarations)} }}"
-
-
-def _with_fallback(declaration: str) -> str:
-    match = re.fullmatch(r"([a-z-]+): \$([a-z-]+)", declaration)
-    if match is None:
-        return declaration
-    light = _COLOURS[match[2]][0]
-    return f"{match[1]}: {light}; {match[1]}: var(--windrow-{match[2]})"
+"""Rules of CSS, in which ``$name`` stands for a colour."""

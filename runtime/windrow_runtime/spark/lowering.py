@@ -125,7 +125,7 @@ class WorkerSteps:
             output=self.fragment(Port(step.id))() if Port(step.id) in ports else None,
             side_outputs={port.tag: self.fragment(port)() for port in ports if port.tag is not None},
             has_watermark=bool(plan.topology.timestamp_steps[step.id]),
-            name=step.node.name,
+            name=step.name,
             where=step.where,
             form=planned.on_columns,
             arrival=planned.row_form,

@@ -11,14 +11,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
+from windrow.drawing.html import table
+from windrow.drawing.svg import text
 from windrow.errors import CheckpointError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, lag_text, now_millis
+from windrow.triggers.code import call_text
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale
 from windrow_runtime.spark.checkpoint.storage import StoragePath
@@ -84,8 +87,14 @@ class StepProgress:
     watermark: int | None = None
     lag_ms: int | None = None
 
+    def __repr__(self) -> str:
+        # Most fields of most steps have nothing to tell.
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        texts = {each.name: str(told[each.name]) for each in fields(self) if told[each.name] != each.default}
+        return call_text("StepProgress", **texts)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class PipelineProgress:
     """A report on one batch of a pipeline on Spark.
 
@@ -105,6 +114,30 @@ class PipelineProgress:
     ended_at: int
     ended: bool
     steps: Mapping[str, StepProgress]
+
+    def __repr__(self) -> str:
+        count = len(self.steps)
+        parts = [f"batch {self.batch}", f"{count} {'step' if count == 1 else 'steps'}", *self._watermark()]
+        parts += [f"in {lag_text(self.duration_ms)}", *(["ended"] if self.ended else [])]
+        return f"PipelineProgress({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """A table of the steps, for notebooks."""
+        heads = ["step", "records in", "records out", "late", "malformed", "windows", "timers", "state", "watermark"]
+        return f"<p>{text(repr(self))}</p>\n{table(heads, [_cells(*step) for step in self.steps.items()])}"
+
+    def _watermark(self) -> list[str]:
+        """How far the watermarks are behind, at most; nothing where there are none."""
+        lags = [step.lag_ms for step in self.steps.values() if step.lag_ms is not None]
+        return [f"watermark {lag_text(max(lags))} behind"] if lags else []
+
+
+def _cells(name: str, step: StepProgress) -> list[str]:
+    """A row of the table of a report; a cell is empty where there is nothing to tell."""
+    numbers = [step.records_in, step.records_out, step.late, step.malformed, step.open_windows, step.timers]
+    size = "" if step.state_bytes is None else f"{step.state_bytes:,} bytes"
+    behind = "" if step.lag_ms is None else f"{lag_text(step.lag_ms)} behind"
+    return [name, *["" if each is None else f"{each:,}" for each in numbers], size, behind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,16 +335,13 @@ class Reporter:
 
     def _line(self, progress: PipelineProgress) -> str:
         steps = progress.steps
-        lags = [step.lag_ms for step in steps.values() if step.lag_ms is not None]
         parts = [
             f"{sum(steps[source.id].records_in for source in self._topology.sources)} records read",
             f"{sum(steps[sink.id].records_in for sink in self._topology.sinks)} written",
             f"{sum(step.late for step in steps.values())} late",
             f"{sum(step.malformed for step in steps.values())} malformed",
         ]
-        if lags:
-            parts.append(f"watermark {max(lags)} ms behind")
-        parts.append(f"in {progress.duration_ms} ms")
+        parts += [*progress._watermark(), f"in {lag_text(progress.duration_ms)}"]
         return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}"
 
     @property

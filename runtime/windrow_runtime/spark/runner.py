@@ -17,13 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow import DataStream
 from windrow.addresses.paths import reads_from
+from windrow.addresses.redaction import redact_address
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.functions.names import function_name
 from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
+from windrow.triggers.code import call_text
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
@@ -144,6 +147,19 @@ class SparkRunner:
         self._accepted = tuple(accept_changes)
         if verbose:
             _ = self.spark
+
+    def __repr__(self) -> str:
+        numbers = {"partitions": self._partitions, "key_groups_per_partition": self._groups_per_partition}
+        return call_text(
+            type(self).__name__,
+            checkpoint=None if self._checkpoint is None else repr(redact_address(os.fspath(self._checkpoint))),
+            **{name: None if number is None else str(number) for name, number in numbers.items()},
+            clock=None if self._clock is None else function_name(self._clock),
+            columnar=None if self._columnar else "False",
+            verbose="True" if self._is_verbose else None,
+            on_progress=None if self._on_progress is None else function_name(self._on_progress),
+            accept_changes=repr(list(self._accepted)) if self._accepted else None,
+        )
 
     @property
     def spark(self) -> SparkSession:

@@ -481,7 +481,7 @@ class StreamHarness(Generic[In, Out]):
 
     def _explainer(self, name: str | None) -> Explainer:
         steps = [step for step in self._topology.keyed if isinstance(step.node, WindowNode)]
-        fitting = [step for step in steps if name is None or name in {step.id, step.node.name}]
+        fitting = [step for step in steps if name is None or name in {step.id, step.name}]
         if len(fitting) != 1:
             raise InvalidArgumentError(
                 "it must be clear which step with windows to explain",

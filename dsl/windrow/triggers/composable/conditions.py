@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
-from windrow.time import MAX_TIMESTAMP, duration_millis, positive_millis
+from windrow.time import MAX_TIMESTAMP, duration_millis, duration_text, positive_millis
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, PartContext, TriggerContext
@@ -253,8 +253,8 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         return min(due, MAX_TIMESTAMP)
 
     def describe(self) -> str:
-        aligned = "" if self.aligned_to is None else f", aligned to {self.aligned_to} ms"
-        return f"after_processing_time({self.delay} ms{aligned})"
+        aligned = "" if self.aligned_to is None else f", aligned to {duration_text(self.aligned_to)}"
+        return f"after_processing_time({duration_text(self.delay)}{aligned})"
 
     def __repr__(self) -> str:
         delay = (millis_text(self.delay),) if self.delay else ()

@@ -112,14 +112,15 @@ def _plain_type(given: pa.DataType) -> pa.DataType:
             return given
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def plain(array: pa.Array) -> pa.Array:
     """The values of a column without extension types, dictionaries and run lengths; lists have offsets."""
     while True:
         given = array.type
         if isinstance(given, pa.BaseExtensionType):
             array = array.storage
         elif types.is_dictionary(given):
-            array = array.dictionary_decode()
+            # Arrow has no kernel that decodes a dictionary of views, as polars has them.
+            array = pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary)).dictionary_decode()
         elif types.is_run_end_encoded(given):
             array = pc.run_end_decode(array)
         elif types.is_fixed_size_list(given):
@@ -261,7 +262,7 @@ def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[o
 def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
     if value.kind is Kind.NONE or (types.is_null(array.type) and value.nullable):
         return [None] * len(array)
-    array = _plain(array)
+    array = plain(array)
     if not array.null_count:
         return _decode_valid(array, value, path)
     if not value.nullable:

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import types
 
 from windrow.errors import InvalidArgumentError, SourceError
 from windrow.sources import ArrowSource, MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 
 # Any in this module: pyarrow has no types.
 
+_LISTS: Final = ((types.is_list, pa.list_), (types.is_large_list, pa.large_list))
 _ROWS_AT_ONCE: Final = 1 << 16
 _ROWS_STORED: Final = 1 << 18
 _BYTES_STORED: Final = 1 << 26
@@ -55,17 +58,28 @@ def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Itera
             first += min(_ROWS_AT_ONCE, batch.num_rows - start)
 
 
-def rows_of_source(source: ArrowSource[Any], kind: RecordType) -> pa.Table:
+def table_of_source(source: ArrowSource[Any]) -> pa.Table:
     """Returns the rows of a source of Arrow data, which are taken from the library once.
+
+    Raises:
+        SourceError: If they cannot be taken.
+    """
+    if source.table is None:
+        with _taking(source.data):
+            source.table = _without_views(pa.table(source.data))
+    return source.table
+
+
+def rows_of_source(source: ArrowSource[Any]) -> tuple[RecordType, pa.Table]:
+    """Returns the type of the rows of a source of Arrow data, and the rows.
 
     Raises:
         SourceError: If a column is missing, or cannot be decoded.
     """
-    if source.table is None:
-        with _taking(source.data):
-            source.table = pa.table(source.data)
-    check_arrow_schema(source.table.schema, kind)
-    return source.table
+    kind = record_type(source.record_type).in_timezone(source.timezone)
+    table = table_of_source(source)
+    check_arrow_schema(table.schema, kind)
+    return kind, table
 
 
 _FIRST: Final = b"windrow.first"
@@ -106,19 +120,42 @@ def table_of(portions: Iterable[Any], kind: RecordType) -> pa.Table:
 
 def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
-        yield data
+        yield _without_views(data)
         return
     with _taking(data):
         if hasattr(data, "__arrow_c_stream__"):
-            yield from pa.RecordBatchReader.from_stream(data)
+            yield from map(_without_views, pa.RecordBatchReader.from_stream(data))
         elif hasattr(data, "__arrow_c_array__"):
-            yield pa.record_batch(data)
+            yield _without_views(pa.record_batch(data))
         else:
             raise InvalidArgumentError(
                 "Arrow data is handed over by the Arrow PyCapsule interface",
                 given=data,
                 expected="an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow.RecordBatch",
             )
+
+
+def _without_views(rows: Any) -> Any:
+    """Returns a table or batch whose texts and bytes are no views, as those of polars are: many kernels take none."""
+    schema = pa.schema([field.with_type(_without_view(field.type)) for field in rows.schema], rows.schema.metadata)
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
+
+
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_view(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_view(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_without_view(kind.key_type), _without_view(kind.item_type), kind.keys_sorted)
+    for is_list, make in _LISTS:
+        if is_list(kind):
+            return make(kind.value_field.with_type(_without_view(kind.value_type)))
+    return kind
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
 from windrow.plan import ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text
 from windrow.triggers import MergingTrigger, TriggerResult
 from windrow.windows import (
     MergingWindowAssigner,
@@ -347,7 +347,7 @@ class WindowOperator(KeyedOperator):
         if self.is_event_time:
             return UnsupportedOperationError(
                 "windows merged into one that is already past the watermark",
-                given=f"{into}, watermark {self.current_watermark}, lateness {self.lateness} ms",
+                given=f"{into}, watermark {self.current_watermark}, lateness {duration_text(self.lateness)}",
                 expected="a merged window whose last timestamp, with the lateness, is after the watermark",
             )
         return UnsupportedOperationError(

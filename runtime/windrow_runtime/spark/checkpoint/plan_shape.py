@@ -35,6 +35,7 @@ from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.state import StateDescriptor
+from windrow.time import duration_text
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
@@ -266,8 +267,8 @@ def step_changes(before: Shape, now: Shape) -> Iterator[str]:
             if old != new:
                 yield _change(part, "none" if old is None else "one", "none" if new is None else "one")
         elif old is not None and new is not None and _compared(old) != _compared(new):
-            unit = " ms" if part == "allowed lateness" else ""
-            yield _change(part, f"{_text(old)}{unit}", f"{_text(new)}{unit}")
+            shown = duration_text if part == "allowed lateness" else _text
+            yield _change(part, shown(old), shown(new))
 
 
 def harmless_changes(before: Shape, now: Shape) -> Iterator[str]:

@@ -69,15 +69,15 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
     feeds = _Feeds(plan)
     steps: dict[str, StreamMarks] = {}
     for step in topology.keyed:
-        name = step.node.name
-        # A named step cannot be mixed up with another one.
-        moving = {} if name is not None else {"the functions in front": feeds.route_to(step)}
-        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step) | _parts(step, topology.key_by(step)), moving, name)
+        # A named step cannot be mixed up with another one, but for those of several uses of one function.
+        moving = {} if step.name is not None and not step.scope else {"the functions in front": feeds.route_to(step)}
+        parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
+        steps[names[step.id]] = StreamMarks(parts, moving, step.name)
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
         taken = "" if step.node.timestamp is None else _stable(step.node.timestamp)
         moving = {"the timestamps": digest(taken, step.node.strategy.description)}
-        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.node.name)
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
     return StoredStreams(list(map(_source_marks, topology.sources)), steps)
 
 
@@ -112,7 +112,7 @@ def stream_changes(
 
 def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
     """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
-    existing = {text for step in steps for text in (step.id, step.node.name) if text is not None}
+    existing = {text for step in steps for text in (step.id, step.name) if text is not None}
     for name in accepted:
         if name not in existing:
             raise InvalidArgumentError(
@@ -124,7 +124,7 @@ def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
 
 
 def _is_in(step: Step, accepted: Collection[str]) -> bool:
-    return step.id in accepted or step.node.name in accepted
+    return step.id in accepted or step.name in accepted
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _source_marks(step: Step) -> StreamMarks:
         address = source.describe()
     if address is not None:
         moving["what it reads"] = digest(address)  # an address may hold a secret
-    return StreamMarks(moving=moving, name=step.node.name)
+    return StreamMarks(moving=moving, name=step.name)
 
 
 def _shown(elements: Sequence[Any]) -> str | None:

@@ -130,7 +130,7 @@ class PortFragment:
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
         metrics = self._metrics.setdefault(step.id, Metrics())
-        return OperatorRuntimeContext(step.node.name or step.id, metrics)
+        return OperatorRuntimeContext(step.name or step.id, metrics)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Collects elements that the fragment emits to a keyed step."""

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.errors import StreamingQueryException
 
+from windrow.errors import WindrowError
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.progress import PipelineProgress
@@ -26,7 +27,14 @@ _LEAST_SECONDS: Final = 0.001  # Spark takes no 0
 class RunningPipeline:
     """A pipeline that runs until it is stopped; made by :meth:`SparkRunner.start`.
 
-    Its methods may be called from several threads.
+    Its methods may be called from several threads. As a context manager it is stopped at the end of the block::
+
+        with SparkRunner(checkpoint=folder).start(pipeline) as running:
+            running.process_available()
+
+    The end of the block is a call of :meth:`stop`, which raises an error if the pipeline has failed. If the block
+    raises an exception, the pipeline is stopped as well, and the exception goes on. If the batch under way fails then,
+    the exception gets a note that says so. An exception that is no ``Exception``, such as Ctrl-C, breaks the batch off.
     """
 
     def __init__(self, query: Query, streaming_query: StreamingQuery) -> None:
@@ -35,6 +43,18 @@ class RunningPipeline:
         self._streaming_query = streaming_query
         self._drain_over: threading.Event | None = None
         query.lock.is_owner_live = self._uses_checkpoint
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None:
+            self.stop()
+        elif self.is_active:
+            try:
+                self.stop(graceful=isinstance(error, Exception))
+            except WindrowError as failure:
+                error.add_note(f"the pipeline failed while it was stopped: {failure}")
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "ended"

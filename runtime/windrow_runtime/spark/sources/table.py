@@ -97,8 +97,7 @@ def _arrow_table(source: ArrowSource[Any], step: Step) -> tuple[RecordType, Any]
     from windrow_runtime.codecs.arrow.exchanged import rows_of_source
 
     with errors_at(step.where):
-        kind = record_type(source.record_type)
-        return kind, rows_of_source(source, kind)
+        return rows_of_source(source)
 
 
 def _stored_batches(

@@ -1,15 +1,14 @@
-"""Tables and charts of figures. The figures here are made up, so that ratios are plain to see."""
+"""Tables of figures. The figures here are made up, so that ratios are plain to see."""
 
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import chart, table
+from benchmarks import table
 from benchmarks.environment import Environment
 from benchmarks.latency import measurement
 from benchmarks.measure import Timing
@@ -72,29 +71,6 @@ def test_a_series_has_the_cost_of_a_record(capsys: pytest.CaptureFixture[str]) -
     assert table[3] == ["10", "1000.00", "2.00", "2000.00", "1.00"]
 
 
-def test_the_chart_shows_what_the_file_holds(tmp_path: Path) -> None:
-    made = report()
-    flink = replace(run(PYFLINK, 10.0), conditions="3,000 rows of text")
-    few, many = [run(TUNED, 0.5)], [run(TUNED, 1.0), run(DECLARED, 4.0), flink]
-    made.add_spark(result("tumbling-1k", many, few))
-    made.add_spark(result("keys", few, many[:2]))
-    made.write_json(tmp_path / "figures.json")
-    assert chart.main([str(tmp_path / "figures.json"), str(tmp_path / "chart.svg")]) == 0
-    root = ET.parse(tmp_path / "chart.svg").getroot()
-    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "2026-01-02, a processor, 2 cores, load 0.1 before the run" in texts
-    assert "Python 3.11.0, pyspark 4.3.0" in texts
-    assert [text for text in texts if text in ("1,000", "250 (0.25x)", FLINK, "500.00", "4000.00")] == [
-        "1,000",  # of several inputs the one that most contenders took
-        "250 (0.25x)",
-        FLINK,
-        "500.00",
-        "4000.00",
-    ]
-    bars = [float(node.attrib["width"]) for node in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
-    assert bars[0] == pytest.approx(4 * bars[1], rel=0.01)
-
-
 def test_one_table_shows_what_the_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = report()
     flink = replace(run(PYFLINK, 10.0), conditions="3,000 rows of text")
@@ -113,17 +89,9 @@ def test_one_table_shows_what_the_file_holds(tmp_path: Path, capsys: pytest.Capt
     ]
 
 
-def test_the_readme_and_the_chart_are_those_of_the_figures() -> None:
+def test_the_readme_has_the_table_of_the_figures() -> None:
     figures = json.loads((ROOT / "benchmarks" / "figures.json").read_text())
     assert table.table(figures) in (ROOT / "benchmarks" / "README.md").read_text(), "python -m benchmarks.table"
-    drawn = (ROOT / "docs" / "_static" / "benchmarks.svg").read_text()
-    assert drawn == chart.drawn(figures), "python -m benchmarks.chart"
-
-
-def test_a_chart_needs_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report().write_json(tmp_path / "figures.json")
-    assert chart.main([str(tmp_path / "figures.json"), str(tmp_path / "chart.svg")]) == 1
-    assert "has no figures of Spark" in capsys.readouterr().err
 
 
 def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None:

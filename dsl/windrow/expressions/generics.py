@@ -1,0 +1,76 @@
+"""Finds what the type variables of generic classes stand for: in a class, and in its bases."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+__all__ = ["arguments_of", "class_of", "is_open", "solved", "substituted", "variables_of"]
+
+# Any in this module: typing has no type for what can be subscripted.
+
+
+def class_of(kind: object) -> type | None:
+    """The class of the values of a type: ``list`` for ``list[int]``; None where there is no single one."""
+    plain = typing.get_origin(kind) or kind
+    return plain if isinstance(plain, type) and plain is not Any else None
+
+
+def arguments_of(kind: object, base: type) -> tuple[object, ...]:
+    """The type arguments that a type gives to its generic base class, or has itself, through all levels.
+
+    ``class Mean(AggregateFunction[float, tuple[int, float], float])`` gives ``float`` in the third place.
+    """
+    return next((arguments for each, arguments in _bases(kind) if each is base), ())
+
+
+def variables_of(kind: object, base: type) -> dict[object, object]:
+    """What the type variables of a base class of a type, or of its own class, stand for."""
+    parameters: tuple[object, ...] = getattr(base, "__parameters__", ())
+    return dict(zip(parameters, arguments_of(kind, base), strict=False))
+
+
+def _bases(kind: object) -> Iterator[tuple[type, tuple[object, ...]]]:
+    """The class of a type and its bases, each with its type arguments."""
+    owner = class_of(kind)
+    if owner is None:
+        return
+    arguments = typing.get_args(kind)
+    yield owner, arguments
+    parameters: tuple[object, ...] = getattr(owner, "__parameters__", ())
+    variables = dict(zip(parameters, arguments, strict=False))
+    generic: tuple[object, ...] = vars(owner).get("__orig_bases__", ())
+    for base in (*generic, *owner.__bases__):
+        if class_of(base) not in (None, typing.Generic, object):
+            yield from _bases(substituted(base, variables))
+
+
+def substituted(kind: object, variables: Mapping[object, object]) -> object:
+    """A type with its type variables replaced, at every depth."""
+    if isinstance(kind, TypeVar):
+        return variables.get(kind, kind)
+    parameters = getattr(kind, "__parameters__", ()) if typing.get_args(kind) else ()
+    if not parameters or not any(each in variables for each in parameters):
+        return kind
+    generic: Any = kind
+    filled: object = generic[tuple(variables.get(parameter, parameter) for parameter in parameters)]
+    return filled
+
+
+def solved(declared: object, given: object, variables: dict[object, object]) -> None:
+    """Adds what the type variables of a declared type stand for where a value of another type is given."""
+    if isinstance(declared, TypeVar):
+        # Two values of different types: which type they have in common is left to type checkers.
+        variables[declared] = given if variables.get(declared, given) == given else Any
+        return
+    owner = class_of(declared)
+    if owner is None or not typing.get_args(declared):
+        return
+    for inner, outer in zip(typing.get_args(declared), arguments_of(given, owner), strict=False):
+        solved(inner, outer, variables)
+
+
+def is_open(kind: object) -> bool:
+    """Whether a type holds a type variable or Any, at any depth."""
+    return kind is Any or isinstance(kind, TypeVar) or any(map(is_open, typing.get_args(kind)))

@@ -1,0 +1,80 @@
+"""Finds words for functions and types of a plan: what a lambda computes, the name of another function, short types."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
+from types import FunctionType, NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from windrow.expressions.node import Expression
+from windrow.expressions.tracing import Opaque, recognise
+from windrow.functions.marked import Tagged
+from windrow.functions.names import function_name
+
+__all__ = ["function_text", "pair_text", "short_type"]
+
+# Any in this module: functions of elements of every type.
+
+_LONGEST: Final = 80
+"""How many characters of an expression are shown."""
+
+_PAIR: Final = re.compile(r"(?<![\w)\]'\"])\.(left|right)\b")
+
+
+def function_text(function: Callable[..., Any]) -> str:
+    """The name of a function of one element, or what a lambda computes, such as ``.celsius > 30``."""
+    if isinstance(function, functools.partial):
+        return f"partial of {function_text(function.func)}"
+    name = function_name(function)
+    if name != "lambda" and not isinstance(function, (attrgetter, itemgetter)):
+        return name
+    found = recognise(function)
+    return name if isinstance(found, Opaque) else _shortened(str(found))
+
+
+def pair_text(function: Callable[..., Any]) -> str:
+    """The name of a function of two elements, or what a lambda computes, by the names of its parameters."""
+    name = function_name(function)
+    found = _of_pair(function) if name == "lambda" else None
+    if found is None:
+        return name
+    first, second = inspect.signature(function).parameters
+    return _shortened(_PAIR.sub(lambda match: first if match[1] == "left" else second, str(found)))
+
+
+def _of_pair(function: Callable[..., Any]) -> Expression | None:
+    """What a plain function computes of two elements, as the fields ``left`` and ``right`` of one; None: not known."""
+    if type(function) is not FunctionType or len(inspect.signature(function).parameters) != 2:
+        return None
+    found = recognise(lambda pair: function(pair.left, pair.right))
+    return None if isinstance(found, Opaque) else found
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def short_type(kind: object) -> str:
+    """A type without the modules of its parts, such as ``WindowResult[str, TimeWindow, int]``; ``?``: not known."""
+    if kind is None:
+        return "?"
+    if kind is Ellipsis:
+        return "..."
+    if isinstance(kind, (list, tuple)):  # the parameters of a Callable
+        return f"[{', '.join(map(short_type, kind))}]"
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return short_type(arguments[0])
+    if origin is Tagged:
+        return " or ".join(dict.fromkeys(map(short_type, arguments)))
+    if origin in (Union, UnionType):
+        return " | ".join("None" if member is NoneType else short_type(member) for member in arguments)
+    name = getattr(kind if origin is None else origin, "__name__", None)
+    if name is None or origin is Literal:
+        return str(kind).removeprefix("typing.")
+    return f"{name}[{', '.join(map(short_type, arguments))}]" if arguments else str(name)

@@ -1,0 +1,261 @@
+"""Makes views of the steps of a plan, which each format of ``explain()`` shows.
+
+Steps that mark the elements of two streams, bring them together and split them by key belong to the step that joins
+them: a join is one step of a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, OneRecord, SideKey
+from windrow.functions.two_inputs import ProcessJoinFunction
+from windrow.panes import TimestampCombiner
+from windrow.plan.changing import repeating_windows
+from windrow.plan.explained.labels import function_text, pair_text, short_type
+from windrow.plan.nodes import (
+    AsOfJoinNode,
+    ChangelogNode,
+    FilterNode,
+    FlatMapNode,
+    IntervalJoinNode,
+    KeyByNode,
+    MapBatchesNode,
+    MapNode,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    ReturnsNode,
+    SinkNode,
+    TimestampsNode,
+    UnionNode,
+    WindowNode,
+)
+from windrow.plan.steps import Step
+from windrow.windows import GlobalWindows
+
+__all__ = ["PlanFormat", "StepView", "sides_of", "views_of"]
+
+PlanFormat: TypeAlias = Literal["text", "tree", "mermaid", "json", "svg"]
+"""The name of a format of ``explain()``."""
+
+_BEFORE_REASON: Final = "; "
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step as ``explain()`` shows it.
+
+    Attributes:
+        step: The step.
+        kind: What it is, such as ``window`` or ``left_join``, which is a window step that joins two streams.
+        text: What it does, in a few words.
+        inputs: The numbers of the steps that it reads from; of a join those of the left and of the right stream.
+        element_type: The type of its elements, for people; None where it is not known, and for a sink.
+        notes: What may be lost there.
+        form: In which form an engine runs it, and why in no faster one; None: no engine was asked, or it has no form.
+        members: The steps that belong to it, which bring the elements of both streams of a join together.
+    """
+
+    step: Step
+    kind: str
+    text: str
+    inputs: tuple[int, ...]
+    element_type: str | None
+    notes: tuple[str, ...]
+    form: str | None
+    members: tuple[Step, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The number of the step, by which others name it."""
+        return self.step.index
+
+    @property
+    def title(self) -> str:
+        """Its number, the kind that its id has, and the name that the user gave it."""
+        step = self.step
+        kind = step.node.kind if step.name else f"{step.scope}{step.node.kind}"
+        return " ".join(f"{self.number} {kind} {step.name or ''}".split())
+
+    @property
+    def runs_as(self) -> str | None:
+        """The form, without the reasons why it is no faster one."""
+        return None if self.form is None else self.form.split(_BEFORE_REASON)[0]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the form is no faster one."""
+        return () if self.form is None else tuple(self.form.split(_BEFORE_REASON)[1:])
+
+
+def views_of(steps: Sequence[Step], forms: Mapping[str, str]) -> list[StepView]:
+    """Views of the steps of a plan, in their order.
+
+    Args:
+        steps: The steps, inputs before what reads them.
+        forms: How an engine runs steps, by their ids.
+    """
+    by_node = {id(step.node): step for step in steps}
+    joins = _joins(steps)
+    hidden = {id(node) for members in joins.values() for node in members}
+    types: dict[int, object | None] = {}
+    views: list[StepView] = []
+    for step in steps:
+        node = step.node
+        types[id(node)] = kind = _element_type(node, types)
+        if id(node) in hidden:
+            continue
+        members = joins.get(id(node), [])
+        inputs = [each.inputs[0] for each in members if isinstance(each, MapNode)] if members else node.inputs
+        views.append(
+            StepView(
+                step=step,
+                kind=_kind(node),
+                text=" ".join(_text(node).split()),
+                inputs=tuple(by_node[id(each)].index for each in inputs),
+                element_type=None if kind is None or isinstance(node, (SinkNode, ReturnsNode)) else short_type(kind),
+                notes=tuple(_notes(node, by_node)),
+                form=forms.get(step.id),
+                members=tuple(by_node[id(each)] for each in members),
+            )
+        )
+    return views
+
+
+def _joins(steps: Sequence[Step]) -> dict[int, list[Node]]:
+    """The nodes that belong to each node of two streams: the marks of the left and of the right one first."""
+    readers: dict[int, list[Node]] = {}
+    for step in steps:
+        for source in step.node.inputs:
+            readers.setdefault(id(source), []).append(step.node)
+    found: dict[int, list[Node]] = {}
+    for step in steps:
+        union = step.node
+        if not isinstance(union, UnionNode) or not _is_marked(union):
+            continue
+        keys = [each for each in readers.get(id(union), []) if isinstance(each, KeyByNode)]
+        members: list[Node] = [*union.streams, union, *keys]
+        inner = {id(each) for each in members}
+        # A key of two streams may be read by several joins, which all show it as theirs.
+        for node in {id(each): each for member in members for each in readers.get(id(member), [])}.values():
+            if id(node) not in inner:
+                found[id(node)] = [*union.streams, union, *(each for each in keys if each in node.inputs)]
+    return found
+
+
+def _is_marked(union: UnionNode) -> bool:
+    kinds = [type(each.function) for each in union.streams if isinstance(each, MapNode)]
+    return kinds == [FromLeft, FromRight]
+
+
+def _kind(node: Node) -> str:
+    process = node.function.process if isinstance(node, WindowNode) else None
+    if isinstance(process, JoinPairs):
+        return process.kind.value
+    return "co_group" if isinstance(process, CoGroup) else node.kind
+
+
+def _text(node: Node) -> str:
+    """What a node does: as it describes itself, with what lambdas compute in place of the word."""
+    match node:
+        case MapNode() | FlatMapNode() | FilterNode() | ChangelogNode():
+            text = function_text(node.function)
+        case KeyByNode():
+            text = function_text(node.selector)
+        case MapBatchesNode():
+            text = f"{function_text(node.function)}, at most {node.size}"
+        case ReturnsNode():
+            text = short_type(node.element_type)
+        case TimestampsNode():
+            text = node.strategy.describe()
+            if node.timestamp is not None:
+                text += f", timestamp {function_text(node.timestamp)}"
+        case WindowNode():
+            text = ", ".join([*node.describe_settings(), _window_function(node)])
+        case IntervalJoinNode() | AsOfJoinNode():
+            function = _function_of_pairs(node)
+            text = node.describe()
+            if function is not None:
+                text = ", ".join([*node.describe_settings(), pair_text(function)])
+        case _:
+            text = node.describe()
+    keys = node.inputs[0] if node.inputs else None
+    if isinstance(keys, KeyByNode) and isinstance(keys.selector, SideKey):
+        sides = dict.fromkeys(map(function_text, keys.selector.selectors))
+        text = f"by {' and '.join(sides)}, {text}"
+    return text if _kind(node) == node.kind else f"{_kind(node)} {text}"
+
+
+def _window_function(node: WindowNode) -> str:
+    match node.function:
+        case ReduceSpec(reduce=function, process=process):
+            after = "" if process is None else f", {process.describe()}"
+            return f"reduce {pair_text(function)}{after}"
+        case ProcessSpec(process=JoinPairs() | CoGroup() as process):
+            return pair_text(process.function)
+        case function:
+            return function.describe()
+
+
+# Any: functions of elements of every type.
+def _function_of_pairs(node: IntervalJoinNode | AsOfJoinNode) -> Callable[[Any, Any], Any] | None:
+    """The function that makes a record of each pair; None for one that makes several, or puts others out."""
+    function = node.function
+    if isinstance(function, OneRecord):
+        return function.function
+    return None if isinstance(function, ProcessJoinFunction) else function
+
+
+def _element_type(node: Node, types: Mapping[int, object | None]) -> object | None:
+    """The type of the elements of a node: what the plan says, or for a node that passes elements on, of its input."""
+    if node.element_type is None and isinstance(node, (FilterNode, TimestampsNode, KeyByNode, SinkNode)):
+        return types[id(node.inputs[0])]
+    return node.element_type
+
+
+def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
+    if early := _stamped_early(node):
+        yield f"results of {_named(early, by_node)} may be late here, and are dropped then"
+    if repeating := repeating_windows(node):
+        yield (
+            f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
+            "discarding() there counts each once, retracting() leaves the last pane"
+        )
+    if isinstance(node, WindowNode) and node.may_leave_unfired:
+        by_clock = not node.assigner.is_event_time
+        end = "the stream" if by_clock or isinstance(node.assigner, GlobalWindows) else "a window"
+        yield f"elements that wait for a firing when {end} ends are dropped"
+
+
+def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
+    """Some steps by their numbers."""
+    return " and ".join(f"step {number}" for number in sorted(by_node[id(node)].index for node in nodes))
+
+
+def _stamped_early(node: Node) -> list[WindowNode]:
+    """The windows upstream of windows whose results may be late there; none where lateness is allowed.
+
+    With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires.
+    """
+    if not isinstance(node, WindowNode) or not node.assigner.is_event_time or node.allowed_lateness:
+        return []
+    found: list[WindowNode] = []
+    waiting, seen = list(node.inputs), {id(node)}
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, TimestampsNode):
+            continue
+        seen.add(id(each))
+        if not isinstance(each, WindowNode):
+            waiting += each.inputs
+        elif each.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
+            found.append(each)
+    return found
+
+
+def sides_of(view: StepView) -> list[str]:
+    """A word before each input of a step: which stream of a join it is; empty texts for other steps."""
+    return ["left", "right"] if view.members else [""] * len(view.inputs)

@@ -1,0 +1,638 @@
+"""The types that the plan derives of functions: those of type checkers, and of the values that come out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import typing
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mypy import api
+
+from tests.budget import examples
+from tests.dsl import typed_rows
+from tests.dsl.typed_rows import Box, Color, Envelope, Holder, IntBox, Options, Order, Row, Struct
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
+from windrow import aggregates as agg
+from windrow.errors import PlanError
+from windrow.expressions.derived import derived_type, unread_part
+from windrow.expressions.tracing import Opaque, ways_of
+from windrow.functions import with_pane
+from windrow.kafka import KafkaRecord
+from windrow.panes import WindowResult
+from windrow.plan.keys import key_type
+from windrow.plan.types import made_type
+from windrow.sinks import CollectSink, JsonFileSink
+from windrow.windows import TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+
+# Any in this module: functions of elements of every type, and types themselves.
+
+ROOT = Path(__file__).parents[2]
+NAMES: dict[str, Any] = {
+    **vars(typed_rows),
+    "UTC": UTC,
+    "Literal": Literal,
+    "dataclasses": dataclasses,
+    "math": math,
+    "date": date,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "Decimal": Decimal,
+}
+
+CHECKED = [
+    ("r", "Row"),
+    ("r.n * 2", "int"),
+    ("r.s.upper()", "str"),
+    ("(r.n, r.s)", "tuple[int, str]"),
+    ("r._replace(n=3)", "Row"),
+    ("r.n if r.flag else r.s", "int | str"),
+    ("r.n if r.flag else r.x", "int | float"),
+    ("r.s if r.flag else None", "str | None"),
+    ("r.flag if r.n > 1 else r.n", "int"),
+    ("r.y", "int | None"),
+    ("r.y or 0", "int"),
+    ("r.y and r.y * 2", "None | int"),
+    ("r.y * 2 if r.y else 0", "int"),
+    ("r.y if r.y is not None else 0", "int"),
+    ("0.5 if r.y is None else r.y / 2", "float"),
+    ("r.y is None", "bool"),
+    ("r.n / 2", "float"),
+    ("r.n // 2", "int"),
+    ("r.n % 2", "int"),
+    ("r.n // r.x", "float"),
+    ("r.n**2", "int"),
+    ("r.n**-1", "float"),
+    ("r.x**2", "float"),
+    ("-r.flag", "int"),
+    ("r.flag + r.flag", "int"),
+    ("abs(r.x)", "float"),
+    ("r.n + r.x", "float"),
+    ("r.d * 2 + r.n", "Decimal"),
+    ("-r.d", "Decimal"),
+    ("abs(r.d)", "Decimal"),
+    ("r.d > 1", "bool"),
+    ("Decimal(r.s)", "Decimal"),
+    ("r.d.quantize(r.d)", "Decimal"),
+    ("r.at - r.at", "timedelta"),
+    ("r.at - r.span", "datetime"),
+    ("r.at + timedelta(seconds=1)", "datetime"),
+    ("r.span + r.at", "datetime"),
+    ("r.day - r.day", "timedelta"),
+    ("r.day + r.span", "date"),
+    ("r.span / 2", "timedelta"),
+    ("r.span / r.span", "float"),
+    ("r.span // r.span", "int"),
+    ("2 * r.span", "timedelta"),
+    ("abs(r.span).total_seconds()", "float"),
+    ("r.at.year", "int"),
+    ("r.at.date()", "date"),
+    ("r.at.isoformat()", "str"),
+    ("r.at.timestamp()", "float"),
+    ("r.at.utcoffset()", "timedelta | None"),
+    ("datetime.fromtimestamp(r.n, UTC)", "datetime"),
+    ("datetime.fromisoformat(r.s)", "datetime"),
+    ("r.at < datetime(2024, 1, 1, tzinfo=UTC)", "bool"),
+    ('r.s + "!"', "str"),
+    ("r.s * 2", "str"),
+    ('f"{r.n}"', "str"),
+    ('f"{r.s}-{r.n:>5}"', "str"),
+    ('f"{r.x!r:>{r.n}}"', "str"),
+    ("str(r.n)", "str"),
+    ("repr(r)", "str"),
+    ('r.s.split(",")', "list[str]"),
+    ('r.s.split(",")[0]', "str"),
+    ('r.s.partition(",")', "tuple[str, str, str]"),
+    ("r.s.encode()", "bytes"),
+    ("r.s[0]", "str"),
+    ("r.s[:3]", "str"),
+    ("len(r.s)", "int"),
+    ("int(r.s)", "int"),
+    ("int(r.s, 16)", "int"),
+    ("float(r.n)", "float"),
+    ("bool(r.n)", "bool"),
+    ("round(r.x)", "int"),
+    ("round(r.x, 2)", "float"),
+    ("round(r.n, 2)", "int"),
+    ("round(r.d, 2)", "Decimal"),
+    ("math.sqrt(r.x)", "float"),
+    ("math.isnan(r.x)", "bool"),
+    ("min(r.n, 3)", "int"),
+    ("r.n > 3", "bool"),
+    ("1 < r.n < 5", "bool"),
+    ("not r.n", "bool"),
+    ("r.n > 1 and r.flag", "bool"),
+    ('r.s in ("a", "b")', "bool"),
+    ('"a" in r.s', "bool"),
+    ("r.n in NAMES", "bool"),
+    ("NAMES[r.n]", "str"),
+    ("NAMES.get(r.n)", "str | None"),
+    ('NAMES.get(r.n, "many")', "str"),
+    ("r.items[0]", "int"),
+    ("r.items[1:]", "list[int]"),
+    ('r.tags["a"]', "float"),
+    ('r.tags.get("a")', "float | None"),
+    ('r.tags.get("a", 0.5)', "float"),
+    ("r.pair[1]", "str"),
+    ("r[0]", "int"),
+    ("r[-2]", "int | str"),
+    ("r.total()", "float"),
+    ("r.twice", "int"),
+    ("r.color", "Color"),
+    ("r.color.name", "str"),
+    ("r.color == Color.RED", "bool"),
+    ("clean(r.s)", "str"),
+    ("(r.n, clean(r.s))", "tuple[int, str]"),
+    ("same(r.n)", "int"),
+    ("r.n * FACTOR", "int"),
+    ("Order(r.s, r.n)", "Order"),
+    ("Order(r.s, r.n) if r.flag else None", "Order | None"),
+    ("Order(r.s, number=r.n).key", "str"),
+    ("Checked(r.n)", "Checked"),
+    ("Checked(r.n).number", "int"),
+    ("Envelope(r.s, r.n)", "Envelope[int]"),
+    ("Envelope(r.s, (r.n, r.x))", "Envelope[tuple[int, float]]"),
+    ("Envelope(r.s, r.n).value", "int"),
+    ("Box(r.n, [r.n])", "Box[int]"),
+    ("Box(r.n, r.items).first()", "int | None"),
+    ("Struct(r.s)", "Struct[str]"),
+    ("[r.n, r.n + 1]", "list[int]"),
+    ("[r.n, None]", "list[int | None]"),
+    ("[r, r._replace(n=3)]", "list[Row]"),
+    ('{"a": r.n}', "dict[str, int]"),
+    ("dataclasses.replace(Checked(r.n), number=3)", "Checked"),
+    ("1.5", "float"),
+    ("None", "None"),
+    ("r.either", "int | str"),
+    ("r.kind", 'Literal["a", "b"]'),
+    ("r.kind.upper()", "str"),
+    ("'%s of %d' % (r.s, r.n)", "str"),
+    ("'{}-{}'.format(r.s, r.n)", "str"),
+    ("'-'.join([r.s, 'x'])", "str"),
+    ("','.join(r.s.split())", "str"),
+    ("r.s in 'abc'", "bool"),
+    ("r.color is Color.RED", "bool"),
+    ("r.color is not Color.RED and r.flag", "bool"),
+    ("r.s if r.color is Color.RED else None", "str | None"),
+    ("sum(r.items)", "int"),
+    ("sorted(r.items)", "list[int]"),
+    ("list(r.s)", "list[str]"),
+    ("tuple(r.items)", "tuple[int, ...]"),
+    ("set(r.items)", "set[int]"),
+    ("max(r.items)", "int"),
+    ("any(r.items)", "bool"),
+    ("{r.s: r.n}", "dict[str, int]"),
+    ("{r.n, 3}", "set[int]"),
+    ("r.x if isinstance(r.x, float) else 0.5", "float"),
+    ("(r.y or 0) + 1 if r.y is None or r.y else 2", "int"),
+    ("[] if isinstance(r.items, tuple) else r.items", "list[int]"),
+]
+"""What a lambda of a row gives, and its type, to the plan as to mypy."""
+
+
+def function_of(text: str) -> Callable[[Any], Any]:
+    made: Callable[[Any], Any] = eval(f"lambda r: {text}", NAMES)
+    return made
+
+
+@pytest.mark.parametrize(("text", "kind"), CHECKED, ids=[text for text, _ in CHECKED])
+def test_a_lambda_has_the_type_of_what_it_gives(text: str, kind: str) -> None:
+    rows: DataStream[Row] = from_collection([], Row)
+    expected = NoneType if kind == "None" else eval(kind, NAMES)
+    assert rows.map(function_of(text)).element_type == expected
+
+
+def test_mypy_finds_the_same_types(tmp_path: Path) -> None:
+    lines = [f"assert_type(rows.map(lambda r: {text}), DataStream[{kind}])" for text, kind in CHECKED]
+    head = """
+import dataclasses, math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Literal, assert_type
+from tests.dsl.typed_rows import *
+from windrow import DataStream, from_collection
+rows: DataStream[Row] = from_collection([], Row)
+"""
+    program = tmp_path / "program.py"
+    program.write_text("\n".join([head, *lines]))
+    output, trouble, _ = api.run(["--config-file", str(ROOT / "mypy.ini"), "--no-error-summary", str(program)])
+    assert (output, trouble) == ("", "")
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type, at every depth; an int is no float here."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, type(int | None)):
+        return any(is_of(value, each) for each in arguments)
+    if origin is Literal:
+        return value in arguments
+    if not isinstance(value, origin or kind):
+        return False
+    if origin is tuple:
+        return len(value) == len(arguments) and all(map(is_of, value, arguments))
+    if origin is list:
+        return all(is_of(each, arguments[0]) for each in value)
+    if origin is set:
+        return all(is_of(each, arguments[0]) for each in value)
+    if origin is dict:
+        return all(is_of(key, arguments[0]) and is_of(each, arguments[1]) for key, each in value.items())
+    if origin is Envelope:
+        return is_of(value.value, arguments[0])
+    return True
+
+
+rows = st.builds(
+    Row,
+    n=st.integers(-9, 9),
+    s=st.sampled_from(["", "a", "7", "a,b"]),
+    x=st.floats(-9, 9),
+    y=st.sampled_from([None, 0, 5]),
+    d=st.decimals(-9, 9, places=2),
+    at=st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)),
+    day=st.dates(date(2000, 1, 1), date(2030, 1, 1)),
+    span=st.timedeltas(timedelta(-9), timedelta(9)),
+    flag=st.booleans(),
+    items=st.lists(st.integers(0, 3), max_size=2),
+    tags=st.dictionaries(st.sampled_from(["a", "b"]), st.floats(0, 1)),
+    pair=st.tuples(st.integers(0, 3), st.sampled_from(["x", ""])),
+    color=st.sampled_from(Color),
+    either=st.sampled_from([0, 3, "", "b"]),
+    kind=st.sampled_from(["a", "b"]),
+)
+
+INTS = ["r.n", "3", "r.flag", "len(r.s)", "r.items[0]", "r.pair[0]", "r.twice", "r.at.year", "r.span.days", "FACTOR"]
+INTS += ["sum(r.items)", "max(r.items)", "sorted(r.items)[0]"]
+FLOATS = ["r.x", "2.5", "r.tags['a']", "r.span.total_seconds()", "r.total()", "math.sqrt(r.x)", "-1.5"]
+TEXTS = ["r.s", "'b'", "r.pair[1]", "r.color.name", "r.kind", "clean(r.s)", "r.s[:1]", "str(r.either)", "NAMES[r.n]"]
+TEXTS += ["f'{r.n}-{r.s!r:>9}'", "f'{r.y}'", "('%s' % r.n)", "'-'.join([r.s, 'c'])", "'{}'.format(r.x)"]
+OPTIONAL = ["r.y", "r.tags.get(r.s)", "None", "NAMES.get(r.n)", "Box(r.n, r.items).first()", "r.either"]
+MOMENTS = ["r.at", "datetime(2024, 1, 1)", "r.at.replace(day=1)"]
+SPANS = ["r.span", "timedelta(hours=1)", "(r.at - r.at)", "(r.day - r.day)"]
+DECIMALS = ["r.d", "Decimal(r.n)", "r.d.copy_abs()"]
+
+
+def combined(leaves: list[str], *forms: str, most: int = 3) -> st.SearchStrategy[str]:
+    """Expressions of one type, that hold others of the same type in place of ``{}``."""
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: st.one_of([st.builds(f"({form})".format, *[inner] * form.count("{}")) for form in forms]),
+        max_leaves=most,
+    )
+
+
+ints = combined(
+    INTS, "{} + {}", "{} - {}", "{} * {}", "{} // {}", "{} % {}", "-{}", "abs({})", "{} ** 2", "min({}, {})"
+)
+floats = combined(
+    FLOATS, "{} + {}", "{} * {}", "{} / {}", "{} // {}", "{} % 2", "{} ** 3", "round({}, 1)", "-{}", "max({}, {})"
+)
+texts = combined(TEXTS, "{} + {}", "{} * 2", "{}.upper()", "{}.replace('a', {})", "{}.split(',')[0]")
+moments = combined(MOMENTS, "{} + r.span", "r.span + {}", "{} - timedelta(1)")
+spans = combined(SPANS, "{} + {}", "{} - {}", "{} * 2", "{} / 2.5", "{} // 3", "{} % {}", "-{}", "abs({})")
+decimals = combined(DECIMALS, "{} + {}", "{} - r.n", "2 * {}", "{} / {}", "{} ** 2", "round({}, 1)", "-{}")
+numbers = st.one_of(ints, floats, st.builds("({} / {})".format, ints, ints), st.builds("{} * {}".format, ints, floats))
+values = st.one_of(numbers, texts, moments, spans, decimals, st.sampled_from(OPTIONAL))
+tests = st.recursive(
+    st.one_of(
+        st.sampled_from(["r.flag", "r.y", "r.y is None", "r.s in NAMES", "'a' in r.s", "isinstance(r.either, str)"]),
+        st.sampled_from(["r.color is Color.RED", "r.s in 'abc'", "any(r.items)"]),
+        st.builds("({} < {})".format, numbers, numbers),
+        st.builds("({} == {})".format, values, values),
+        st.builds("({} != None)".format, values),
+    ),
+    lambda inner: st.one_of(st.builds("({} and {})".format, inner, inner), st.builds("(not {})".format, inner)),
+    max_leaves=2,
+)
+narrowing = st.sampled_from(
+    [
+        *("(r.y + 1 if r.y is not None else 0.5)", "(r.y or 'none')", "(r.y * 2 if r.y else r.y)", "(r.y and r.y - 1)"),
+        *("(r.either.upper() if isinstance(r.either, str) else r.either + 1)", "(None if r.y is None else -r.y)"),
+        *("(len(r.either) if not isinstance(r.either, int) else r.either / 2)", "(r.s or r.n)", "(r.n > 2 or r.s)"),
+    ]
+)
+codes = st.recursive(
+    st.one_of(values, tests, narrowing),
+    lambda inner: st.one_of(
+        st.builds("({} if {} else {})".format, inner, tests, inner),
+        st.builds("({} or {})".format, inner, inner),
+        st.builds("({} and {})".format, inner, inner),
+        st.builds("({}, {})".format, inner, inner),
+        st.builds("Envelope({}, {})".format, texts, inner),
+        st.builds("Envelope(r.s, {}).value".format, inner),
+        st.builds("r._replace(n={})".format, ints),
+        st.builds("[{0}, {0}]".format, inner),
+        st.builds("{{'a': {}}}".format, inner),
+        st.builds("same({})".format, inner),
+    ),
+    max_leaves=3,
+)
+
+
+@examples(300)
+@given(text=codes, elements=st.lists(rows, min_size=1, max_size=4))
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # such as "is" beside a literal in random code
+def test_each_value_is_of_the_derived_type(text: str, elements: list[Row]) -> None:
+    function = function_of(text)
+    kind = derived_type(function, [Row])
+    if kind is None:
+        # Lists and dicts of values of several types have none in common, and code may have too many ways.
+        reason = str(unread_part(function, [Row]))
+        assert any(each in reason for each in ("ways through", "decides more", "type of list(", "type of dict(")), (
+            reason
+        )
+        return
+    for element in elements:
+        try:
+            value = function(element)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            continue
+        assert is_of(value, kind), (value, kind)
+
+
+# --- generic records ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "kind"),
+    [
+        ("r.value", Envelope[int], int),
+        ("r[1]", Envelope[int], int),
+        ("(r.key, r.value + 1)", Envelope[int], tuple[str, int]),
+        ("r._replace(key='')", Envelope[int], Envelope[int]),
+        ("r.value.value", Envelope[Envelope[str]], str),
+        ("r.value.n", Envelope[Row], int),
+        ("r.value", Envelope, None),
+        ("r.items", Box[str], list[str]),
+        ("r.first()", Box[str], str | None),
+        ("r.again.again.value", Box[str], str),
+        ("r.value", IntBox, int),
+        ("r.items[0]", IntBox, int),
+        ("r.first()", IntBox, int | None),
+        ("r.again", IntBox, Box[int]),
+        ("r.value", Struct[Decimal], Decimal),
+        ("r.other", Struct[Decimal], str),
+        ("r['size']", Options, int),
+        ("r['none']", Options, None),
+        ("r.value", KafkaRecord[Row], Row),
+        ("r.value.s.upper()", KafkaRecord[Row], str),
+        ("(r.timestamp, r.key, r.headers[0][0])", KafkaRecord[int], tuple[datetime, bytes | None, str]),
+        ("r.box.items[0]", Holder, int),
+        ("r.loose == r.loose", Holder, None),
+        ("r == r", Holder, bool),
+        ("r.timestamp if r.value > 2 else None", KafkaRecord[int], datetime | None),
+    ],
+)
+def test_generic_records(text: str, of: Any, kind: object) -> None:
+    assert derived_type(function_of(text), [of]) == kind
+
+
+def test_functions_that_are_no_lambdas() -> None:
+    rows: DataStream[Any] = from_collection([], Row)
+    functions: list[tuple[Callable[..., Any], object]] = [
+        (typed_rows.helper, int),
+        (typed_rows.narrowed, int),
+        (typed_rows.unpacked, tuple[str, int]),
+        (typed_rows.by_class, str),
+        (operator.attrgetter("pair"), tuple[int, str]),
+        (operator.attrgetter("n", "s"), tuple[int, str]),
+        (operator.itemgetter(1), str),
+        (Row.total, float),
+        (partial(typed_rows.clean), str),
+    ]
+    assert [rows.map(function).element_type for function, _ in functions] == [kind for _, kind in functions]
+    texts: DataStream[str] = from_collection([], str)
+    assert [texts.map(each).element_type for each in (str.upper, len, repr, str.split)] == [str, int, str, list[str]]
+    limit, started = 3, None
+    assert rows.map(lambda r: r.n * limit).element_type is int
+    # A variable that is None now is so for a while, and a declared one is what it is declared as.
+    assert rows.map(lambda r: started or r.n).element_type is None
+    assert rows.map(eval("lambda r: r.n * LIMIT", vars(typed_rows))).element_type is float
+    settings = typed_rows.Box(0.5, [1.5])
+    order = typed_rows.Order("a", 1)
+    assert rows.map(lambda r: order.number + r.n).element_type is int
+    assert rows.map(lambda r: settings.value).element_type is None
+
+
+# --- what cannot be read --------------------------------------------------------------------------------------------
+
+
+def repeats(row: Any) -> Any:
+    total = 0
+    for item in row.items:
+        total += item
+    return total
+
+
+def guarded(row: Any) -> Any:
+    try:
+        return row.n
+    except AttributeError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (function_of("r.s.frob()"), "the type of .s.frob() is not known"),
+        (function_of("(r.n, r.absent.s)"), "the type of .absent is not known"),
+        (function_of("r.untold()"), "the type of element.untold() is not known"),
+        (function_of("r.n ** r.n"), "the type of .n ** .n is not known"),
+        (function_of("r.y + 1"), "the type of .y + 1 is not known"),
+        (function_of("r.x * r.d"), "the type of .x * .d is not known"),
+        (function_of("[r.n, r.s]"), "the type of list(.n, .s) is not known"),
+        (function_of("(lambda: r.n)()"), "the function has a function within, such as a comprehension"),
+        (function_of("{r.n: 1, **r.tags}"), "the function makes a collection"),
+        (function_of("print(r.n)"), "the function uses print"),
+        (function_of("(*r.items,)"), "the function goes through a value"),
+        (function_of("r.items.append(1)"), "the type of .items.append(1) is not known"),
+        (repeats, "the function repeats something"),
+        (guarded, "the function handles errors"),
+        (print, "the function is not a plain function"),
+        (typed_rows.Row.untold, None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_read_is_said(function: Callable[[Any], Any], reason: str | None) -> None:
+    assert unread_part(function, [Row]) == reason
+    if reason is not None:
+        assert derived_type(function, [Row]) is None
+        rows: DataStream[Any] = from_collection([], Row)
+        sink = rows.map(function).sink_to(JsonFileSink("out"))
+        with pytest.raises(PlanError, match=r"the type is lost at map, .*\.py:\d+, because the ") as caught:
+            Pipeline("p", sink)
+        assert f"because {reason}: annotate" in str(caught.value)
+
+
+def test_a_comprehension_is_not_read() -> None:
+    """Versions of Python differ in whether it is a function within."""
+    reason = unread_part(function_of("[x * 2 for x in r.items]"), [Row])
+    assert reason in {"the function has a function within, such as a comprehension", "the function repeats something"}
+
+
+def test_nothing_is_called() -> None:
+    called: list[object] = []
+
+    def noted(value: Any) -> int:
+        called.append(value)
+        return 1
+
+    class Noting:
+        def __eq__(self, other: object) -> bool:
+            called.append(other)
+            return True
+
+        def __hash__(self) -> int:
+            called.append(self)
+            return 1
+
+        def __call__(self, row: Row) -> Any:
+            return called.append(row)
+
+        @property
+        def limit(self) -> int:
+            called.append(self)
+            return 1
+
+    noting = Noting()
+    functions: list[Callable[[Row], Any]] = [
+        lambda r: noted(r.n),
+        lambda r: noting.limit + r.n,
+        lambda r: noting == r.n,
+        lambda r: called.append(r.n),
+        noting,
+    ]
+    rows: DataStream[Row] = from_collection([], Row)
+    assert [rows.map(function).element_type for function in functions] == [int, int, bool, None, None]
+    assert called == []
+
+
+def test_a_stated_type_that_contradicts_the_derived_one_is_refused() -> None:
+    rows: DataStream[Any] = from_collection([], Row)
+    for wrong in (rows.map(lambda r: r.s).returns(int), rows.map(lambda r: (r.n, r.s)).returns(tuple[str, int])):
+        with pytest.raises(PlanError, match=r"returns\(.*\) is said of elements of type (str|tuple\[int, str\])"):
+            Pipeline("p", wrong.sink_to(CollectSink[Any]()))
+    Pipeline("p", rows.map(lambda r: r.s if r.n else None).returns(str).sink_to(JsonFileSink("out")))
+    Pipeline("p", rows.map(lambda r: r.n).returns(int | None).sink_to(JsonFileSink("out")))
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+ROW = Row(
+    n=3,
+    s="a",
+    x=1.5,
+    y=None,
+    d=Decimal(1),
+    at=datetime(2024, 1, 1, tzinfo=UTC),
+    day=date(2024, 1, 1),
+    span=timedelta(1),
+    flag=False,
+    items=[1],
+    tags={},
+    pair=(1, "x"),
+    color=Color.RED,
+    either=1,
+    kind="a",
+)
+stamped = from_collection([ROW], Row).assign_timestamps_and_watermarks(
+    WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.n
+)
+keyed = stamped.key_by(lambda r: r.s)
+SECOND = TumblingEventTimeWindows.of(timedelta(seconds=1))
+windows = keyed.window(SECOND)
+orders = stamped.map(lambda r: Order(r.s, r.n)).assign_timestamps_and_watermarks(
+    WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda order: order.number
+)
+keyed_orders = orders.key_by(lambda order: order.key)
+joined = stamped.join(orders).where(lambda r: r.s).equal_to(lambda o: o.key).window(SECOND)
+outer = stamped.left_join(orders).where(lambda r: r.s).equal_to(lambda o: o.key).window(SECOND)
+grouped = stamped.co_group(orders).where(lambda r: r.s).equal_to(lambda o: o.key).window(SECOND)
+both: agg.DeclaredAggregate[Row, Any, tuple[int, float]] = agg.combine(agg.count(), agg.mean(lambda r: r.n / 2))
+
+STEPS: dict[str, tuple[DataStream[Any], object]] = {
+    "map": (keyed.map(lambda r: r.n), int),
+    "flat_map": (stamped.flat_map(lambda r: [r.pair, (r.n, r.s)]), tuple[int, str]),
+    "flat_map of some": (stamped.flat_map(lambda r: [r.s] if r.flag else []), str),
+    "flat_map of none": (stamped.flat_map(lambda r: r.items if r.flag else None), int),
+    "filter": (stamped.map(lambda r: r.n).filter(lambda n: n > 1), int),
+    "union": (stamped.map(lambda r: r.n).union(stamped.map(lambda r: r.pair[0])), int),
+    "union of others": (stamped.map(lambda r: r.n).union(stamped.map(lambda r: r.s)), int | str),
+    "map_batches": (stamped.map_batches(lambda rows: [rows[0].n], size=3), int),
+    "changelog": (stamped.changelog(lambda kind, r: (kind.name, r.n)), tuple[str, int]),
+    "sum so far": (keyed.sum(lambda r: r.n * 2), tuple[str, int]),
+    "highest so far": (keyed.max(lambda r: r.x), tuple[str, float]),
+    "reduce": (windows.reduce(lambda a, b: a), Row),
+    "min": (windows.aggregate(agg.min(lambda r: r.y or 0)), int),
+    "combine": (windows.aggregate(both), tuple[int, float]),
+    "key": (windows.aggregate(agg.combine(agg.key(), agg.max(lambda r: r.s.upper()))), tuple[str, str]),
+    "with pane": (windows.aggregate(agg.count(), with_pane()), WindowResult[str, TimeWindow, int]),
+    "with pane of": (
+        windows.aggregate(agg.first(lambda r: r.d * 2), with_pane()),
+        WindowResult[str, TimeWindow, Decimal],
+    ),
+    "apply": (windows.apply(lambda key, window, rows: [(key, window.end, len(rows))]), tuple[str, int, int]),
+    "join": (joined.apply(lambda r, o: (r.n, o.key)), tuple[int, str]),
+    "record of a join": (joined.apply(lambda r, o: Envelope(o.key, r)), Envelope[Row]),
+    "left join": (outer.apply(lambda r, o: (r.n, None if o is None else o.number)), tuple[int, int | None]),
+    "left join without care": (outer.apply(lambda r, o: (r.n, o.number)), None),  # type: ignore[union-attr]  # so it is
+    "co_group": (grouped.apply(lambda rows, orders: [(len(rows), orders[0].key)]), tuple[int, str]),
+    "interval join": (
+        keyed.interval_join(keyed_orders)
+        .between(timedelta(0), timedelta(seconds=1))
+        .apply(lambda r, o: r.n + o.number),
+        int,
+    ),
+    "as-of join": (keyed.as_of_join(keyed_orders).apply(lambda r, o: (r.x, o.number)), tuple[float, int]),
+    "left as-of join": (keyed.left_as_of_join(keyed_orders).apply(lambda r, o: o.number if o else None), int | None),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps(name: str) -> None:
+    stream, kind = STEPS[name]
+    found = stream.element_type
+    # Two ways to write WindowResult[...] are not equal.
+    assert found == kind or (str(found), typing.get_args(found)) == (str(kind), typing.get_args(kind))
+
+
+def test_keys() -> None:
+    assert key_type(keyed.node) is str
+    assert key_type(stamped.key_by(lambda r: (r.n % 3, r.s.lower())).node) == tuple[int, str]
+    assert key_type(stamped.key_by(lambda r: r.y).node) == int | None
+    assert key_type(stamped.key_by(operator.attrgetter("color")).node) is Color
+
+
+def test_a_lambda_writes_a_file_of_columns(tmp_path: Path) -> None:
+    stream = stamped.map(lambda r: (r.n, r.s if r.flag else None, r.d * 2, f"{r.n}-{r.s}"))
+    LocalRunner().run(Pipeline("p", stream.sink_to(JsonFileSink(str(tmp_path)))))
+    (written,) = [file.read_text() for file in tmp_path.rglob("*.json*") if file.is_file()]
+    assert '"3-a"' in written
+
+
+# --- the code that asks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [1, 40, 400])
+def test_long_code_asks_as_well(lines: int) -> None:
+    """Jumps over more than 255 steps, and constants beyond the 255th, need several bytes."""
+    names: dict[str, Any] = {}
+    middle = "".join([f"        text = text + f'{{r.s}} {place}' + 'of {place}'\n" for place in range(lines)])
+    exec(f"def long(r):\n    text = r.s\n    if r.y is not None:\n{middle}        return text\n    return r.y\n", names)
+    found = ways_of(names["long"])
+    assert not isinstance(found, Opaque) or lines == 400
+    if lines < 400:
+        assert made_type(names["long"], Row) == str | None

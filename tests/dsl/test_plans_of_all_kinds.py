@@ -1,0 +1,139 @@
+"""Each format of ``explain()`` shows each plan: of random pipelines, of the conformance cases and of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples import (
+    clicks_and_impressions,
+    climate,
+    dataflow_paper,
+    declared_aggregates,
+    leaderboard,
+    orders_and_payments,
+    rules_for_alerts,
+    sensor_min,
+    sessions,
+    word_count,
+)
+from tests.conformance.batch_engine import BatchEngine
+from tests.conformance.cases import load
+from tests.conformance.runner import run_cases
+from tests.conformance.skips import SKIPS
+from tests.differential.cases import Prepared
+from tests.dsl.plan_formats import check_whole
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.plan.explained.step_view import views_of
+from windrow.sinks import CollectSink
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.spark.lowering import physical_plan
+from windrow_runtime.testing import PushSource
+
+# Any in this module: streams of every type.
+
+ROOT = Path(__file__).parents[2]
+
+
+class OnColumns:
+    """Tells the forms that Spark has, without a session."""
+
+    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+        return physical_plan(Topology(pipeline.steps)).texts()
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize(("with_files", "two_inputs"), [(False, False), (True, False), (False, True), (True, True)])
+def test_random_pipelines(tmp_path: Path, first: int, with_files: bool, two_inputs: bool) -> None:
+    files = tmp_path if with_files else None
+    pipeline = Prepared(7, range(first, first + 20), files=files, two_inputs=two_inputs).pipeline
+    check_whole(pipeline, OnColumns())
+    joins = [view for view in views_of(pipeline.steps, {}) if view.members]
+    assert bool(joins) == two_inputs
+    assert not any("Tagged" in view.text + (view.element_type or "") for view in views_of(pipeline.steps, {}))
+
+
+class Explaining:
+    """A runner that checks what is shown of a pipeline before it runs it."""
+
+    checked = 0
+
+    def __init__(self, runner: LocalRunner) -> None:
+        self._runner = runner
+
+    def run(self, pipeline: Pipeline, *, drain: bool) -> PipelineResult:
+        check_whole(pipeline, self._runner)
+        Explaining.checked += 1
+        return self._runner.run(pipeline, drain=drain)
+
+
+def test_cases_of_conformance() -> None:
+    cases = [case for file in sorted((ROOT / "tests" / "conformance").glob("*.json")) for case in load(str(file))]
+    Explaining.checked = 0
+    run_cases(cases, BatchEngine(lambda _, clock: Explaining(LocalRunner(clock=clock))), SKIPS["spark"])
+    assert Explaining.checked > 10
+
+
+def timestamp(element: Any) -> int:
+    return int(element.at)
+
+
+def plan(*streams: DataStream[Any]) -> Pipeline:
+    return Pipeline("example", *[stream.sink_to(CollectSink[Any]()) for stream in streams])
+
+
+def two(
+    build: Callable[..., DataStream[Any]], left: list[Any], right: list[Any], late: OutputTag[Any] | None
+) -> Pipeline:
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    joined = build(
+        *[
+            from_collection(each).assign_timestamps_and_watermarks(strategy, timestamp=timestamp)
+            for each in (left, right)
+        ]
+    )
+    return plan(joined, *([] if late is None else [joined.get_side_output(late)]))
+
+
+PLANS: dict[str, Callable[[], Pipeline]] = {
+    "clicks_and_impressions": lambda: two(
+        clicks_and_impressions.build, clicks_and_impressions.IMPRESSIONS, clicks_and_impressions.CLICKS, None
+    ),
+    "climate": lambda: plan(climate.build(climate.READINGS)),
+    "dataflow_paper": lambda: plan(
+        *[figure.sum_up(from_source(PushSource(int)).key_by(lambda number: "all")) for figure in dataflow_paper.FIGURES]
+    ),
+    "declared_aggregates": lambda: plan(declared_aggregates.build(Path("none"))),
+    "leaderboard": lambda: plan(
+        leaderboard.team_scores(from_source(PushSource(leaderboard.Play))),
+        leaderboard.user_totals(from_source(PushSource(leaderboard.Play))),
+    ),
+    "orders_and_payments": lambda: two(
+        orders_and_payments.build, orders_and_payments.ORDERS, orders_and_payments.PAYMENTS, orders_and_payments.LATE
+    ),
+    "rules_for_alerts": lambda: plan(
+        rules_for_alerts.build(
+            from_source(PushSource(rules_for_alerts.Reading)), from_source(PushSource(rules_for_alerts.Limit))
+        )
+    ),
+    "sensor_min": lambda: sensor_min.build(Path("in"), Path("out")).pipeline,
+    "sessions": lambda: plan(sessions.build(sessions.CLICKS)),
+    "word_count": lambda: plan(word_count.build(word_count.LINES)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_examples(name: str) -> None:
+    pipeline = PLANS[name]()
+    check_whole(pipeline, None)
+    check_whole(pipeline, OnColumns())
+    assert "windrow." not in pipeline.explain()
+
+
+def test_no_example_is_left_out() -> None:
+    assert {file.stem for file in (ROOT / "examples").glob("*.py")} - {"generate_readings"} == set(PLANS)
