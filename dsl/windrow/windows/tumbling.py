@@ -93,7 +93,7 @@ class TumblingEventTimeWindows(_Tumbling):
             >>> hours = TumblingEventTimeWindows.of(timedelta(hours=1))
             >>> days_in_utc_8 = TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
             >>> hours.describe()
-            'TumblingEventTimeWindows(size=3600000 ms)'
+            'TumblingEventTimeWindows(size=1 h)'
         """
         return cls(size, offset, stagger)
 

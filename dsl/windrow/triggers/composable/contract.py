@@ -187,7 +187,7 @@ class MergingComposableTrigger(ComposableTrigger[T_contra, W_contra], MergingTri
             window: The window that the others became.
             finished: For each of those windows that had elements, whether the trigger was finished there. A trigger
                 that is finished in ``window`` though it was not in all of them begins anew if elements wait for it.
-            context: As in :meth:`observe`; merges state.
+            context: As in :meth:`ComposableTrigger.observe`; merges state.
 
         Returns:
             Whether the trigger is finished in ``window``. One that was finished may begin anew.
