@@ -166,13 +166,35 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element."""
+    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "json"
 
 
 class ParquetFileSink(FileSink[T_contra]):
-    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings."""
+    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "parquet"
 
@@ -215,6 +237,14 @@ class TextFileSink(FileSink[str]):
 
     An element that would not be read back as one line is refused: one with a line end within, and one that begins with
     a byte order mark.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system.
     """
 
     format_name = "text"

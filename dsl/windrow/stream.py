@@ -707,7 +707,7 @@ class DataStream(Stage, Generic[T_co]):
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
 
         Args:
-            sink: Where to.
+            sink: Takes the elements, such as a :class:`~windrow.sinks.CollectSink`; an instance, not the class.
             name: Names the step.
 
         Returns:

@@ -34,7 +34,7 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     """A stream that reads from ``source``.
 
     Args:
-        source: Where from.
+        source: Reads the elements, such as a :class:`~windrow.sources.JsonFileSource`; an instance, not the class.
         name: Names the step.
 
     Raises:

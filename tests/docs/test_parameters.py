@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from docs import conf
 from docs.parameters import named_by_class, named_in, public_callables, unexplained
+from windrow import sinks, sources, state
 
 
 def test_each_parameter_is_named_in_a_docstring() -> None:
@@ -28,6 +31,16 @@ def test_all_kinds_of_callables_are_looked_at() -> None:
         "windrow.triggers.CountOrEndOfStreamTrigger.of",
         "windrow.sources.CsvFileSource",
     } <= names
+
+
+def test_the_reference_shows_the_constructors_of_sources_sinks_and_descriptors() -> None:
+    shown = [
+        kind
+        for module in (sinks, sources, state)
+        for name in module.__all__
+        if inspect.isclass(kind := getattr(module, name)) and unexplained(kind, set()) and named_by_class(kind)
+    ]
+    assert {sinks.JsonFileSink, sinks.TextFileSink, sources.CsvFileSource, state.ValueStateDescriptor} <= set(shown)
 
 
 class _Partly:

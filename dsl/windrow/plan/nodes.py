@@ -390,7 +390,11 @@ class AggregateSpec(FunctionSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessSpec(FunctionSpec):
-    """Processes all elements when the window fires."""
+    """Processes all elements when the window fires.
+
+    Attributes:
+        process: The user's function of the window.
+    """
 
     # It has no default here, where it cannot be missing.
     process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
