@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
 import inspect
 import itertools
@@ -31,7 +30,6 @@ def named_in(docstring: str | None) -> set[str]:
     return names
 
 
-@functools.cache
 def named_by_class(kind: type) -> set[str]:
     """The parameters of the constructor of a class that its docstring explains, or a text below a field."""
     try:
