@@ -585,7 +585,8 @@ class DataStream(Stage, Generic[T_co]):
             >>> from windrow_runtime.local import LocalRunner
             >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
             ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
-            ...     return from_collection(elements).assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
             >>> orders, visits = with_times([("ann", 1_000)]), with_times([("ann", 2_000)])
             >>> joined = (
             ...     orders.join(visits)

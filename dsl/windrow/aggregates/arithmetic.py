@@ -271,7 +271,8 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
         >>> from windrow.sinks import CollectSink
         >>> from windrow.windows import GlobalWindows
         >>> from windrow_runtime.local import LocalRunner
-        >>> everything = from_collection([3, None, 5]).window_all(GlobalWindows.create_with_end_of_stream_trigger())
+        >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
+        >>> everything = from_collection([3, None, 5]).window_all(windows)
         >>> counts = everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value)))
         >>> sink = CollectSink[tuple[int, int]]()
         >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)

@@ -378,7 +378,8 @@ def into(
         ... class Climate:
         ...     low: float | None
         ...     n: int
-        >>> everything = from_collection([20.5, 18.0]).window_all(GlobalWindows.create_with_end_of_stream_trigger())
+        >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
+        >>> everything = from_collection([20.5, 18.0]).window_all(windows)
         >>> climate = everything.aggregate(agg.into(Climate, low=agg.min(lambda celsius: celsius), n=agg.count()))
         >>> sink = CollectSink[Climate]()
         >>> LocalRunner().run(Pipeline("climate", climate.sink_to(sink))).collected(sink)

@@ -235,7 +235,8 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> from windrow_runtime.local import LocalRunner
             >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
             ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
-            ...     return from_collection(elements).assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
             >>> orders = with_times([("a", 1_000)]).key_by(lambda order: order[0])
             >>> payments = with_times([("a", 4_000), ("a", 9_000)]).key_by(lambda payment: payment[0])
             >>> paid = (
@@ -266,9 +267,8 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(
             ...     in_order, lambda order: order[1]
             ... )
-            >>> rates = from_collection([("EUR", 1_000, 1.1), ("EUR", 6_000, 1.2)]).assign_timestamps_and_watermarks(
-            ...     in_order, lambda rate: rate[1]
-            ... )
+            >>> listed = from_collection([("EUR", 1_000, 1.1), ("EUR", 6_000, 1.2)])
+            >>> rates = listed.assign_timestamps_and_watermarks(in_order, lambda rate: rate[1])
             >>> at_their_rates = (
             ...     orders.key_by(lambda order: order[0])
             ...     .as_of_join(rates.key_by(lambda rate: rate[0]))
