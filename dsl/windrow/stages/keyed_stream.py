@@ -326,18 +326,19 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> from windrow.sinks import CollectSink
             >>> from windrow.state import ValueStateDescriptor
             >>> from windrow_runtime.local import LocalRunner
-            >>> class Numbered(KeyedProcessFunction[str, str, tuple[str, int]]):
+            >>> class Numbered(KeyedProcessFunction[str, str, str]):
             ...     SEEN = ValueStateDescriptor("seen", int)
             ...
-            ...     def process_element(self, value: str, context: KeyedProcessContext[str]) -> list[tuple[str, int]]:
+            ...     def process_element(self, value: str, context: KeyedProcessContext[str]) -> list[str]:
             ...         seen = context.get_state(self.SEEN)
             ...         number = (seen.value() or 0) + 1
             ...         seen.update(number)
-            ...         return [(value, number)]
-            >>> numbered = from_collection(["a", "b", "a"]).key_by(lambda word: word).process(Numbered())
-            >>> sink = CollectSink[tuple[str, int]]()
+            ...         return [f"{value}{number}"]
+            >>> words = from_collection(["a", "b", "a"])
+            >>> numbered = words.key_by(lambda word: word).process(Numbered())
+            >>> sink = CollectSink[str]()
             >>> sorted(LocalRunner().run(Pipeline("numbered", numbered.sink_to(sink))).collected(sink))
-            [('a', 1), ('a', 2), ('b', 1)]
+            ['a1', 'a2', 'b1']
         """
         if not isinstance(function, KeyedProcessFunction):
             raise InvalidArgumentError(
