@@ -220,7 +220,7 @@ def require_callable(given: object, what: str, expected: str) -> None:
 
 
 class UnsupportedOperationError(WindrowError):
-    """An operation that the model does not have: a merge behind the watermark, per-window state while merging."""
+    """An operation that the model does not have: a merge below the watermark, per-window state in merging windows."""
 
 
 class MissingTimestampError(InvalidArgumentError):

@@ -62,7 +62,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @abstractmethod
     def latest_offset(self, partition: str) -> P:
-        """Where a partition ends now: behind its last element. It never goes back; numbers that do fail the run."""
+        """Where a partition ends now: after its last element. It must never go back; a lower number fails the run."""
 
     def next_offset(self, partition: str, start: P, latest: P) -> P:
         """Where the next batch ends that begins at ``start``: by default at ``latest``.

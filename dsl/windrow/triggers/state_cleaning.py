@@ -47,7 +47,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
 
     @classmethod
     def of(cls, min_retention: timedelta, max_retention: timedelta, max_count: int) -> StateCleaningCountTrigger:
-        """Fire at every ``max_count``-th element, and forget windows that are left alone.
+        """Fire at every ``max_count``-th element, and clean up windows that get no more elements.
 
         Raises:
             InvalidArgumentError: If a retention is not positive, the maximum is below the minimum, or the count is

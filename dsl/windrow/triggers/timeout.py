@@ -184,7 +184,7 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
 
 
 class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
-    """Fires when another trigger does, or when the watermark is a timeout behind the first element, or the last one.
+    """Fires when another trigger does, or when the watermark reaches the first element plus a timeout, or the last one.
 
     First and last go by timestamps: an element that comes out of order makes no other timeout than one that comes in
     order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
