@@ -244,7 +244,7 @@ class DatabaseSink(Sink[T_contra]):
     With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
     stays. Without a key, all rows are inserted.
 
-    Behind windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
+    After windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
     of its key follows in the batch.
 
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
@@ -306,7 +306,7 @@ class DeltaSink(Sink[T_contra]):
     """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
 
     With a key, rows are merged instead: a row replaces that of its key, and of several rows with one key in a batch the
-    last one stays. Behind windows that retract, the row of a result that is withdrawn is deleted then, unless another
+    last one stays. After windows that retract, the row of a result that is withdrawn is deleted then, unless another
     result of its key follows in the batch.
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the

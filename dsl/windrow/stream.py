@@ -234,7 +234,7 @@ class DataStream(Stage, Generic[T_co]):
     ) -> DataStream[Any]:
         """Make a record from each change, so that sinks and functions see withdrawals as well as results.
 
-        Behind windows that retract, a stream carries withdrawals, which steps understand and functions do not see.
+        After windows that retract, a stream carries withdrawals, which steps understand and functions do not see.
         Sinks, which would write them as results, are refused there. On another stream each element is a first result.
 
         Args:

@@ -56,7 +56,7 @@ class TimestampCombiner(Enum):
     """The last timestamp of the window."""
 
     EARLIEST = "earliest"
-    """The lowest timestamp of the elements since the last pane that were not behind the watermark when they came.
+    """The lowest timestamp of the elements since the last pane that were not late when they came.
 
     The last timestamp of the window if there are none.
     """
