@@ -126,7 +126,7 @@ def _rebuild(kind: type[WindrowError], args: tuple[object, ...], state: dict[str
 
 
 class WindrowWarning(UserWarning):
-    """A run goes on, though its program probably does not get something that it wants.
+    """A run goes on, but the program probably does not do what its author wants.
 
     For example, a window does not fire, or no pipeline has a sink.
 

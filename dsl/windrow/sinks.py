@@ -52,7 +52,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no plan, log or error may show, such as passwords among options; the longest first."""
+        """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Sink(ABC, Generic[T_contra]):
 
 
 class CollectSink(Sink[T]):
-    """Keeps the elements in the memory of the driver; the result of the run hands them out.
+    """Keeps the elements in the memory of the driver; the result of the run returns them.
 
     Args:
         name: Names the sink in ``explain()``.
@@ -157,7 +157,7 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element."""
+    """Files with one JSON value on each line: an object for a record, and another JSON value for other elements."""
 
     format_name = "json"
 

@@ -524,7 +524,7 @@ class DataStream(Stage, Generic[T_co]):
         return self.sink_to(ConsoleSink(prefix), name=name)
 
     def collect(self, runner: Runner | None = None, *, name: str = "collect") -> list[T_co]:
-        """Run this stream alone to the end of its sources, and return its elements, in order of arrival.
+        """Run only this stream to the end of its sources, and return its elements, in order of arrival.
 
         It is for a look, and for tests: all elements are kept in memory, and each call reads the sources again. A
         program that writes, or has several results, makes one :class:`~windrow.Pipeline` of them::

@@ -214,7 +214,7 @@ class _AsOfStage(Stage, Generic[L, U, K]):
 
 
 class AsOfJoin(_AsOfStage[L, U, K]):
-    """Each left element with the last right one of its key at or before its timestamp, a version that held then.
+    """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
 
     It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
     timestamp the one that arrived last counts. The last version of a key stays for ever.
@@ -236,7 +236,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     @overload
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
-        """Make one record from each left element and the version for it; left ones without a version go.
+        """Make one record from each left element and the version for it; left ones without a version are dropped.
 
         Args:
             function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
@@ -247,7 +247,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
-    """As :class:`AsOfJoin`; left elements come out without a version, too, with None in its place."""
+    """As :class:`AsOfJoin`, but also emits left elements without a version, with None in its place."""
 
     __slots__ = ()
 

@@ -40,7 +40,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of each :class:`~windrow.sources.MalformedRecord` that ``read`` gives."""
+        """What happens to each :class:`~windrow.sources.MalformedRecord` that ``read`` gives."""
         return "fail"
 
     @property

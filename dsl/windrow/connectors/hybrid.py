@@ -138,7 +138,7 @@ class HybridSource(Source[T], Generic[T]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed records of all parts."""
+        """What happens to malformed records of all parts."""
         for source in self.sources:
             if not isinstance(source, CollectionSource):
                 return source.on_malformed

@@ -31,7 +31,7 @@ class FlatMapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     def flat_map(self, value: T_contra) -> Iterable[R_co] | None:
-        """Called for each element; what it gives is emitted in order, and None emits nothing."""
+        """Called for each element; its results are emitted in order, and None emits nothing."""
 
     def __call__(self, value: T_contra) -> Iterable[R_co] | None:
         """Calls :meth:`flat_map`."""

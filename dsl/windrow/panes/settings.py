@@ -30,7 +30,7 @@ class AccumulationMode(Enum):
 
 
 class OnTimeBehavior(Enum):
-    """Whether a pane on time is fired where nothing is new."""
+    """Whether a pane on time is fired if nothing is new."""
 
     FIRE_ALWAYS = "always"
     """Also an empty one, so that somebody who waits for the result on time gets one."""

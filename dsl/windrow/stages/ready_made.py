@@ -37,15 +37,15 @@ class ReadyMade(Generic[T]):
         return self._declared(arithmetic.Count(None), name)
 
     def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[N]:
-        """Add up what ``selector`` takes from the elements; as ``aggregate`` of :func:`windrow.aggregates.sum`."""
+        """Add up the values that ``selector`` takes from the elements; as ``aggregate`` of :func:`windrow.aggregates.sum`."""
         return self._declared(arithmetic.sum(selector), name)
 
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the lowest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`."""
+        """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`."""
         return self._declared(order.min(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the highest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`."""
+        """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`."""
         return self._declared(order.max(selector), name)
 
     def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
@@ -66,19 +66,19 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def sum(  # type: ignore[override]
         self, selector: Callable[[T], N], *, name: str | None = None
     ) -> DataStream[N | None]:
-        """Add up what ``selector`` takes from the elements that are left."""
+        """Add up the values that ``selector`` takes from the elements that are left."""
         return self._declared(arithmetic.sum(selector), name)
 
     def min(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the lowest of what ``selector`` takes from the elements that are left."""
+        """Find the lowest value that ``selector`` takes from the elements that are left."""
         return self._declared(order.min(selector), name)
 
     def max(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the highest of what ``selector`` takes from the elements that are left."""
+        """Find the highest value that ``selector`` takes from the elements that are left."""
         return self._declared(order.max(selector), name)
 
     def min_by(  # type: ignore[override]
