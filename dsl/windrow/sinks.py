@@ -52,7 +52,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
+        """What no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
 
     @abstractmethod
@@ -65,10 +65,19 @@ class Sink(ABC, Generic[T_contra]):
 
 
 class CollectSink(Sink[T]):
-    """Keeps the elements in the memory of the driver; the result of the run returns them.
+    """Keeps the elements in the memory of the driver; the result of the run hands them out.
 
     Args:
         name: Names the sink in ``explain()``.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow_runtime.local import LocalRunner
+        >>> sink = CollectSink[int]()
+        >>> result = LocalRunner().run(Pipeline("numbers", from_collection([1, 2]).sink_to(sink)))
+        >>> result.collected(sink)
+        [1, 2]
     """
 
     def __init__(self, name: str = "collect") -> None:
@@ -157,13 +166,35 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON value on each line: an object for a record, and another JSON value for other elements."""
+    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "json"
 
 
 class ParquetFileSink(FileSink[T_contra]):
-    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings."""
+    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "parquet"
 
@@ -206,6 +237,14 @@ class TextFileSink(FileSink[str]):
 
     An element that would not be read back as one line is refused: one with a line end within, and one that begins with
     a byte order mark.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system.
     """
 
     format_name = "text"
@@ -244,7 +283,7 @@ class DatabaseSink(Sink[T_contra]):
     With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
     stays. Without a key, all rows are inserted.
 
-    After windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
+    Behind windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
     of its key follows in the batch.
 
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
@@ -306,7 +345,7 @@ class DeltaSink(Sink[T_contra]):
     """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
 
     With a key, rows are merged instead: a row replaces that of its key, and of several rows with one key in a batch the
-    last one stays. After windows that retract, the row of a result that is withdrawn is deleted then, unless another
+    last one stays. Behind windows that retract, the row of a result that is withdrawn is deleted then, unless another
     result of its key follows in the batch.
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the

@@ -103,9 +103,12 @@ class IntervalJoined(Stage, Generic[L, U, K]):
         return IntervalJoined(replace(self._bounds, upper_exclusive=True))
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> IntervalJoined[L, U, K]:
-        """Send left elements below the watermark to a side output.
+        """Send left elements behind the watermark to a side output.
 
         Without it they are counted (``late_records_dropped``) and dropped.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
 
         Raises:
             InvalidArgumentError: If there is a tag already.
@@ -113,7 +116,14 @@ class IntervalJoined(Stage, Generic[L, U, K]):
         return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=True)))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> IntervalJoined[L, U, K]:
-        """Send right elements below the watermark to a side output; see :meth:`side_output_left_late_data`."""
+        """Send right elements behind the watermark to a side output; see :meth:`side_output_left_late_data`.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=False)))
 
     def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
@@ -214,7 +224,7 @@ class _AsOfStage(Stage, Generic[L, U, K]):
 
 
 class AsOfJoin(_AsOfStage[L, U, K]):
-    """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
+    """Each left element with the last right one of its key at or before its timestamp, a version that held then.
 
     It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
     timestamp the one that arrived last counts. The last version of a key stays for ever.
@@ -223,11 +233,25 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> AsOfJoin[L, U, K]:
-        """Send left elements below the watermark to a side output, instead of counting and dropping them."""
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> AsOfJoin[L, U, K]:
-        """Send right elements below the watermark to a side output, instead of counting and dropping them."""
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
@@ -236,7 +260,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     @overload
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
-        """Make one record from each left element and the version for it; left ones without a version are dropped.
+        """Make one record from each left element and the version for it; left ones without a version go.
 
         Args:
             function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
@@ -247,16 +271,30 @@ class AsOfJoin(_AsOfStage[L, U, K]):
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
-    """As :class:`AsOfJoin`, but also emits left elements without a version, with None in its place."""
+    """As :class:`AsOfJoin`; left elements come out without a version, too, with None in its place."""
 
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> LeftAsOfJoin[L, U, K]:
-        """Send left elements below the watermark to a side output, instead of counting and dropping them."""
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> LeftAsOfJoin[L, U, K]:
-        """Send right elements below the watermark to a side output, instead of counting and dropping them."""
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
