@@ -135,7 +135,7 @@ def _rebuild(kind: type[WindrowError], args: tuple[object, ...], state: dict[str
 
 
 class WindrowWarning(UserWarning):
-    """A run goes on, though its program probably does not get something that it wants.
+    """A run goes on, but the program probably does not do what its author wants.
 
     For example, a window does not fire, or no pipeline has a sink.
 
@@ -229,7 +229,7 @@ def require_callable(given: object, what: str, expected: str) -> None:
 
 
 class UnsupportedOperationError(WindrowError):
-    """An operation that the model does not have: a merge behind the watermark, per-window state while merging."""
+    """An operation that the model does not have: a merge below the watermark, per-window state in merging windows."""
 
 
 class MissingTimestampError(InvalidArgumentError):

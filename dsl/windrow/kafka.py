@@ -77,7 +77,7 @@ def is_topic_name(given: object) -> bool:
 
 @dataclass(frozen=True)
 class KafkaRecord(Generic[T]):
-    """A record of a topic with all that Kafka knows of it.
+    """A record of a topic with its value, key, partition, offset, timestamp and headers.
 
     Attributes:
         key: The key, or None where the producer gave none.
@@ -257,7 +257,7 @@ class TopicSource(Source[T_co]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of records whose value does not fit."""
+        """What happens to records whose value cannot be decoded."""
         return self._on_malformed
 
     def describe(self) -> str:

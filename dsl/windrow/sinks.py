@@ -52,7 +52,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no plan, log or error may show, such as passwords among options; the longest first."""
+        """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Sink(ABC, Generic[T_contra]):
 
 
 class CollectSink(Sink[T]):
-    """Keeps the elements in the memory of the driver; the result of the run hands them out.
+    """Keeps the elements in the memory of the driver; the result of the run returns them.
 
     Args:
         name: Names the sink in ``explain()``.
@@ -166,7 +166,7 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element.
+    """Files with one JSON value on each line: an object for a record, and another JSON value for other elements.
 
     Args:
         path: The folder, as for :class:`FileSink`.
@@ -283,7 +283,7 @@ class DatabaseSink(Sink[T_contra]):
     With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
     stays. Without a key, all rows are inserted.
 
-    Behind windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
+    After windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
     of its key follows in the batch.
 
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
@@ -345,7 +345,7 @@ class DeltaSink(Sink[T_contra]):
     """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
 
     With a key, rows are merged instead: a row replaces that of its key, and of several rows with one key in a batch the
-    last one stays. Behind windows that retract, the row of a result that is withdrawn is deleted then, unless another
+    last one stays. After windows that retract, the row of a result that is withdrawn is deleted then, unless another
     result of its key follows in the batch.
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the

@@ -68,7 +68,7 @@ class MalformedRecord:
 
 
 OnMalformed = Literal["fail", "drop"] | OutputTag[MalformedRecord]
-"""What becomes of malformed records. The run fails, or they are counted and left out (``records_malformed``), or they
+"""What happens to malformed records. The run fails, or they are counted and left out (``records_malformed``), or they
 go to a side output."""
 
 
@@ -97,7 +97,7 @@ class Source(ABC, Generic[T_co]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed records."""
+        """What happens to malformed records."""
         return "fail"
 
     @property
@@ -112,7 +112,7 @@ class Source(ABC, Generic[T_co]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no plan, log or error may show, such as passwords among options; the longest first."""
+        """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
 
     @abstractmethod
@@ -237,7 +237,7 @@ class ArrowSource(Source[T]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed rows."""
+        """What happens to malformed rows."""
         return self._on_malformed
 
     def describe(self) -> str:
@@ -245,7 +245,7 @@ class ArrowSource(Source[T]):
 
 
 class SortKey(Protocol):
-    """What compares with others of its kind by ``<``, such as a number, a text, a date or a tuple of these."""
+    """A value that compares with others of its kind by ``<``, such as a number, a text, a date or a tuple of these."""
 
     def __lt__(self, other: Any, /) -> bool:  # each type says itself with what it compares
         """Whether this key comes before the other one."""
@@ -330,7 +330,7 @@ class FileSource(Source[T]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed records."""
+        """What happens to malformed records."""
         return self._on_malformed
 
     @property
@@ -540,7 +540,7 @@ class ParquetFileSource(FileSource[T]):
 
 
 class SocketSource(Source[str]):
-    """Lines of text from a TCP server, for tests and first steps: nobody sends again what was lost.
+    """Lines of text from a TCP server, for tests and first steps: lost lines are not sent again.
 
     The interpreter reads until the server closes the connection. On Spark it is Spark's socket source, a stream without
     an end: :meth:`~windrow_runtime.spark.SparkRunner.start` runs it. It does not go on from a checkpoint that
@@ -629,7 +629,7 @@ class DataFrameSource(Source[T]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed rows."""
+        """What happens to malformed rows."""
         return self._on_malformed
 
     @property

@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 class ValueState(Protocol[V]):
-    """One value, or none. It changes by :meth:`update` alone: what :meth:`value` hands out is a copy."""
+    """One value, or none. It changes only by :meth:`update`: :meth:`value` returns a copy."""
 
     def value(self) -> V | None:
         """The value, or None where there is none."""
@@ -66,7 +66,7 @@ class ValueState(Protocol[V]):
 
 
 class ListState(Protocol[V]):
-    """Values in the order in which they were added. What is handed out is a copy of what is stored."""
+    """Values in the order in which they were added. Reads return copies of the stored values."""
 
     def get(self) -> list[V]:
         """The values; empty where there are none."""
@@ -102,7 +102,7 @@ class ListState(Protocol[V]):
 
 
 class MapState(Protocol[K, V]):
-    """Values by key, in the order in which the keys were first put. What is handed out is a copy of what is stored."""
+    """Values by key, in the order in which the keys were first put. Reads return copies of the stored values."""
 
     def get(self, key: K) -> V | None:
         """The value under ``key``, or None.
@@ -159,7 +159,7 @@ class MapState(Protocol[K, V]):
 
 
 class ReadOnlyBroadcastState(Protocol[K, V_co]):
-    """Rules by key, to be read, in the order in which the keys were first put. What is handed out is a copy."""
+    """Rules by key, to be read, in the order in which the keys were first put. Reads return copies."""
 
     def get(self, key: K) -> V_co | None:
         """The rule under ``key``, or None.
@@ -387,7 +387,7 @@ class AggregatingStateDescriptor(MergingStateDescriptor, Generic[T, A, R]):
 
 
 class KeyedStateStore(Protocol):
-    """Hands out the state of the key at hand."""
+    """Gives handles of the state of the current key."""
 
     @overload
     def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...

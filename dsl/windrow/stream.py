@@ -285,7 +285,7 @@ class DataStream(Stage, Generic[T_co]):
     ) -> DataStream[Any]:
         """Make a record from each change, so that sinks and functions see withdrawals as well as results.
 
-        Behind windows that retract, a stream carries withdrawals, which steps understand and functions do not see.
+        After windows that retract, a stream carries withdrawals, which steps understand and functions do not see.
         Sinks, which would write them as results, are refused there. On another stream each element is a first result.
 
         Args:
@@ -759,7 +759,7 @@ class DataStream(Stage, Generic[T_co]):
         return self.sink_to(ConsoleSink(prefix), name=name)
 
     def collect(self, runner: Runner | None = None, *, name: str = "collect") -> list[T_co]:
-        """Run this stream alone to the end of its sources, and return its elements, in order of arrival.
+        """Run only this stream to the end of its sources, and return its elements, in order of arrival.
 
         It is for a look, and for tests: all elements are kept in memory, and each call reads the sources again. A
         program that writes, or has several results, makes one :class:`~windrow.Pipeline` of them::

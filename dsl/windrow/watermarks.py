@@ -169,7 +169,7 @@ class WatermarkStrategy(Generic[T_contra]):
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:
-        """For timestamps that never fall: the watermark is one millisecond behind the latest one."""
+        """For timestamps that never fall: the watermark is one millisecond below the latest one."""
         return WatermarkStrategy(_Bounded(0), "monotonous timestamps", 0)
 
     @staticmethod
@@ -212,7 +212,7 @@ class WatermarkStrategy(Generic[T_contra]):
 
     @staticmethod
     def for_ingestion_time() -> WatermarkStrategy[object]:
-        """Timestamps from the clock when elements arrive, with watermarks right behind.
+        """Timestamps are the times at which elements arrive, and watermarks follow at once.
 
         The only strategy that needs no timestamp function. A batch that is run again after a failure gets other
         timestamps.

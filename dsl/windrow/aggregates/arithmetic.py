@@ -284,7 +284,7 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
 
 
 def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's name for it
-    """The sum of what ``selector`` gives; None without values.
+    """The sum of the values that ``selector`` gives; None without values.
 
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN makes the sum
     NaN. Ints are added exactly, and so are time spans, in microseconds; a result beyond 64 bits is an
@@ -302,7 +302,7 @@ def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's nam
 
 
 def mean(selector: Callable[[T], F]) -> Mean[T, F]:
-    """The mean of what ``selector`` gives; None without values, as :func:`sum`.
+    """The mean of the values that ``selector`` gives; None without values, as :func:`sum`.
 
     None is left out; a NaN makes the mean NaN. Sums are kept as in :func:`sum`, however large, and divided at the end.
 

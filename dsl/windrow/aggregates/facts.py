@@ -65,7 +65,7 @@ class WindowFact(DeclaredAggregate[T, None, R, R, K], Generic[T, R, K]):
 # The type variables below are solved by the call around: pyright would have them replaced by object, and then infers
 # object for the elements of the aggregates beside.
 def key() -> WindowFact[T, Key, Key]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """The key of the window; None where the stream has no keys.
+    """The key of the window; None if the stream has no keys.
 
     It stands in :func:`into` or :func:`combine`, beside aggregates: ``into(Coldest, sensor=key(), low=min(...))``. By
     position the type checker compares the type of the key with the field. By name the plan does, where it knows both;

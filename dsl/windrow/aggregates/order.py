@@ -212,7 +212,7 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
 
 
 def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
-    """The lowest of what ``selector`` gives: any values that have an order. None without values.
+    """The lowest value that ``selector`` gives; any values that have an order. None without values.
 
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
     than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in
@@ -229,7 +229,7 @@ def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's
 
 
 def max(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
-    """The highest of what ``selector`` gives; see :func:`min`.
+    """The highest value that ``selector`` gives; see :func:`min`.
 
     Args:
         selector: Takes from an element what is compared, or None.

@@ -56,7 +56,7 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
         self._make_stream = make_stream
 
     def process(self, function: KeyedBroadcastProcessFunction[K, T, B, R], *, name: str | None = None) -> DataStream[R]:
-        """Process each element by key, with state, timers, and the rules that the broadcast stream has left.
+        """Process each element by key, with state, timers, and the current rules of the broadcast stream.
 
         Args:
             function: Gets the elements of both streams, and timers.

@@ -103,7 +103,7 @@ class IntervalJoined(Stage, Generic[L, U, K]):
         return IntervalJoined(replace(self._bounds, upper_exclusive=True))
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> IntervalJoined[L, U, K]:
-        """Send left elements behind the watermark to a side output.
+        """Send left elements below the watermark to a side output.
 
         Without it they are counted (``late_records_dropped``) and dropped.
 
@@ -116,7 +116,7 @@ class IntervalJoined(Stage, Generic[L, U, K]):
         return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=True)))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> IntervalJoined[L, U, K]:
-        """Send right elements behind the watermark to a side output; see :meth:`side_output_left_late_data`.
+        """Send right elements below the watermark to a side output; see :meth:`side_output_left_late_data`.
 
         Args:
             tag: Names the output, which ``get_side_output`` of the stream of results takes.
@@ -224,7 +224,7 @@ class _AsOfStage(Stage, Generic[L, U, K]):
 
 
 class AsOfJoin(_AsOfStage[L, U, K]):
-    """Each left element with the last right one of its key at or before its timestamp, a version that held then.
+    """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
 
     It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
     timestamp the one that arrived last counts. The last version of a key stays for ever.
@@ -233,7 +233,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> AsOfJoin[L, U, K]:
-        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+        """Send left elements below the watermark to a side output, instead of counting and dropping them.
 
         Args:
             tag: Names the output, which ``get_side_output`` of the stream of results takes.
@@ -244,7 +244,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
         return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> AsOfJoin[L, U, K]:
-        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+        """Send right elements below the watermark to a side output, instead of counting and dropping them.
 
         Args:
             tag: Names the output, which ``get_side_output`` of the stream of results takes.
@@ -260,7 +260,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     @overload
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
     def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
-        """Make one record from each left element and the version for it; left ones without a version go.
+        """Make one record from each left element and the version for it; left ones without a version are dropped.
 
         Args:
             function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
@@ -271,12 +271,12 @@ class AsOfJoin(_AsOfStage[L, U, K]):
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
-    """As :class:`AsOfJoin`; left elements come out without a version, too, with None in its place."""
+    """As :class:`AsOfJoin`, but also emits left elements without a version, with None in its place."""
 
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> LeftAsOfJoin[L, U, K]:
-        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+        """Send left elements below the watermark to a side output, instead of counting and dropping them.
 
         Args:
             tag: Names the output, which ``get_side_output`` of the stream of results takes.
@@ -287,7 +287,7 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
         return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> LeftAsOfJoin[L, U, K]:
-        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+        """Send right elements below the watermark to a side output, instead of counting and dropping them.
 
         Args:
             tag: Names the output, which ``get_side_output`` of the stream of results takes.

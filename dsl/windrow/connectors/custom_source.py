@@ -40,7 +40,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of each :class:`~windrow.sources.MalformedRecord` that ``read`` gives."""
+        """What happens to each :class:`~windrow.sources.MalformedRecord` that ``read`` gives."""
         return "fail"
 
     @property
@@ -66,7 +66,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @abstractmethod
     def latest_offset(self, partition: str) -> P:
-        """Where a partition ends now: behind its last element. It never goes back; numbers that do fail the run.
+        """Where a partition ends now: after its last element. It must never go back; a lower number fails the run.
 
         Args:
             partition: The name of the partition.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SourceSwitch:
-    """What one source of a :class:`HybridSource` ended with, for the function that makes the source behind it.
+    """Where one source of a :class:`HybridSource` ended, for the function that makes the next source.
 
     Attributes:
         offsets: How far each partition was read: those of a source of your own by their names, those of topics as
@@ -88,7 +88,7 @@ class HybridSource(Source[T], Generic[T]):
         self.parts: tuple[Source[T] | Callable[[SourceSwitch], Source[T]], ...] = (first,)
 
     def then(self, following: Source[T] | Callable[[SourceSwitch], Source[T]]) -> HybridSource[T]:
-        """The same source with one more part behind it.
+        """The same source with one more part after it.
 
         Args:
             following: The source, or a function that makes it when the part before it has ended, of what that ended
@@ -138,7 +138,7 @@ class HybridSource(Source[T], Generic[T]):
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What becomes of malformed records of all parts."""
+        """What happens to malformed records of all parts."""
         for source in self.sources:
             if not isinstance(source, CollectionSource):
                 return source.on_malformed

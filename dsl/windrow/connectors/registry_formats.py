@@ -68,7 +68,7 @@ class RegistryFormat:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AvroFormat(RegistryFormat):
-    """Values in Avro, each behind the id of the schema by which it was written.
+    """Values in Avro, each after the id of the schema with which it was written.
 
     The schema is made of the type of the values: dataclasses and other records, also within each other, as records;
     lists, sets and ``tuple[X, ...]`` as arrays; ``dict[str, X]`` as maps; ``X | None`` as a union with null;
@@ -97,7 +97,7 @@ class AvroFormat(RegistryFormat):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProtobufFormat(RegistryFormat):
-    """Values in Protobuf, each behind the id of its schema and the place of its message therein.
+    """Values in Protobuf, each after the id of its schema and the place of its message in it.
 
     The type of the values is a record whose fields have the names of the message's, or the message class itself.
     Fields that the record lacks are passed over; fields of the record that the message lacks have to have a default.

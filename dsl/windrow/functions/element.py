@@ -38,7 +38,7 @@ class FlatMapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     def flat_map(self, value: T_contra) -> Iterable[R_co] | None:
-        """Called for each element; what it gives is emitted in order, and None emits nothing.
+        """Called for each element; its results are emitted in order, and None emits nothing.
 
         Args:
             value: The element.

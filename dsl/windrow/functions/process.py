@@ -50,7 +50,7 @@ class TimeDomain(Enum):
 
 
 class TimerService(Protocol):
-    """Time, and the timers of the key at hand. A timer is unique by its key, domain and time."""
+    """Time, and the timers of the current key. A timer is unique by its key, domain and time."""
 
     @property
     def current_watermark(self) -> int:
@@ -63,7 +63,7 @@ class TimerService(Protocol):
         ...
 
     def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_timer`` called when the watermark reaches ``time``; at its next advance, if it has already.
+        """Have ``on_timer`` called when the watermark reaches ``time``; if it has already, when it advances next.
 
         Args:
             time: The time in milliseconds.
@@ -71,7 +71,7 @@ class TimerService(Protocol):
         ...
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_timer`` called when the clock reaches ``time``; at the end of the batch, if it is past it.
+        """Have ``on_timer`` called when processing time reaches ``time``; if it has already, at the end of the batch.
 
         Args:
             time: The time in milliseconds.

@@ -62,7 +62,7 @@ class RuntimeContext(Protocol):
 
     @property
     def key_group(self) -> int | None:
-        """The key group whose elements the instance works on now; None where there are none, as in the interpreter."""
+        """The key group whose elements the instance processes now; None without key groups, as in the interpreter."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class RuntimeContext(Protocol):
 
 
 class RichFunction:
-    """A function with a life: :meth:`open` is called before its first element, :meth:`close` after its last one.
+    """A function with a life cycle: :meth:`open` is called before its first element, :meth:`close` after its last one.
 
     An instance may be opened many times, on other machines, from a copy. What :meth:`open` makes (a connection, a
     loaded model) is neither stored nor sent.

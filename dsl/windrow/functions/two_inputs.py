@@ -62,7 +62,7 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
     @abstractmethod
     def flat_map1(self, value: L_contra) -> Iterable[R_co] | None:
-        """Called for each element of the first stream; what it gives is emitted in order, and None emits nothing.
+        """Called for each element of the first stream; its results are emitted in order, and None emits nothing.
 
         Args:
             value: The element.
@@ -84,7 +84,7 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
 
 class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
-    """Makes records from each element of two connected streams, and puts others out at side outputs; without keys.
+    """Makes records from each element of two connected streams, also for side outputs; without keys.
 
     The type parameters are the elements of the first and of the second stream, and the result. It may ask
     ``context.timer_service`` for the time, but has no state and no timers: what both streams are to share needs keys,

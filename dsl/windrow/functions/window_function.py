@@ -58,7 +58,7 @@ class ProcessWindowContext(Protocol[W_co]):
         """State of this key and window. It goes when the window is cleaned up.
 
         Raises:
-            UnsupportedOperationError: For merging windows, whose state would be left behind by a merge.
+            UnsupportedOperationError: For merging windows, because a merge would lose this state.
         """
         ...
 

@@ -12,7 +12,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ChangeKind(Enum):
-    """What a record of a stream of changes says; the values are those of Flink's changelogs."""
+    """The kind of a record of a stream of changes; the values are those of Flink's changelogs."""
 
     INSERT = "+I"
     """A first result."""

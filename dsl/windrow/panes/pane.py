@@ -30,7 +30,7 @@ class PaneTiming(Enum):
     """Any pane after the one on time.
 
     Also the first after the end, if it comes neither at the end nor with the clean-up of the window, and all that is
-    new in it came behind the watermark.
+    new in it came late.
     """
 
 

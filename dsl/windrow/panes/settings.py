@@ -30,7 +30,7 @@ class AccumulationMode(Enum):
 
 
 class OnTimeBehavior(Enum):
-    """Whether a pane on time is fired where nothing is new."""
+    """Whether a pane on time is fired if nothing is new."""
 
     FIRE_ALWAYS = "always"
     """Also an empty one, so that somebody who waits for the result on time gets one."""
@@ -56,7 +56,7 @@ class TimestampCombiner(Enum):
     """The last timestamp of the window."""
 
     EARLIEST = "earliest"
-    """The lowest timestamp of the elements since the last pane that were not behind the watermark when they came.
+    """The lowest timestamp of the elements since the last pane that were not late when they came.
 
     The last timestamp of the window if there are none.
     """

@@ -281,7 +281,7 @@ class KeyedStream(Stage, Generic[T, K]):
         return AsOfJoin(self._keyed_with(other, "as_of_join"), self._make_stream)
 
     def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
-        """As :meth:`as_of_join`; elements come out without a version, too, with None in its place.
+        """As :meth:`as_of_join`, but also emits elements without a version, with None in its place.
 
         Args:
             other: The right stream, of versions.

@@ -52,7 +52,7 @@ class ReadyMade(Generic[T]):
         return self._declared(arithmetic.Count(None), name)
 
     def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[N]:
-        """Add up what ``selector`` takes from the elements; as ``aggregate`` of :func:`windrow.aggregates.sum`.
+        """Add up the values that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.sum`.
 
         Args:
             selector: Takes a number or a time span from an element.
@@ -64,7 +64,7 @@ class ReadyMade(Generic[T]):
         return self._declared(arithmetic.sum(selector), name)
 
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the lowest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
+        """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
@@ -76,7 +76,7 @@ class ReadyMade(Generic[T]):
         return self._declared(order.min(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the highest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
+        """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
@@ -121,7 +121,7 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def sum(  # type: ignore[override]
         self, selector: Callable[[T], N], *, name: str | None = None
     ) -> DataStream[N | None]:
-        """Add up what ``selector`` takes from the elements that are left.
+        """Add up the values that ``selector`` takes that are left.
 
         Args:
             selector: Takes a number or a time span from an element.
@@ -138,7 +138,7 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def min(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the lowest of what ``selector`` takes from the elements that are left.
+        """Find the lowest value that ``selector`` takes from the elements that are left.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
@@ -155,7 +155,7 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def max(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the highest of what ``selector`` takes from the elements that are left.
+        """Find the highest value that ``selector`` takes from the elements that are left.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.

@@ -22,7 +22,7 @@ class Stage:
     __slots__ = ()
 
     def apply_transform(self, function: Callable[[Self], R], *, name: str | None = None) -> R:
-        """Give this stage to a function of yours that makes steps of it; returns what that returns.
+        """Call a function of yours with this stage, so that it adds steps; returns the result of the function.
 
         The steps are in a scope: ``explain()``, errors, counters and reports show them as ``cleaned/filter``, and a
         checkpoint keeps their state under such names. A scope may hold others, and a function may be used many times:

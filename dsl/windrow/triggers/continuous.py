@@ -110,7 +110,7 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
 
 
 class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
-    """Fires at every interval of the clock.
+    """Fires at every interval of processing time.
 
     The first firing is at the next multiple of the interval after the clock at the first element; each firing sets the
     next one, at the latest at the last timestamp of the window. So a clock that leaps over many intervals fires at each

@@ -56,7 +56,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
 
     @classmethod
     def of(cls, min_retention: timedelta, max_retention: timedelta, max_count: int) -> StateCleaningCountTrigger:
-        """Fire at every ``max_count``-th element, and forget windows that are left alone.
+        """Fire at every ``max_count``-th element, and clean up windows that get no more elements.
 
         Args:
             min_retention: The processing time for which a window stays at least after its last element.

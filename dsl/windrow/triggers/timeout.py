@@ -29,7 +29,7 @@ W = TypeVar("W", bound="Window")
 
 
 class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
-    """Fires when another trigger does, or when the clock has gone on for a timeout.
+    """Fires when another trigger does, or when a timeout has passed in processing time.
 
     A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
 
@@ -203,11 +203,11 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
 
 
 class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
-    """Fires when another trigger does, or when the watermark is a timeout behind the first element, or the last one.
+    """Fires when another trigger does, or when the watermark reaches the first element plus a timeout, or the last one.
 
     First and last go by timestamps: an element that comes out of order makes no other timeout than one that comes in
     order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
-    at once, as one does that comes behind the end. A firing of the inner trigger at an element clears both. A timeout
+    at once, as one does that comes after the end. A firing of the inner trigger at an element clears both. A timeout
     that is kept comes once, and the window fires once more at its end.
 
     Args:

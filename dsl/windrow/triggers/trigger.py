@@ -70,7 +70,7 @@ class TriggerContext(KeyedStateStore, Protocol):
 
     ``get_state`` gives state of this key and window. A timer is unique by its time: to set one twice sets it once,
     to delete one that is not set does nothing. A timer at or before the watermark fires at its next advance;
-    one that was set behind the clock, at the end of the batch.
+    a processing-time timer for a time that has passed fires at the end of the batch.
     """
 
     @property

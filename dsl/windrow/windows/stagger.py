@@ -18,7 +18,7 @@ class WindowStagger(Enum):
     """By a random part of the size, uniform in ``[0, size)``."""
 
     NATURAL = "natural"
-    """By the distance of the clock into its unshifted window when the first element comes."""
+    """By the processing time of the first element minus the start of its unshifted window."""
 
     def offset(self, current_processing_time: int, size: int) -> int:
         """The shift in milliseconds for windows of ``size`` milliseconds.

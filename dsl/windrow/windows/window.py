@@ -35,7 +35,7 @@ class TimeWindow(NamedTuple):
     end: int
 
     def max_timestamp(self) -> int:
-        """``end - 1``: the last millisecond inside the window. No timestamp lies behind the highest one."""
+        """``end - 1``: the last millisecond inside the window. No timestamp is above the highest one."""
         last = self.end - 1
         return last if last <= MAX_TIMESTAMP else MAX_TIMESTAMP  # noqa: FURB136  min() takes thrice as long
 

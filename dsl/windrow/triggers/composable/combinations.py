@@ -259,7 +259,7 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
         return self._is_over(context)
 
     def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Merges the parts up to the first that is not finished in the new window; those behind it begin anew."""
+        """Merges the parts up to the first that is not finished in the new window; the later ones begin anew."""
         so_far = True
         for part in self._parts:
             was_finished = part.merge(window, context)

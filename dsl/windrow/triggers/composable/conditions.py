@@ -327,7 +327,7 @@ class Never(_Unchanging):
 
 
 def never() -> Never:
-    """Does not fire: a window outputs its elements in its closing pane alone, when it is cleaned up."""
+    """Does not fire: a window outputs its elements only in its closing pane, when it is cleaned up."""
     return Never()
 
 
