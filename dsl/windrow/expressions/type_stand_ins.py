@@ -134,7 +134,7 @@ class TypeStandIns:
         """Decides whether a value is of a class."""
         # Any: a class, or a tuple of classes, by what stands for them.
         given: Any = classes if type(classes) is tuple else (classes,)
-        kinds = tuple([each.kind for each in given if isinstance(each, _Class)])
+        kinds = tuple([each.__stands_for__ for each in given if isinstance(each, _Class)])
         if not is_recorder(value) or len(kinds) < len(given):
             raise RefusedError("asks isinstance of what it makes, or of no class")
         return self._decisions.decide(IsInstance(typed_expression(value), kinds))
@@ -215,38 +215,42 @@ def _declared(function: FunctionType, name: str) -> object | None:
 class _Module:
     """Stands for a module: a function may use what is in it."""
 
-    __slots__ = ("_module", "_stand_ins")
+    # No function that is tried reads such names: what a module of the user's has is never taken for these.
+    __slots__ = ("__made__", "__stands_for__")
 
     def __init__(self, stand_ins: TypeStandIns, module: ModuleType) -> None:
-        self._stand_ins, self._module = stand_ins, module
+        self.__made__, self.__stands_for__ = stand_ins, module
 
     def __getattr__(self, name: str) -> object:
-        return self._stand_ins.member(f"{self._module.__name__}.{name}", vars(self._module).get(name))
+        module = self.__stands_for__
+        return self.__made__.member(f"{module.__name__}.{name}", vars(module).get(name))
 
 
 class _Class:
     """Stands for a class: a function may make instances of it, and use its constants and class methods."""
 
-    __slots__ = ("_rule", "_stand_ins", "kind")
+    # As above.
+    __slots__ = ("__made__", "__rule__", "__stands_for__")
 
     def __init__(self, stand_ins: TypeStandIns, kind: type[Any], rule: Rule | None) -> None:
-        self._stand_ins, self.kind = stand_ins, kind
-        self._rule = rule  # says the type of what a call gives; None: the class does
+        self.__made__, self.__stands_for__ = stand_ins, kind
+        self.__rule__ = rule  # says the type of what a call gives; None: the class does
 
     def __call__(self, *args: object, **kwargs: object) -> Recorder:
-        kind = self.kind
-        if self._rule is not None:
-            return self._stand_ins.result(kind.__name__, self._rule, *args, **kwargs)
+        kind, stand_ins = self.__stands_for__, self.__made__
+        if self.__rule__ is not None:
+            return stand_ins.result(kind.__name__, self.__rule__, *args, **kwargs)
         made = made_by_class(kind)
         if made is None and is_record_class(kind) and making_hook(kind) is None:
             bound = inspect.signature(kind).bind(*args, **kwargs).arguments
             names = list(bound)
             rule: Rule = lambda kinds: record_type(kind, list(zip(names, kinds, strict=True)))  # noqa: E731
-            return self._stand_ins.result(kind.__name__, rule, *bound.values())
-        return self._stand_ins.result(kind.__name__, lambda _: made, *args, **kwargs)
+            return stand_ins.result(kind.__name__, rule, *bound.values())
+        return stand_ins.result(kind.__name__, lambda _: made, *args, **kwargs)
 
     def __getattr__(self, name: str) -> object:
-        kind, shown = self.kind, f"{self.kind.__name__}.{name}"
+        kind = self.__stands_for__
+        shown = f"{kind.__name__}.{name}"
         found = inspect.getattr_static(kind, name, None)
         if isinstance(found, staticmethod | classmethod):
             made = method_type(kind, name)
@@ -254,8 +258,8 @@ class _Class:
             bound = getattr(kind, name)
             made = FUNCTION_TYPES.get(bound) if kind.__module__ in sys.stdlib_module_names else None
         else:
-            return self._stand_ins.member(shown, getattr(kind, name, None) if _is_enum(kind) else found)
-        return partial(self._stand_ins.result, shown, lambda _: made)
+            return self.__made__.member(shown, getattr(kind, name, None) if _is_enum(kind) else found)
+        return partial(self.__made__.result, shown, lambda _: made)
 
 
 def _is_enum(kind: type[Any]) -> bool:
