@@ -9,7 +9,7 @@ CONSTRAINTS ?=
 ENGINE ?= local
 FILES ?= $(wildcard tests/conformance/*.json)
 ARGS ?=
-PAGES := README.md $(wildcard docs/*.md docs/*/*.md)
+PAGES := README.md $(wildcard docs/*.md docs/*/*.md docs/*.ipynb)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

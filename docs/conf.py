@@ -26,7 +26,7 @@ release = installed_version(DISTRIBUTION)
 version = ".".join(release.split(".")[:2])
 
 # No intersphinx: a build must not need the network.
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "docs.nexmark_page"]
 exclude_patterns = ["_build"]
 # What assistants ask a site for, at the root of the pages.
 html_extra_path = ["llms.txt"]
@@ -74,6 +74,9 @@ nitpick_ignore = [
     ("py:class", "CheckpointLock"),
     ("py:class", "OnProgress"),
 ]
+
+# A build runs no notebook: it shows the outputs that `python -m docs.notebooks` has stored.
+nb_execution_mode = "off"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

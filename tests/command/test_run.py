@@ -109,6 +109,9 @@ def test_a_function_that_raises_is_shown_with_its_own_traceback(windrow: Command
         (["--engine", "spark", "--checkpoint", "c", "--interval", "nan"], "an interval is not negative"),
         (["--engine", "spark", "--accept-changes", "a"], "only a run that goes on from a checkpoint"),
         (["--engine", "flink"], "invalid choice: 'flink'"),
+        (["--view"], "the interpreter makes no reports on its batches, which views show"),
+        (["--dashboard", "0"], "the interpreter makes no reports on its batches, which views show"),
+        (["--engine", "spark", "--dashboard", "page"], "invalid int value: 'page'"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str], expected: str, windrow: Command, write: Write) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
 from tests.dsl.plan_formats import check_json, check_svg
 from tests.spark.test_lifecycle import wait_for
+from tests.terminals import seen_of
 
 ORDERS = """\
 import sys
@@ -140,6 +143,46 @@ def test_without_a_checkpoint_a_run_ends_by_itself(windrow: Command, write: Writ
     assert (done.code, done.out) == (0, "1\n1\n1\n")
     assert "counts ended: 3 elements collected, 1 dropped as late, 0 dropped otherwise" in done.err
     assert windrow("run", "counts_on_spark.py", "--engine", "spark", "--no-drain").out == "1\n"
+
+
+@pytest.mark.program
+def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: Path) -> None:
+    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
+    write("viewed.py", ORDERS)
+    arrive(tmp_path, "first", 1, 2)
+    seen = seen_of(tmp_path, "-m", "windrow_runtime.command", "run", "viewed.py", "--engine", "spark", "--view")
+    assert seen.code == 0, seen.last
+    assert seen.output == "Order(shop='A', amount=1)\nOrder(shop='A', amount=3)\n"
+    assert "orders  no batch is done yet" in {row for screen in seen.screens for row in screen}
+    table = [row.split() for row in without_java("\n".join(seen.last)) if row]
+    assert table[0][:3] == ["orders", "ended,", "batch"]
+    assert [" ".join(row[:2]) for row in table[-6:]] == [
+        "step in",
+        "1 source",
+        "3 process",
+        "4 sink",
+        "5 sink",
+        "orders ended:",
+    ]
+
+
+@pytest.mark.program
+def test_a_page_shows_a_run_until_ctrl_c(write: Write, tmp_path: Path) -> None:
+    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
+    write("paged.py", ORDERS)
+    arrive(tmp_path, "first", 1, 2)
+    options = ("--engine", "spark", "--checkpoint", "checkpoint", "--interval", "0.1", "--dashboard", "0")
+    with started(tmp_path, *command("run", "paged.py", *options)) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("windrow: the run is shown at "))
+        with urlopen(line.split()[-1] + "events", timeout=60) as events:
+            told = (json.loads(each[6:]) for each in events if each.startswith(b"data: "))
+            assert next(run for run in told if run["batch"] is not None)["rows"] == 2
+            process.send_signal(signal.SIGINT)
+            *_, last, over = told
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert (last["state"], over) == ("ended", {})
 
 
 @pytest.mark.spark

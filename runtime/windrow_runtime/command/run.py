@@ -12,8 +12,9 @@ import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from windrow import Pipeline
 from windrow.errors import InvalidArgumentError
@@ -27,6 +28,10 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.result import PipelineResult
+
+if TYPE_CHECKING:
+    from windrow_runtime.view import RunHistory
+    from windrow_runtime.view.follow import Running
 
 _STOPPING = "windrow: stopping after the batch at hand; Ctrl-C again breaks it off"
 
@@ -53,6 +58,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_accepted(parser)
     parser.add_argument(
+        "--view", action="store_true", help="show a live table of the run on Spark in the terminal that stderr is"
+    )
+    parser.add_argument(
+        "--dashboard",
+        type=int,
+        metavar="PORT",
+        help="serve a page about the run on Spark to browsers of this machine; 0 takes a free port. The address is "
+        "printed to stderr",
+    )
+    parser.add_argument(
+        "--no-progress",
+        action="store_true",
+        help="show no progress of a run that ends by itself, which is shown in the terminal that stderr is",
+    )
+    parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="how collected elements are printed: repr, or JSON"
     )
 
@@ -76,13 +96,23 @@ def prepare(options: Namespace) -> Callable[[], int]:
         raise InvalidArgumentError(
             "only a run that goes on from a checkpoint has changes to accept", given="--accept-changes"
         )
+    if options.engine == "local" and (options.view or options.dashboard is not None):
+        raise InvalidArgumentError(
+            "the interpreter makes no reports on its batches, which views show",
+            given="--view" if options.view else "--dashboard",
+            expected="--engine spark",
+        )
+    if options.view:
+        from windrow_runtime.view.terminal import check_rich  # a view is imported where one is asked for
+
+        check_rich()
     pipeline = named_pipeline(options.pipeline)
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
     drain = options.checkpoint is None if options.drain is None else bool(options.drain)
 
     def run() -> int:
         if options.engine == "local":
-            result, is_interrupted = _run_locally(pipeline, drain=drain)
+            result, is_interrupted = _run_locally(pipeline, drain=drain, progress=not options.no_progress)
         else:
             result, is_interrupted = _run_on_spark(pipeline, options, drain=drain, goes_on=goes_on)
         print_elements(result)
@@ -93,8 +123,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
     return run
 
 
-def _run_locally(pipeline: Pipeline, *, drain: bool) -> tuple[PipelineResult, bool]:
-    runner, interruptions = LocalRunner(), 0
+def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[PipelineResult, bool]:
+    runner, interruptions = LocalRunner(progress=progress), 0
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
@@ -120,19 +150,62 @@ def _on_ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
 
 def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_on: bool) -> tuple[PipelineResult, bool]:
     # Spark only where it is asked for: the interpreter runs without it.
-    from windrow_runtime.spark import SparkRunner
+    from windrow_runtime.spark import PipelineProgress, SparkRunner
+    from windrow_runtime.view import RunHistory
 
-    runner = SparkRunner(checkpoint=options.checkpoint, verbose=options.verbose, accept_changes=options.accept_changes)
+    def add(report: PipelineProgress) -> None:
+        history.add(report)
+
+    has_history = not goes_on and (options.view or options.dashboard is not None)
+    runner = SparkRunner(
+        checkpoint=options.checkpoint,
+        verbose=options.verbose,
+        accept_changes=options.accept_changes,
+        on_progress=add if has_history else None,
+        progress=not (options.view or options.no_progress),
+    )
+    history = RunHistory(pipeline, runner.forms(pipeline) if has_history else None)
     if not goes_on:
-        return runner.run(pipeline, drain=drain), False
+        with _viewed(history, options), _ended(history):
+            return runner.run(pipeline, drain=drain), False
     running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
     is_interrupted = False
+    with _viewed(running, options):
+        try:
+            running.await_termination()
+        except KeyboardInterrupt:
+            is_interrupted = True
+            print(_STOPPING, file=sys.stderr)
+        return running.drain() if drain else running.stop(), is_interrupted
+
+
+@contextmanager
+def _viewed(running: RunHistory | Running, options: Namespace) -> Iterator[None]:
+    """Shows a run as the options say, until the end of the block."""
+    from windrow_runtime.view import dashboard
+    from windrow_runtime.view.follow import history_of
+    from windrow_runtime.view.terminal import shown_in_terminal
+
+    with ExitStack() as views:
+        if options.dashboard is not None:
+            page = views.enter_context(dashboard(running, port=options.dashboard))
+            print(f"windrow: the run is shown at {page.url}", file=sys.stderr)
+        if options.view:
+            history, refresh = views.enter_context(history_of(running))
+            views.enter_context(shown_in_terminal(history))
+            views.callback(refresh)
+        yield
+
+
+@contextmanager
+def _ended(history: RunHistory) -> Iterator[None]:
+    """Tells a history how the block ended."""
     try:
-        running.await_termination()
-    except KeyboardInterrupt:
-        is_interrupted = True
-        print(_STOPPING, file=sys.stderr)
-    return running.drain() if drain else running.stop(), is_interrupted
+        yield
+    except BaseException as error:
+        history.end(error)
+        raise
+    history.end()
 
 
 def _collecting(pipeline: Pipeline) -> list[tuple[Step, CollectSink[object]]]:

@@ -19,6 +19,7 @@ from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.code import call_text
+from windrow_runtime.bar import Measure, progress_shown, rows_there
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
@@ -56,6 +57,8 @@ class LocalRunner:
             call leaves on ``self`` is gone at the next batch and key in any case, as on Spark. A function whose code
             may leave something there, or that has lists or dicts in its attributes, is called key by key, which is
             slower.
+        progress: Whether a run of more than a second shows how far it is, in the last row of the terminal that stderr
+            is, or in the notebook; elsewhere nothing is shown.
     """
 
     def __init__(
@@ -65,11 +68,13 @@ class LocalRunner:
         fast: bool = True,
         record: bool = False,
         isolates_functions: bool = False,
+        progress: bool = True,
     ) -> None:
         self._clock = clock if clock is not None else now_millis
         self._fast = fast and not record
         self._record = record
         self._isolates_functions = isolates_functions
+        self._shows_progress = progress
         self._is_stopping = False
 
     def __repr__(self) -> str:
@@ -79,6 +84,7 @@ class LocalRunner:
             fast=None if self._fast or self._record else "False",
             record="True" if self._record else None,
             isolates_functions="True" if self._isolates_functions else None,
+            progress=None if self._shows_progress else "False",
         )
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
@@ -126,7 +132,8 @@ class LocalRunner:
             run = _Run(execution, topology, self._clock, query, outputs)
             run.execution.open()
             try:
-                run.batches(drain=drain, is_stopping=lambda: self._is_stopping)
+                with progress_shown(pipeline.name, run.measure, wanted=self._shows_progress):
+                    run.batches(drain=drain, is_stopping=lambda: self._is_stopping)
                 if drain and not self._is_stopping:
                     run.warn_of_unfired()
             finally:
@@ -189,6 +196,8 @@ class _Run:
         files = {step.id: FileOutput(step) for step in topology.sinks if isinstance(sink_of(step), FileSink)}
         self._outputs: dict[str, Output] = {**outputs, **files}
         self._batch = 0
+        self._rows = 0
+        self._watermark = MIN_TIMESTAMP
         # Any: elements of every sink.
         self.collected: dict[int, list[Any]] = {
             id(sink): [] for sink in map(sink_of, topology.sinks) if isinstance(sink, CollectSink)
@@ -209,6 +218,8 @@ class _Run:
                 {step.id: batch for step, batch in zip(sources, batches, strict=True) if batch is not None}
             )
             watermark = self._round(inputs, watermark, ended)
+            self._rows += sum(len(batch.values) + len(batch.malformed) for batch in batches if batch is not None)
+            self._watermark = min(watermark.values(), default=MIN_TIMESTAMP)
             scale.check(watermark)
             if is_stopping():
                 return
@@ -218,6 +229,16 @@ class _Run:
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)
+
+    def measure(self) -> Measure:
+        """Returns how far the run is; another thread calls this."""
+        watermark = self._watermark
+        return Measure(
+            rows=self._rows,
+            rows_total=rows_there(self._topology.sources),
+            batches=self._batch,
+            watermark=watermark if MIN_TIMESTAMP < watermark < MAX_TIMESTAMP else None,
+        )
 
     def warn_of_unfired(self) -> None:
         """Warns of windows and timers in processing time that are left when the run ends, and do not fire."""

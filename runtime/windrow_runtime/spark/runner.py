@@ -27,6 +27,7 @@ from windrow.plan import Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow.triggers.code import call_text
+from windrow_runtime.bar import progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
@@ -46,6 +47,7 @@ from windrow_runtime.spark.kafka import check_brokers, check_jar, check_registri
 from windrow_runtime.spark.lowering import Lowered, per_partition, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
+from windrow_runtime.spark.run.measures import has_own_bar
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
@@ -99,6 +101,9 @@ class SparkRunner:
         accept_changes: The ids, as ``explain()`` shows them, or the names of steps that may take other streams or keys
             than in the run before, or aggregate and join other things. What is stored of them stays as it is, and later
             runs are compared with this one. Leave it out once a run has accepted the changes.
+        progress: Whether a run that ends by itself, and takes more than a second, shows how far it is, in the last row
+            of the terminal that stderr is, or in the notebook. Nothing is shown elsewhere, by ``start``, and where
+            Spark shows its own bar (``spark.ui.showConsoleProgress``).
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
@@ -120,6 +125,7 @@ class SparkRunner:
         verbose: bool = False,
         on_progress: OnProgress | None = None,
         accept_changes: Collection[str] = (),
+        progress: bool = True,
     ) -> None:
         if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
             raise InvalidArgumentError(
@@ -145,6 +151,7 @@ class SparkRunner:
         self._columnar = columnar
         self._on_progress = on_progress
         self._accepted = tuple(accept_changes)
+        self._shows_progress = progress
         if verbose:
             _ = self.spark
 
@@ -159,6 +166,7 @@ class SparkRunner:
             verbose="True" if self._is_verbose else None,
             on_progress=None if self._on_progress is None else function_name(self._on_progress),
             accept_changes=repr(list(self._accepted)) if self._accepted else None,
+            progress=None if self._shows_progress else "False",
         )
 
     @property
@@ -205,22 +213,14 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
-        query = self._prepare(pipeline, self._on_progress, drain=drain)
+        query: Query | None = None
+        wanted = self._wants_bar()
+        with progress_shown(pipeline.name, lambda: None if query is None else query.measure(), wanted=wanted):
+            query = self._prepare(pipeline, self._on_progress, drain=drain)
+            return _finished(query, drain=drain)
 
-        def run() -> PipelineResult:
-            if drain:
-                query.drain()
-            else:
-                query.run_available()
-            return query.result()
-
-        try:
-            result = query.attend(run)
-        except BaseException as error:
-            query.end(error)
-            raise
-        query.close()
-        return result
+    def _wants_bar(self) -> bool:
+        return self._shows_progress and not has_own_bar(self._session)
 
     @short_tracebacks
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
@@ -252,7 +252,8 @@ class SparkRunner:
         check_source_files(topology.sources)
         self._check_before_start(topology.sources + topology.sinks)
         self._check_sinks(topology.sinks)
-        return run_job(self._batch(pipeline, topology, session_with(self.spark, JOB_SETTINGS)), self._on_progress)
+        lowered = self._batch(pipeline, topology, session_with(self.spark, JOB_SETTINGS))
+        return run_job(lowered, self._on_progress, shows_progress=self._wants_bar())
 
     @short_tracebacks
     def start(
@@ -410,7 +411,16 @@ class SparkRunner:
                     aligned=lowered.aligned,
                 )
                 keeper.begin()
-            query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
+            query = Query(
+                lowered,
+                checkpoint,
+                lock,
+                outputs,
+                keeper,
+                verbose=self._is_verbose,
+                on_progress=on_progress,
+                begins=begins,
+            )
             query.opened = opened.pop_all()
             return query
 
@@ -494,6 +504,25 @@ class SparkRunner:
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+def _finished(query: Query, *, drain: bool) -> PipelineResult:
+    """Runs a query over what its sources have now, or drains it, and closes it."""
+
+    def run() -> PipelineResult:
+        if drain:
+            query.drain()
+        else:
+            query.run_available()
+        return query.result()
+
+    try:
+        result = query.attend(run)
+    except BaseException as error:
+        query.end(error)
+        raise
+    query.close()
+    return result
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
+from windrow_runtime.bar import progress_shown
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.operators.topology import sink_of, source_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
@@ -33,6 +34,7 @@ from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.background import BackgroundCall, Ending, JobCalls, uninterrupted, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
+from windrow_runtime.spark.run.measures import RunMeasure
 from windrow_runtime.spark.session import (
     FEW_ROWS_SETTINGS,
     MOUNTED_SETTINGS,
@@ -67,7 +69,10 @@ class Query:
     """Runs a lowered pipeline as a streaming query, which may be started several times in sequence.
 
     The outputs of sinks are by step id. If it is ``verbose``, Spark's log shows the failure of a batch, too, in a
-    session that a runner started.
+    session that a runner started. ``begins`` says whether no batch was planned before.
+
+    Attributes:
+        measure: Measures how far the run is.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Query:
         *,
         verbose: bool,
         on_progress: OnProgress | None,
+        begins: bool,
     ) -> None:
         self.lowered = lowered
         self.lock = lock
@@ -102,6 +108,7 @@ class Query:
             spooled = SpooledResults(Path(checkpoint.results_folder), lowered.codec)
             spooled.clear()
         self._results: Results = spooled or Results()
+        self.measure = RunMeasure(lowered.topology, self._results, lowered.spark, begins=begins)
         if on_progress is not None:
             self.counted()  # raises an error for a pipeline that cannot report
         self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
@@ -439,8 +446,8 @@ class Query:
         return _result_of(self.lowered, self._results)
 
 
-def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
-    """Run a batch job, and write its sinks as batch 0."""
+def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress: bool) -> PipelineResult:
+    """Run a batch job, and write its sinks as batch 0; ``shows_progress``: whether it shows how far it is."""
     written = _writer_sink(lowered)
     if written is not None:
         _, step, sink = written
@@ -466,7 +473,11 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
         write = BatchWriter(
             lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
         )
-        with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
+        measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True, is_job=True)
+        with (
+            engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)),
+            progress_shown(pipeline.name, measure, wanted=shows_progress),
+        ):
             write(lowered.frame, JOB_BATCH)
     except BaseException as error:
         # An interruption takes precedence over the failure that it causes in Spark.

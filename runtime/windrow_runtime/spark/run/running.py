@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.errors import StreamingQueryException
 
-from windrow.errors import WindrowError
+from windrow.drawing.svg import text
+from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.plan import Pipeline
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.progress import PipelineProgress
@@ -62,6 +64,16 @@ class RunningPipeline:
         return f"RunningPipeline({pipeline.name!r}, {len(pipeline.steps)} steps, {state})"
 
     @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that runs."""
+        return self._query.lowered.pipeline
+
+    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+        """Returns the form in which each keyed step of this run runs, by its id, for ``pipeline.explain(running)``."""
+        steps = {step.id for step in pipeline.steps}
+        return {step: form for step, form in self._query.lowered.steps.plan.texts().items() if step in steps}
+
+    @property
     def streaming_query(self) -> StreamingQuery:
         """Spark's query, with its progress. A drain ends it and goes on in queries of its own."""
         return self._streaming_query
@@ -77,6 +89,24 @@ class RunningPipeline:
                 batches by itself.
         """
         return self._query.counted().latest_report()
+
+    @property
+    def recent_progress(self) -> list[PipelineProgress]:
+        """The reports on the newest batches of this run, up to a hundred, oldest first.
+
+        Raises:
+            UnsupportedOperationError: As :attr:`progress`.
+        """
+        return self._query.counted().reports(-1)
+
+    def _repr_html_(self) -> str:
+        """The state of the run, and a table of its newest report, for notebooks."""
+        try:
+            report = self.progress
+        except UnsupportedOperationError:  # Spark writes by itself, so there are no reports
+            report = None
+        shown = "no batch is done yet" if report is None else report._repr_html_()
+        return f"<p>{text(repr(self))}</p>\n{shown}"
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Returns the counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.

@@ -65,7 +65,7 @@ class Results:
     def __init__(self) -> None:
         self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
         self._counts = _Counts()
-        self._report: PipelineProgress | None = None
+        self._reports: tuple[PipelineProgress, ...] = ()
 
     def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted) -> None:
         """Keep the collected elements of a batch, by the number of the sink, and its counts."""
@@ -78,12 +78,17 @@ class Results:
         self._counts = self._counts.with_batch(batch, counted)
 
     def report(self, progress: PipelineProgress) -> None:
-        """Keep the report on a batch."""
-        self._report = progress
+        """Keep the report on a batch, in place of an earlier one on it, and no more of the oldest."""
+        kept = [report for report in self._reports if report.batch != progress.batch]
+        self._reports = (*kept[-_REPORTS_KEPT + 1 :], progress)  # other threads read it
 
     def latest_report(self) -> PipelineProgress | None:
         """Returns the report on the newest batch; None: there was none."""
-        return self._report
+        return self._reports[-1] if self._reports else None
+
+    def reports(self, after: int) -> list[PipelineProgress]:
+        """Returns the reports on the newest batches with numbers above ``after``, in order."""
+        return [report for report in self._reports if report.batch > after]
 
     def collected(self, number: int) -> list[Any]:
         """Returns the elements that were collected for the sink of a number."""
@@ -131,7 +136,6 @@ class SpooledResults(Results):
             self._counts_file.write(counts)
 
     def report(self, progress: PipelineProgress) -> None:
-        """Keep the report on a batch, and delete the oldest report."""
         self._report_file(progress.batch).write(progress)
         with checkpoint_errors(self._folder):
             self._report_file(progress.batch - _REPORTS_KEPT).path.unlink(missing_ok=True)
@@ -141,7 +145,6 @@ class SpooledResults(Results):
         return next(iter(self.reports(newest - 1)), None)
 
     def reports(self, after: int) -> list[PipelineProgress]:
-        """Returns the stored reports on batches with numbers above ``after``, in order."""
         stored = (self._report_file(batch).read() for batch in self._batches(_REPORT) if batch > after)
         return [report for report in stored if report is not None]
 

@@ -1,0 +1,29 @@
+"""Displays HTML in a notebook, and replaces it there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = ["notebook_display"]
+
+
+def notebook_display() -> Callable[[str], Callable[[str], None]] | None:
+    """Returns what displays HTML in the notebook that runs this program; None: no notebook does.
+
+    It returns what replaces the HTML, which any thread may call. IPython in a terminal is no notebook.
+    """
+    # A notebook has imported IPython before any code of the user's; other programs need not have it.
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    module: Any = import_module("IPython.display")  # Any: IPython need not be installed
+
+    def show(html: str) -> Callable[[str], None]:
+        handle: Any = module.display(module.HTML(html), display_id=True)
+        return lambda following: handle.update(module.HTML(following))
+
+    return show
