@@ -7,7 +7,7 @@ import math
 import operator
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -482,6 +482,45 @@ def test_a_comprehension_is_not_read() -> None:
     """Versions of Python differ in whether it is a function within."""
     reason = unread_part(function_of("[x * 2 for x in r.items]"), [Row])
     assert reason in {"the function has a function within, such as a comprehension", "the function repeats something"}
+
+
+class Labels(dict[str, int]):
+    def __getitem__(self, key: str) -> str:  # type: ignore[override]  # what users do all the same
+        return str(super().__getitem__(key))
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+
+class Letters(list[int]):
+    def __getitem__(self, place: Any) -> Any:
+        return chr(super().__getitem__(place))
+
+    def __iter__(self) -> Generator[str, None, None]:  # type: ignore[override]  # as above
+        return (chr(each) for each in super().__iter__())
+
+
+class Squares(Sequence[int]):
+    def __getitem__(self, place: Any) -> int:  # type: ignore[override]  # as above
+        return int(place) ** 2
+
+    def __len__(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "kind"),
+    [
+        ("r['a']", Labels, str),
+        ("sorted(r)", Labels, list[str]),
+        ("r[0]", Letters, None),
+        ("sorted(r)", Letters, list[str]),
+        ("r[0]", Squares, int),
+        ("sum(r)", Squares, int),
+    ],
+)
+def test_a_collection_may_give_other_items_than_its_base(text: str, of: type, kind: object) -> None:
+    assert derived_type(eval(f"lambda r: {text}"), [of]) == kind
 
 
 def test_a_class_or_module_may_have_names_that_what_stands_for_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
