@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from types import FrameType, NoneType
+from types import FrameType, ModuleType, NoneType
 from typing import Any, Literal
 
 import pytest
@@ -546,6 +546,23 @@ def test_a_class_or_module_may_have_names_that_what_stands_for_it_has(monkeypatc
     names = "lambda _: (math._module, math._stand_ins)"
     assert derived_type(eval(names, {"math": math}), [Row]) == tuple[float, int]
     assert len(calls) == 0
+
+
+def test_a_value_of_a_class_or_a_module_may_change() -> None:
+    class Limits:
+        highest: Any = 1
+
+    limits = ModuleType("limits")
+    vars(limits)["lowest"] = 1
+
+    def both(row: Row):  # type: ignore[no-untyped-def]  # its code says it
+        return Limits.highest, limits.lowest
+
+    assert derived_type(both, [Row]) == tuple[int, int]
+    Limits.highest = "a"
+    assert derived_type(both, [Row]) == tuple[str, int]
+    vars(limits)["lowest"] = 2.5
+    assert derived_type(both, [Row]) == tuple[str, float]
 
 
 def test_what_traces_lines_sees_none_of_a_function_that_is_tried() -> None:

@@ -38,6 +38,7 @@ from windrow.expressions.recorder import (
     is_recorder,
     typed_expression,
 )
+from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Constant
 from windrow.expressions.typed_nodes import IsInstance, IsNone, Rule
 from windrow.plan.hints import resolved_hints
@@ -62,8 +63,9 @@ _SAME: Final = (copy.copy, copy.deepcopy, dataclasses.replace)
 class TypeStandIns:
     """Makes what stands for the values of variables, in calls of a function that make these decisions."""
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: Decisions, around: Surroundings) -> None:
         self._decisions = decisions
+        self._around = around
         self.same = _Same(decisions)
 
     def __call__(self, function: FunctionType, name: str, value: Any) -> object:
@@ -111,6 +113,12 @@ class TypeStandIns:
         kind = type(value)
         is_collection = issubclass(kind, (dict, frozenset, list, set, tuple)) and not is_record_class(kind)
         return None if is_collection else self._variable(name, value, None)
+
+    def read(self, read: Callable[[], Any]) -> Any:
+        """Reads a value of a class, or of a module, and remembers it: another one may be of another type."""
+        value = read()
+        self._around.note(read, value, None)
+        return value
 
     def member(self, name: str, value: Any) -> object:
         """Returns what stands for the value of a class, or of a module."""
@@ -223,7 +231,8 @@ class _Module:
 
     def __getattr__(self, name: str) -> object:
         module = self.__stands_for__
-        return self.__made__.member(f"{module.__name__}.{name}", vars(module).get(name))
+        value = self.__made__.read(lambda: vars(module).get(name))
+        return self.__made__.member(f"{module.__name__}.{name}", value)
 
 
 class _Class:
@@ -251,7 +260,7 @@ class _Class:
     def __getattr__(self, name: str) -> object:
         kind = self.__stands_for__
         shown = f"{kind.__name__}.{name}"
-        found = inspect.getattr_static(kind, name, None)
+        found = self.__made__.read(lambda: inspect.getattr_static(kind, name, None))
         if isinstance(found, staticmethod | classmethod):
             made = method_type(kind, name)
         elif inspect.isroutine(found):
