@@ -109,9 +109,13 @@ copybutton_line_continuation_character = "\\"
 # The modules whose every public name must be in the reference.
 PUBLIC_MODULES = [
     "windrow",
+    "windrow.aggregates",
+    "windrow.connectors",
     "windrow.errors",
     "windrow.evictors",
+    "windrow.formats",
     "windrow.functions",
+    "windrow.joins",
     "windrow.kafka",
     "windrow.panes",
     "windrow.plan",
@@ -123,6 +127,8 @@ PUBLIC_MODULES = [
     "windrow.watermarks",
     "windrow.windows",
     "windrow_runtime.local",
+    "windrow_runtime.pictures",
+    "windrow_runtime.replay",
     "windrow_runtime.spark",
     "windrow_runtime.testing",
 ]
@@ -205,6 +211,15 @@ def check_reference(app: Sphinx, env: BuildEnvironment) -> None:
                 logging.getLogger(__name__).warning("%s.%s is not in the reference", module_name, name)
 
 
+def hide_constructor(
+    app: Sphinx, what: str, name: str, target: object, options: object, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Leave out the signature of a class whose docstring says nothing of arguments, as nobody makes one by hand."""
+    from docs.parameters import named_by_class
+
+    return ("", returns) if signature and isinstance(target, type) and not named_by_class(target) else None
+
+
 def draw_pictures(app: Sphinx) -> None:
     """Run what the pages show, and draw it; a picture that raises ends the build."""
     from docs import pictures
@@ -223,5 +238,6 @@ def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("builder-inited", draw_pictures)
     app.connect("builder-inited", write_playground)
+    app.connect("autodoc-process-signature", hide_constructor)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", check_reference)

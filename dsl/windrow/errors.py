@@ -42,7 +42,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of the user's program: where a step was written."""
+    """A line of the user's program: where a step was written.
+
+    Attributes:
+        file: The path of the file.
+        line: The number of the line, from 1.
+    """
 
     file: str
     line: int
@@ -105,7 +110,11 @@ class WindrowError(Exception):
         super().__init__(_describe(message, given=given, expected=expected, where=where, hint=hint))
 
     def at(self, where: object) -> Self:
-        """This error, with the step and line filled in if it does not know them yet."""
+        """This error, with the step and line filled in if it does not know them yet.
+
+        Args:
+            where: The step and the line of the user's program.
+        """
         if self.where is None:
             self.where = where
             self.args = (
@@ -261,7 +270,13 @@ class IncompatibleStateError(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a plan: what is wrong, in which step, and how to mend it."""
+    """One fault of a plan: what is wrong, in which step, and how to mend it.
+
+    Attributes:
+        message: What is wrong, in one line.
+        where: The step, and the line of the user's program.
+        hint: What to write instead.
+    """
 
     message: str
     where: str

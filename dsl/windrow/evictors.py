@@ -77,7 +77,17 @@ class Evictor(ABC, Generic[T_contra, W_contra]):
     def evict_after(
         self, elements: Sequence[TimestampedValue[T_contra]], size: int, window: W_contra, context: EvictorContext
     ) -> Sequence[int]:
-        """Called at each firing, after the window function; see :meth:`evict_before`."""
+        """Called at each firing, after the window function; see :meth:`evict_before`.
+
+        Args:
+            elements: The contents in order of arrival.
+            size: How many there are.
+            window: The window.
+            context: Time.
+
+        Returns:
+            The positions in ``elements`` that are to leave.
+        """
 
     def describe(self) -> str:
         """One line for ``explain()``."""
@@ -116,7 +126,15 @@ class _OneSided(Evictor[T_contra, Window]):
 
 
 class CountEvictor(_OneSided[object]):
-    """Keeps the last elements, up to a number."""
+    """Keeps the last elements, up to a number.
+
+    Args:
+        max_count: How many elements stay, at least 0.
+        do_evict_after: Whether it evicts after the window function instead of before it.
+
+    Raises:
+        InvalidArgumentError: If ``max_count`` is negative or not an int.
+    """
 
     def __init__(self, max_count: int, do_evict_after: bool) -> None:
         if type(max_count) is not int or max_count < 0:
@@ -129,6 +147,10 @@ class CountEvictor(_OneSided[object]):
     @classmethod
     def of(cls, max_count: int, do_evict_after: bool = False) -> CountEvictor:
         """Keep the last ``max_count`` elements.
+
+        Args:
+            max_count: How many elements stay, at least 0.
+            do_evict_after: Whether it evicts after the window function instead of before it.
 
         Raises:
             InvalidArgumentError: If ``max_count`` is negative or not an int.
@@ -146,7 +168,15 @@ class CountEvictor(_OneSided[object]):
 
 
 class TimeEvictor(_OneSided[object]):
-    """Keeps the elements that are younger than the newest one minus a span. Without timestamps it evicts nothing."""
+    """Keeps the elements that are younger than the newest one minus a span. Without timestamps it evicts nothing.
+
+    Args:
+        window_size: The span, at least 0.
+        do_evict_after: Whether it evicts after the window function instead of before it.
+
+    Raises:
+        InvalidArgumentError: If ``window_size`` is negative.
+    """
 
     def __init__(self, window_size: timedelta, do_evict_after: bool) -> None:
         super().__init__(do_evict_after)
@@ -159,6 +189,10 @@ class TimeEvictor(_OneSided[object]):
     @classmethod
     def of(cls, window_size: timedelta, do_evict_after: bool = False) -> TimeEvictor:
         """Keep elements with a timestamp greater than the newest one's minus ``window_size``.
+
+        Args:
+            window_size: The span, at least 0.
+            do_evict_after: Whether it evicts after the window function instead of before it.
 
         Raises:
             InvalidArgumentError: If ``window_size`` is negative.
@@ -185,7 +219,16 @@ class TimeEvictor(_OneSided[object]):
 
 
 class DeltaEvictor(_OneSided[T_contra]):
-    """Evicts elements that are too far from the last one."""
+    """Evicts elements that are too far from the last one.
+
+    Args:
+        threshold: The distance from which on an element leaves.
+        delta: Gives the distance of an element from the last one: ``delta(element, last)``.
+        do_evict_after: Whether it evicts after the window function instead of before it.
+
+    Raises:
+        InvalidArgumentError: If ``delta`` cannot be called.
+    """
 
     def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool) -> None:
         super().__init__(do_evict_after)
@@ -195,7 +238,16 @@ class DeltaEvictor(_OneSided[T_contra]):
 
     @staticmethod
     def of(threshold: float, delta: Callable[[T, T], float], do_evict_after: bool = False) -> DeltaEvictor[T]:
-        """Evict each element with ``delta(element, last element) >= threshold``."""
+        """Evict each element with ``delta(element, last element) >= threshold``.
+
+        Args:
+            threshold: The distance from which on an element leaves.
+            delta: Gives the distance of an element from the last one: ``delta(element, last)``.
+            do_evict_after: Whether it evicts after the window function instead of before it.
+
+        Raises:
+            InvalidArgumentError: If ``delta`` cannot be called.
+        """
         return DeltaEvictor(threshold, delta, do_evict_after)
 
     def _evict(self, elements: Sequence[TimestampedValue[T_contra]]) -> Sequence[int]:

@@ -101,6 +101,19 @@ class KafkaRecord(Generic[T]):
 class TopicSource(Source[T_co]):
     """What :class:`KafkaSource` and :class:`KafkaRecordSource` have in common.
 
+    Args:
+        servers: The brokers to begin with, ``"host:9092"`` or several.
+        topics: A topic, several, or a compiled pattern that whole names of topics match.
+        value_type: The type of the values.
+        value_format: How they are written.
+        on_malformed: What becomes of records whose value does not fit.
+        timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
+        starting_offsets: Where a new checkpoint begins.
+        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
+        options: Further options of librdkafka, or of Spark's source; None: no others.
+        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
+        on_lost_offsets: What is done where records that were to be read are gone.
+
     Attributes:
         value_type: The type of the values.
         value_format: How they are written.
@@ -110,6 +123,9 @@ class TopicSource(Source[T_co]):
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
         engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
         on_lost_offsets: What is done where records that were to be read are gone.
+
+    Raises:
+        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
 
     value_type: object
@@ -343,6 +359,22 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
 
     Use it to assign Kafka's own timestamps: ``timestamp=lambda record: record.timestamp``. The arguments are those of
     :class:`KafkaSource`.
+
+    Args:
+        servers: The brokers to begin with, ``"host:9092"`` or several.
+        topics: A topic, several, or a compiled pattern that whole names of topics match.
+        value_type: The type of the values.
+        value_format: How they are written.
+        on_malformed: What becomes of records whose value does not fit.
+        timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
+        starting_offsets: Where a new checkpoint begins.
+        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
+        options: Further options of librdkafka, or of Spark's source; None: no others.
+        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
+        on_lost_offsets: What is done where records that were to be read are gone.
+
+    Raises:
+        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
 
     def __init__(

@@ -69,6 +69,15 @@ class CollectSink(Sink[T]):
 
     Args:
         name: Names the sink in ``explain()``.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow_runtime.local import LocalRunner
+        >>> sink = CollectSink[int]()
+        >>> result = LocalRunner().run(Pipeline("numbers", from_collection([1, 2]).sink_to(sink)))
+        >>> result.collected(sink)
+        [1, 2]
     """
 
     def __init__(self, name: str = "collect") -> None:
@@ -157,13 +166,35 @@ class FileSink(Sink[T_contra]):
 
 
 class JsonFileSink(FileSink[T_contra]):
-    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element."""
+    """Files with one JSON value on each line: an object for a record, and what stands for it for any other element.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "json"
 
 
 class ParquetFileSink(FileSink[T_contra]):
-    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings."""
+    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+        partition_by: The field, or the fields, by whose values folders are named; none by default.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, and if ``partition_by`` has an empty name or
+            names a field twice.
+    """
 
     format_name = "parquet"
 
@@ -206,6 +237,14 @@ class TextFileSink(FileSink[str]):
 
     An element that would not be read back as one line is refused: one with a line end within, and one that begins with
     a byte order mark.
+
+    Args:
+        path: The folder, as for :class:`FileSink`.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
+            systems only.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system.
     """
 
     format_name = "text"

@@ -446,6 +446,8 @@ class CsvFileSource(FileSource[T]):
         integral_floats: Whether an int may be written as a float without a fraction, such as ``1.0`` or ``1e3``.
         decimal: The sign in front of the fraction of a number, such as ``","``.
         thousands: The sign between groups of digits of a number, such as ``"."`` or ``" "``; by default none may be.
+        encoding: How the characters are written, as for :class:`JsonFileSource`.
+        timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
 
     Raises:
         InvalidArgumentError: For a delimiter or a sign in numbers that is not one character, for a text that is both

@@ -53,7 +53,11 @@ class ValueState(Protocol[V]):
         ...
 
     def update(self, value: V) -> None:
-        """Set the value; None forgets it."""
+        """Set the value; None forgets it.
+
+        Args:
+            value: The value.
+        """
         ...
 
     def clear(self) -> None:
@@ -69,15 +73,27 @@ class ListState(Protocol[V]):
         ...
 
     def add(self, value: V) -> None:
-        """Append one value."""
+        """Append one value.
+
+        Args:
+            value: The value.
+        """
         ...
 
     def add_all(self, values: Iterable[V]) -> None:
-        """Append several values."""
+        """Append several values.
+
+        Args:
+            values: The values, in their order.
+        """
         ...
 
     def update(self, values: Iterable[V]) -> None:
-        """Replace all values."""
+        """Replace all values.
+
+        Args:
+            values: The values that take their place, in their order; without any the list is empty.
+        """
         ...
 
     def clear(self) -> None:
@@ -89,19 +105,36 @@ class MapState(Protocol[K, V]):
     """Values by key, in the order in which the keys were first put. What is handed out is a copy of what is stored."""
 
     def get(self, key: K) -> V | None:
-        """The value under ``key``, or None."""
+        """The value under ``key``, or None.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def put(self, key: K, value: V) -> None:
-        """Set the value under ``key``."""
+        """Set the value under ``key``.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+            value: The value.
+        """
         ...
 
     def remove(self, key: K) -> None:
-        """Forget ``key``; no error where it is not there."""
+        """Forget ``key``; no error where it is not there.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def contains(self, key: K) -> bool:
-        """Whether there is a value under ``key``."""
+        """Whether there is a value under ``key``.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def keys(self) -> Iterator[K]:
@@ -129,11 +162,19 @@ class ReadOnlyBroadcastState(Protocol[K, V_co]):
     """Rules by key, to be read, in the order in which the keys were first put. What is handed out is a copy."""
 
     def get(self, key: K) -> V_co | None:
-        """The rule under ``key``, or None."""
+        """The rule under ``key``, or None.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def contains(self, key: K) -> bool:
-        """Whether there is a rule under ``key``."""
+        """Whether there is a rule under ``key``.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def keys(self) -> Iterator[K]:
@@ -157,11 +198,20 @@ class BroadcastState(ReadOnlyBroadcastState[K, V], Protocol[K, V]):
     """Rules by key, to be changed by the elements of a broadcast stream."""
 
     def put(self, key: K, value: V) -> None:
-        """Set the rule under ``key``."""
+        """Set the rule under ``key``.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+            value: The rule.
+        """
         ...
 
     def remove(self, key: K) -> None:
-        """Forget the rule under ``key``; no error where it is not there."""
+        """Forget the rule under ``key``; no error where it is not there.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
         ...
 
     def clear(self) -> None:
@@ -177,7 +227,11 @@ class ReducingState(Protocol[V]):
         ...
 
     def add(self, value: V) -> None:
-        """Fold one more value in."""
+        """Fold one more value in.
+
+        Args:
+            value: The value.
+        """
         ...
 
     def clear(self) -> None:
@@ -193,7 +247,11 @@ class AggregatingState(Protocol[T_contra, R_co]):
         ...
 
     def add(self, value: T_contra) -> None:
-        """Fold one more value in."""
+        """Fold one more value in.
+
+        Args:
+            value: The value.
+        """
         ...
 
     def clear(self) -> None:

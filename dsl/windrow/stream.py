@@ -100,6 +100,18 @@ class DataStream(Stage, Generic[T_co]):
         Args:
             function: A function, or a :class:`~windrow.functions.MapFunction`.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> doubled = from_collection([1, 2, 3]).map(lambda number: number * 2)
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("map", doubled.sink_to(sink))).collected(sink)
+            [2, 4, 6]
         """
         check_function(function, "map")
         return DataStream(
@@ -134,6 +146,18 @@ class DataStream(Stage, Generic[T_co]):
                 an iterable of records, or None for none; a text, bytes, a dict or a tuple of a fixed number of parts
                 is refused, as it is one value.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> words = from_collection(["to be", "or not"]).flat_map(lambda line: line.split())
+            >>> sink = CollectSink[str]()
+            >>> LocalRunner().run(Pipeline("flat_map", words.sink_to(sink))).collected(sink)
+            ['to', 'be', 'or', 'not']
         """
         check_function(function, "flat_map")
         return DataStream(
@@ -153,6 +177,18 @@ class DataStream(Stage, Generic[T_co]):
         Args:
             function: A function, or a :class:`~windrow.functions.FilterFunction`.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> even = from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0)
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("filter", even.sink_to(sink))).collected(sink)
+            [2, 4]
         """
         check_function(function, "filter")
         return DataStream(
@@ -188,6 +224,21 @@ class DataStream(Stage, Generic[T_co]):
 
         The others may have elements of other types: those of the result are of any of these, ``A | B``. A type checker
         knows all of up to four types; more streams of different types are united one after the other.
+
+        Args:
+            others: The other streams, none with keys; with none the result has the elements of this stream.
+
+        Raises:
+            InvalidArgumentError: If one of them is no :class:`DataStream`.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> both = from_collection([1, 2]).union(from_collection([3]))
+            >>> sink = CollectSink[int]()
+            >>> sorted(LocalRunner().run(Pipeline("union", both.sink_to(sink))).collected(sink))
+            [1, 2, 3]
         """
         nodes = [self._node]
         for other in others:
@@ -270,6 +321,17 @@ class DataStream(Stage, Generic[T_co]):
             timestamp: Takes the timestamp from an element: epoch milliseconds, or an aware datetime. May be left out
                 where the elements have timestamps, such as downstream of a window.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the strategy is none, or ``timestamp`` cannot be called or is a coroutine function.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy, from_collection
+            >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
+            >>> clicks = from_collection([("home", 1_000), ("cart", 3_000)])
+            >>> clicks.assign_timestamps_and_watermarks(strategy, lambda click: click[1])
+            DataStream(...)
         """
         if not isinstance(strategy, WatermarkStrategy):
             raise InvalidArgumentError(
@@ -304,6 +366,19 @@ class DataStream(Stage, Generic[T_co]):
                 are hashable and compare by value: str, int, bytes, None, tuples, enums, frozen dataclasses of these.
                 All NaNs are one key, as they are to Flink and Spark SQL.
             key_type: The type of the key, where the selector is a lambda and something needs it.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
+            >>> totals = orders.key_by(lambda order: order[0]).sum(lambda order: order[1])
+            >>> sink = CollectSink[tuple[str, int]]()
+            >>> sorted(LocalRunner().run(Pipeline("totals", totals.sink_to(sink))).collected(sink))
+            [('ann', 10), ('ann', 12), ('bob', 5)]
         """
         check_function(selector, "key_by")
         return KeyedStream(
@@ -327,7 +402,29 @@ class DataStream(Stage, Generic[T_co]):
     def window_all(
         self, assigner: WindowAssigner[T_co, W]
     ) -> AllWindowedStream[T_co, W] | MergingAllWindowedStream[T_co, W]:
-        """Windows over the whole stream, without keys. They run on one core; with keys they spread."""
+        """Windows over the whole stream, without keys. They run on one core; with keys they spread.
+
+        Args:
+            assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that can
+                merge.
+
+        Raises:
+            InvalidArgumentError: If it is no assigner.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> times = from_collection([1_000, 2_000, 61_000]).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
+            ... )
+            >>> counts = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count()
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            [2, 1]
+        """
         settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingAllWindowedStream(settings)
@@ -336,7 +433,16 @@ class DataStream(Stage, Generic[T_co]):
     def count_window_all(
         self, size: int, slide: int | None = None, *, fire_at_end: bool = False
     ) -> AllWindowedStream[T_co, GlobalWindow]:
-        """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
+        """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`.
+
+        Args:
+            size: How many elements a window has.
+            slide: After how many elements a window fires; None: after ``size`` of them, and it begins anew.
+            fire_at_end: Whether windows fire once more at the end of the stream with the elements that are left.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
+        """
         return AllWindowedStream(count_window(self._node, DataStream, size, slide, fire_at_end=fire_at_end))
 
     def process(self, function: ProcessFunction[T_co, R], *, name: str | None = None) -> DataStream[R]:
@@ -345,6 +451,9 @@ class DataStream(Stage, Generic[T_co]):
         Args:
             function: Gets the elements.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessFunction`.
         """
         return DataStream(process_node(self._node, function, name))
 
@@ -426,6 +535,19 @@ class DataStream(Stage, Generic[T_co]):
 
         Args:
             other: The second stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> numbers, texts = from_collection([1, 2]), from_collection(["three"])
+            >>> lengths = numbers.connect(texts).map(lambda number: number, lambda text: len(text))
+            >>> sink = CollectSink[int]()
+            >>> sorted(LocalRunner().run(Pipeline("lengths", lengths.sink_to(sink))).collected(sink))
+            [1, 2, 5]
         """
         return ConnectedStreams(self, _stream(other, "connect"))
 
@@ -445,23 +567,94 @@ class DataStream(Stage, Generic[T_co]):
         """Join this stream and another one by key and window: ``join(b).where(f).equal_to(g).window(w).apply(h)``.
 
         Each pair of a left and a right element that share a key and a window makes a record when the window fires.
+
+        Args:
+            other: The right stream; this one is the left one. Neither has keys yet.
+
+        Returns:
+            The stage whose ``where`` takes the key of the left stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders, visits = with_times([("ann", 1_000)]), with_times([("ann", 2_000)])
+            >>> joined = (
+            ...     orders.join(visits)
+            ...     .where(lambda order: order[0])
+            ...     .equal_to(lambda visit: visit[0])
+            ...     .window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            ...     .apply(lambda order, visit: (order[0], order[1], visit[1]))
+            ... )
+            >>> sink = CollectSink[tuple[str, int, int]]()
+            >>> LocalRunner().run(Pipeline("joined", joined.sink_to(sink))).collected(sink)
+            [('ann', 1000, 2000)]
         """
         return JoinedStreams(self._with(other, JoinKind.INNER))
 
     def left_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co, U | None]:
-        """As :meth:`join`; a left element of a window without right ones comes with None."""
+        """As :meth:`join`; a left element of a window without right ones comes with None.
+
+        Args:
+            other: The right stream; this one is the left one. Neither has keys yet.
+
+        Returns:
+            The stage whose ``where`` takes the key of the left stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+        """
         return JoinedStreams(self._with(other, JoinKind.LEFT))
 
     def right_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co | None, U]:
-        """As :meth:`join`; a right element of a window without left ones comes with None."""
+        """As :meth:`join`; a right element of a window without left ones comes with None.
+
+        Args:
+            other: The right stream; this one is the left one. Neither has keys yet.
+
+        Returns:
+            The stage whose ``where`` takes the key of the left stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+        """
         return JoinedStreams(self._with(other, JoinKind.RIGHT))
 
     def full_join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co | None, U | None]:
-        """As :meth:`join`; an element of a window without elements of the other stream comes with None."""
+        """As :meth:`join`; an element of a window without elements of the other stream comes with None.
+
+        Args:
+            other: The right stream; this one is the left one. Neither has keys yet.
+
+        Returns:
+            The stage whose ``where`` takes the key of the left stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+        """
         return JoinedStreams(self._with(other, JoinKind.FULL))
 
     def co_group(self, other: DataStream[U]) -> CoGroupedStreams[T_co, U]:
-        """Group this stream and another one by key and window: both lists of elements make records together."""
+        """Group this stream and another one by key and window: both lists of elements make records together.
+
+        Args:
+            other: The right stream; this one is the left one. Neither has keys yet.
+
+        Returns:
+            The stage whose ``where`` takes the key of the left stream.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`DataStream`.
+        """
         return CoGroupedStreams(self._with(other, None))
 
     def _with(self, other: object, kind: JoinKind | None) -> TwoStreams:
@@ -471,6 +664,33 @@ class DataStream(Stage, Generic[T_co]):
         """The side output of the step that made this stream.
 
         It has late elements, malformed records, or what a process function put out under ``tag``.
+
+        Args:
+            tag: The one that the step was given, or another of the same name.
+
+        Returns:
+            The elements of that output, with their timestamps. It is empty where the step puts nothing out under the
+                tag.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`.
+
+        Example:
+            >>> from windrow import OutputTag, Pipeline, from_collection
+            >>> from windrow.functions import ProcessContext, ProcessFunction
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> odd = OutputTag("odd", int)
+            >>> class Split(ProcessFunction[int, int]):
+            ...     def process_element(self, value: int, context: ProcessContext) -> list[int]:
+            ...         if value % 2:
+            ...             context.output(odd, value)
+            ...             return []
+            ...         return [value]
+            >>> even = from_collection([1, 2, 3]).process(Split())
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("odd", even.get_side_output(odd).sink_to(sink))).collected(sink)
+            [1, 3]
         """
         if not isinstance(tag, OutputTag):
             raise InvalidArgumentError(
@@ -488,8 +708,23 @@ class DataStream(Stage, Generic[T_co]):
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
 
         Args:
-            sink: Where to.
+            sink: Takes the elements, such as a :class:`~windrow.sinks.CollectSink`; an instance, not the class.
             name: Names the step.
+
+        Returns:
+            The sink for a :class:`~windrow.Pipeline`; without one nothing is written.
+
+        Raises:
+            InvalidArgumentError: If it is no sink.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> sink = CollectSink[int]()
+            >>> pipeline = Pipeline("numbers", from_collection([1, 2]).sink_to(sink))
+            >>> LocalRunner().run(pipeline).collected(sink)
+            [1, 2]
         """
         if not isinstance(sink, Sink):
             raise InvalidArgumentError(

@@ -34,11 +34,17 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     """A stream that reads from ``source``.
 
     Args:
-        source: Where from.
+        source: Reads the elements, such as a :class:`~windrow.sources.JsonFileSource`; an instance, not the class.
         name: Names the step.
 
     Raises:
         InvalidArgumentError: If it is no source, its ``on_malformed`` is unknown, or its ``is_bounded`` is no bool.
+
+    Example:
+        >>> from windrow import from_source
+        >>> from windrow.sources import TextFileSource
+        >>> from_source(TextFileSource("logs/*.txt"), name="logs")
+        DataStream(...)
     """
     if not isinstance(source, Source):
         raise InvalidArgumentError(
@@ -89,6 +95,23 @@ def from_collection(
 
     A batch is judged under the watermark of the batches before it, so an element of a collection can be late only with
     a ``batch_size``: with 1 the watermark moves between any two elements.
+
+    Args:
+        elements: The elements; they are copied.
+        element_type: Their type; None: that of the first element, where that is a class without parameters.
+        batch_size: How many elements make a batch; None: all are in one.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If ``elements`` cannot be iterated over, or ``batch_size`` is not a positive int.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow_runtime.local import LocalRunner
+        >>> sink = CollectSink[str]()
+        >>> LocalRunner().run(Pipeline("words", from_collection(["a", "b"]).sink_to(sink))).collected(sink)
+        ['a', 'b']
     """
     if element_type is None:
         return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
@@ -132,6 +155,21 @@ def from_arrow(
     See :class:`~windrow.sources.ArrowSource`. Without ``record_type`` the elements have a field for each column::
 
         totals = from_arrow(frame).key_by(lambda row: row.zone).sum(lambda row: row.price)
+
+    Args:
+        data: The rows, such as a ``pyarrow.Table``, a polars or pandas data frame, or a reader of record batches.
+        record_type: The type of the elements, whose fields are the columns; None: a record with a field for each
+            column.
+        batch_size: How many rows make a batch; None: all are in one.
+        on_malformed: What becomes of rows that do not fit the type.
+        timezone: Where the clock of timestamp columns without a zone is; None: such columns do not fit.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If the data do not speak the Arrow PyCapsule interface, an argument has an unknown value,
+            or a column has no name of a field, or no type of elements, where the type is derived.
+        SourceError: If the type is derived, and the data cannot be taken.
+        UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
     try:
         source: ArrowSource[T] = ArrowSource(
@@ -157,6 +195,18 @@ def from_dataframe(
     timezone: str | tzinfo | None = None,
     name: str | None = None,
 ) -> DataStream[T]:
-    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
+    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`.
+
+    Args:
+        dataframe: The DataFrame; columns that the record type does not name are left out.
+        record_type: The type of the records.
+        on_malformed: What becomes of rows that do not fit the type.
+        timezone: Where the clock of timestamp columns without a zone is; None: such columns do not fit.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If it is no DataFrame of Spark, ``on_malformed`` is unknown, or Python does not know the
+            time zone.
+    """
     source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
     return from_source(source, name=name)

@@ -43,6 +43,10 @@ def duration_millis(duration: timedelta, name: str) -> int:
 
     ``timedelta.max``, the longest duration that Python has, stands for the longest there is: for ever.
 
+    Args:
+        duration: The duration.
+        name: What it is, for errors.
+
     Raises:
         InvalidArgumentError: If it is not a timedelta, or has a fraction of a millisecond.
     """
@@ -69,7 +73,11 @@ _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_0
 
 
 def duration_text(millis: int) -> str:
-    """A duration as plans and messages show it, to the millisecond: ``1 h 30 min``, ``1.5 s``, ``250 ms``."""
+    """A duration as plans and messages show it, to the millisecond: ``1 h 30 min``, ``1.5 s``, ``250 ms``.
+
+    Args:
+        millis: The milliseconds.
+    """
     if millis == MAX_TIMESTAMP:
         return "for ever"
     if abs(millis) < 1_000:
@@ -85,7 +93,11 @@ def duration_text(millis: int) -> str:
 
 
 def lag_text(millis: int) -> str:
-    """A measured time in its two largest units, rounded down: ``5 d 3 h``, ``2 min 5 s``, ``3.1 s``, ``250 ms``."""
+    """A measured time in its two largest units, rounded down: ``5 d 3 h``, ``2 min 5 s``, ``3.1 s``, ``250 ms``.
+
+    Args:
+        millis: The milliseconds.
+    """
     sign, rest = ("-" if millis < 0 else ""), abs(millis)
     if rest < 60_000:
         return f"{sign}{f'{rest // 100 / 10:g} s' if rest >= 1_000 else f'{rest} ms'}"
@@ -114,6 +126,9 @@ def timestamp_millis(timestamp: int | datetime) -> int:
     """A timestamp as epoch milliseconds.
 
     Integers are taken as milliseconds; an aware datetime is converted (rounded down to the millisecond).
+
+    Args:
+        timestamp: Epoch milliseconds, or an aware datetime.
 
     Raises:
         InvalidArgumentError: For a naive datetime, for a value of another type, or one outside the 64-bit range.

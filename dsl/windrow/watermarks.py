@@ -33,7 +33,11 @@ class WatermarkOutput(Protocol):
     """Takes the watermarks that a generator emits."""
 
     def emit_watermark(self, watermark: int) -> None:
-        """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect."""
+        """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect.
+
+        Args:
+            watermark: The event time in milliseconds.
+        """
         ...
 
 
@@ -47,17 +51,30 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
 
     @abstractmethod
     def on_event(self, element: T_contra, timestamp: int, output: WatermarkOutput) -> None:
-        """Called for every element, with its timestamp in milliseconds."""
+        """Called for every element, with its timestamp in milliseconds.
+
+        Args:
+            element: The element.
+            timestamp: Its timestamp in milliseconds.
+            output: Takes a watermark.
+        """
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called at the end of every batch."""
+        """Called at the end of every batch.
+
+        Args:
+            output: Takes a watermark.
+        """
 
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[object]):
     """The highest timestamp so far, less a fixed delay, less one: later elements may equal the highest.
 
     Source of the rule: Flink's class of the same name.
+
+    Args:
+        max_out_of_orderness: The delay in milliseconds.
     """
 
     def __init__(self, max_out_of_orderness: int) -> None:
@@ -70,7 +87,11 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[object]):
             self._highest = timestamp
 
     def observe(self, highest: int) -> None:
-        """As :meth:`on_event` for a whole batch, whose highest timestamp is ``highest``."""
+        """As :meth:`on_event` for a whole batch, whose highest timestamp is ``highest``.
+
+        Args:
+            highest: The timestamp in milliseconds.
+        """
         if self._highest is None or highest > self._highest:
             self._highest = highest
 
@@ -155,8 +176,17 @@ class WatermarkStrategy(Generic[T_contra]):
     def for_bounded_out_of_orderness(max_out_of_orderness: timedelta) -> WatermarkStrategy[object]:
         """For timestamps that come at most ``max_out_of_orderness`` after a later one.
 
+        Args:
+            max_out_of_orderness: How long behind the highest timestamp so far the watermark stays.
+
         Raises:
             InvalidArgumentError: If the duration is negative.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy
+            >>> WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).description
+            'bounded out-of-orderness, 5000 ms'
         """
         delay = duration_millis(max_out_of_orderness, "the out-of-orderness")
         if delay < 0:

@@ -73,6 +73,21 @@ class _Keyed(ReadyMade[T], KeyedStage[T, K, W]):
             function: Folds. On merging windows it must have ``merge``.
             window_function: Gets the one result, with the key and the window.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
+
+        Example:
+            >>> from windrow import Pipeline, aggregates as agg, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
+            >>> last_two = orders.key_by(lambda order: order[0]).count_window(2)
+            >>> means = last_two.aggregate(agg.mean(lambda order: order[1]))
+            >>> sink = CollectSink[float]()
+            >>> LocalRunner().run(Pipeline("means", means.sink_to(sink))).collected(sink)
+            [6.0]
         """
         return self._aggregate_keyed(function, window_function, name)
 
@@ -96,6 +111,19 @@ class WindowedStream(_Keyed[T, K, W]):
 
         Raises:
             InvalidArgumentError: If there is a trigger already.
+            InvalidArgumentError: If it is no trigger.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.triggers import CountTrigger
+            >>> from windrow.windows import GlobalWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> words = from_collection(["a", "b", "a", "a"]).key_by(lambda word: word)
+            >>> counts = words.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).count()
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            [2]
         """
         return self._with_trigger(trigger, may_lose_data)
 
@@ -112,6 +140,12 @@ class WindowedStream(_Keyed[T, K, W]):
     def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
+        Args:
+            evictor: Says which elements leave, and when.
+
+        Returns:
+            The stage whose results may be those of a window without elements.
+
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
@@ -125,6 +159,11 @@ class MergingWindowedStream(_Keyed[T, K, W]):
 
     def trigger(self, trigger: MergingTrigger[T, W], *, may_lose_data: bool = False) -> Self:
         """Decide when windows are evaluated, by a trigger that can follow merges; see :meth:`WindowedStream.trigger`.
+
+        Args:
+            trigger: The trigger, a :class:`~windrow.triggers.MergingTrigger`.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`WindowedStream.trigger`.
 
         Raises:
             InvalidArgumentError: If there is a trigger already.
@@ -141,6 +180,12 @@ class MergingWindowedStream(_Keyed[T, K, W]):
 
     def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyMergingWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
+
+        Args:
+            evictor: Says which elements leave, and when.
+
+        Returns:
+            The stage whose results may be those of a window without elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
@@ -174,7 +219,17 @@ class _All(ReadyMade[T], AllStage[T, W]):
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
+        """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
+        """
         return self._aggregate_all(function, window_function, name)
 
     # Any: the calls say of which type their results are.
@@ -188,7 +243,16 @@ class AllWindowedStream(_All[T, W]):
     __slots__ = ()
 
     def trigger(self, trigger: Trigger[T, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`."""
+        """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`.
+
+        Args:
+            trigger: The trigger.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._with_trigger(trigger, may_lose_data)
 
     def discarding(self) -> MaybeEmptyAllWindowedStream[T, W]:
@@ -202,6 +266,12 @@ class AllWindowedStream(_All[T, W]):
     def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
 
+        Args:
+            evictor: Says which elements leave, and when.
+
+        Returns:
+            The stage whose results may be those of a window without elements.
+
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
@@ -214,7 +284,16 @@ class MergingAllWindowedStream(_All[T, W]):
     __slots__ = ()
 
     def trigger(self, trigger: MergingTrigger[T, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
+        """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`.
+
+        Args:
+            trigger: The trigger, a :class:`~windrow.triggers.MergingTrigger`.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._with_trigger(trigger, may_lose_data)
 
     def discarding(self) -> MaybeEmptyMergingAllWindowedStream[T, W]:
@@ -227,6 +306,12 @@ class MergingAllWindowedStream(_All[T, W]):
 
     def evictor(self, evictor: Evictor[T, W]) -> MaybeEmptyMergingAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
+
+        Args:
+            evictor: Says which elements leave, and when.
+
+        Returns:
+            The stage whose results may be those of a window without elements.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
@@ -267,6 +352,15 @@ class MaybeEmptyWindowedStream(ReadyMadeOrNone[T], WindowedStream[T, K, W]):  # 
 
         Where no element is left, the result is that of an empty window: None for
         :func:`windrow.aggregates.min`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the key and the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
         """
         return self._aggregate_keyed(function, window_function, name)
 
@@ -304,6 +398,15 @@ class MaybeEmptyMergingWindowedStream(ReadyMadeOrNone[T], MergingWindowedStream[
 
         Where no element is left, the result is that of an empty window: None for
         :func:`windrow.aggregates.min`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the key and the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
         """
         return self._aggregate_keyed(function, window_function, name)
 
@@ -337,7 +440,17 @@ class MaybeEmptyAllWindowedStream(ReadyMadeOrNone[T], AllWindowedStream[T, W]): 
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`."""
+        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
+        """
         return self._aggregate_all(function, window_function, name)
 
 
@@ -370,5 +483,15 @@ class MaybeEmptyMergingAllWindowedStream(ReadyMadeOrNone[T], MergingAllWindowedS
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`."""
+        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
+        """
         return self._aggregate_all(function, window_function, name)

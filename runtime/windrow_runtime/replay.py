@@ -69,7 +69,14 @@ class Replay:
     _collected: Mapping[int, list[Any]] = field(repr=False)
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
-        """Returns the elements that went to a sink of the pipeline, batch by batch."""
+        """Returns the elements that went to a sink of the pipeline, batch by batch.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
+        Raises:
+            KeyError: If it is not part of the pipeline.
+        """
         return list(self._collected[id(sink)])
 
     def compare(self, results: Sequence[PipelineResult], sinks: Iterable[CollectSink[Any]]) -> list[str]:

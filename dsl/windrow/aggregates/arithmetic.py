@@ -258,7 +258,26 @@ class Spread(DeclaredAggregate[T, Moments, float | None, None]):
 
 # Any: whatever the selector gives is only compared with None.
 def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
-    """Counts the elements, or those for which ``selector`` gives something else than None. Nothing counts as 0."""
+    """Counts the elements, or those for which ``selector`` gives something else than None. Nothing counts as 0.
+
+    Args:
+        selector: Takes a value from an element; None: all elements count.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+
+    Example:
+        >>> from windrow import Pipeline, aggregates as agg, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow.windows import GlobalWindows
+        >>> from windrow_runtime.local import LocalRunner
+        >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
+        >>> everything = from_collection([3, None, 5]).window_all(windows)
+        >>> counts = everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value)))
+        >>> sink = CollectSink[tuple[int, int]]()
+        >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+        [(3, 2)]
+    """
     if selector is not None:
         check_selector(selector, "count")
     return Count(selector)
@@ -271,6 +290,12 @@ def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's nam
     NaN. Ints are added exactly, and so are time spans, in microseconds; a result beyond 64 bits is an
     :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so the order shows in the last
     bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0 or 1.
+
+    Args:
+        selector: Takes an int, a float, a decimal or a time span from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     check_selector(selector, "sum")
     return Sum(selector)
@@ -280,6 +305,12 @@ def mean(selector: Callable[[T], F]) -> Mean[T, F]:
     """The mean of what ``selector`` gives; None without values, as :func:`sum`.
 
     None is left out; a NaN makes the mean NaN. Sums are kept as in :func:`sum`, however large, and divided at the end.
+
+    Args:
+        selector: Takes an int, a float, a decimal or a time span from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     check_selector(selector, "mean")
     return Mean(selector)
@@ -289,32 +320,73 @@ def variance(selector: Callable[[T], float | None]) -> Spread[T]:
     """The variance of a sample, as ``variance`` and ``var_samp`` in Spark SQL; None of fewer than two values.
 
     None is left out; a NaN or an infinity makes it NaN.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     return _spread(selector, "variance", sample=True, root=False)
 
 
 def var_samp(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The same as :func:`variance`."""
+    """The same as :func:`variance`.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return _spread(selector, "var_samp", sample=True, root=False)
 
 
 def var_pop(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The variance of a whole population; None without values. Otherwise as :func:`variance`."""
+    """The variance of a whole population; None without values. Otherwise as :func:`variance`.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return _spread(selector, "var_pop", sample=False, root=False)
 
 
 def stddev(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The standard deviation of a sample, as ``stddev`` in Spark SQL: the root of :func:`variance`."""
+    """The standard deviation of a sample, as ``stddev`` in Spark SQL: the root of :func:`variance`.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return _spread(selector, "stddev", sample=True, root=True)
 
 
 def stddev_samp(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The same as :func:`stddev`."""
+    """The same as :func:`stddev`.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return _spread(selector, "stddev_samp", sample=True, root=True)
 
 
 def stddev_pop(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The standard deviation of a whole population: the root of :func:`var_pop`."""
+    """The standard deviation of a whole population: the root of :func:`var_pop`.
+
+    Args:
+        selector: Takes a number from an element, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return _spread(selector, "stddev_pop", sample=False, root=True)
 
 

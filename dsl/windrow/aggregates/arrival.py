@@ -118,7 +118,15 @@ def last(*, ignore_nulls: bool = False) -> Edge[T, T]: ...
 @overload
 def last(selector: Callable[[T], V], *, ignore_nulls: bool = False) -> Edge[T, V]: ...
 def last(selector: Callable[[T], V] | None = None, *, ignore_nulls: bool = False) -> Edge[T, T] | Edge[T, V]:
-    """The element that arrived last, or what ``selector`` gives for it; see :func:`first`."""
+    """The element that arrived last, or what ``selector`` gives for it; see :func:`first`.
+
+    Args:
+        selector: What to take from the element; None: the element itself.
+        ignore_nulls: Whether elements for which it gives None are passed over.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     if selector is None:
         return Edge[T, T](None, newest=True, ignore_nulls=ignore_nulls)
     check_selector(selector, "last")
@@ -134,6 +142,12 @@ def collect_list(selector: Callable[[T], V | None] | None = None) -> CollectList
 
     None is left out. Where windows merge, the contents of the window that was there first come first. The window keeps
     all that it collects.
+
+    Args:
+        selector: Takes a value from an element, or None; without it, the elements themselves are collected.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     if selector is None:
         return CollectList[T, T](None)

@@ -267,6 +267,9 @@ def combine(*members: AggregateFunction[Any, Any, Any, Any, Any]) -> Combined[An
 
     Takes up to eight, which may be aggregate functions of yours.
 
+    Args:
+        members: The aggregates, in the order of their results.
+
     Raises:
         InvalidArgumentError: If a member is no aggregate function, or there is none.
     """
@@ -364,6 +367,23 @@ def into(
     Raises:
         InvalidArgumentError: If there are aggregates of both kinds or none, if a member is no aggregate function, or if
             ``record`` does not take them.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from windrow import Pipeline, aggregates as agg, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> from windrow.windows import GlobalWindows
+        >>> from windrow_runtime.local import LocalRunner
+        >>> @dataclass
+        ... class Climate:
+        ...     low: float | None
+        ...     n: int
+        >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
+        >>> everything = from_collection([20.5, 18.0]).window_all(windows)
+        >>> climate = everything.aggregate(agg.into(Climate, low=agg.min(lambda celsius: celsius), n=agg.count()))
+        >>> sink = CollectSink[Climate]()
+        >>> LocalRunner().run(Pipeline("climate", climate.sink_to(sink))).collected(sink)
+        [Climate(low=18.0, n=2)]
     """
     if not callable(record):
         raise InvalidArgumentError(

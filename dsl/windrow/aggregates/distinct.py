@@ -103,6 +103,12 @@ def count_distinct(selector: Callable[[T], Hashable]) -> CountDistinct[T]:
 
     None is left out, all NaNs are one value. Values are told apart as Python does: ``1``, ``1.0`` and ``True`` are one.
     The window keeps every value once; :func:`approx_count_distinct` keeps a few kilobytes.
+
+    Args:
+        selector: Takes a value from an element, or None. It has to be hashable.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     check_selector(selector, "count_distinct")
     return CountDistinct(selector)
@@ -114,6 +120,12 @@ def collect_set(selector: Callable[[T], V | None]) -> CollectSet[T, V]:
     None is left out, all NaNs are one value. Values are told apart as Python does: of ``1``, ``1.0`` and
     ``True`` one stays, no matter which. The window keeps every value once. A frozenset has no order, and files have its
     values in an order of their own; :func:`collect_list` keeps all, in order of arrival.
+
+    Args:
+        selector: Takes a value from an element, or None. It has to be hashable.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     check_selector(selector, "collect_set")
     return CollectSet(selector)

@@ -217,13 +217,26 @@ def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
     than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in
     common, any of them.
+
+    Args:
+        selector: Takes from an element what is compared, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
     """
     check_selector(selector, "min")
     return Extreme(selector, highest=False)
 
 
 def max(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
-    """The highest of what ``selector`` gives; see :func:`min`."""
+    """The highest of what ``selector`` gives; see :func:`min`.
+
+    Args:
+        selector: Takes from an element what is compared, or None.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     check_selector(selector, "max")
     return Extreme(selector, highest=True)
 
@@ -258,7 +271,15 @@ def max_by(by: Callable[[T], Comparable | M], value: Callable[[T], V]) -> Extrem
 def max_by(
     by: Callable[[T], Comparable | M], value: Callable[[T], V] | None = None
 ) -> ExtremeBy[T, T, M] | ExtremeBy[T, V, M]:
-    """The element for which ``by`` gives the highest value; see :func:`min_by`."""
+    """The element for which ``by`` gives the highest value; see :func:`min_by`.
+
+    Args:
+        by: What is compared.
+        value: What to take from that element; None: the element itself.
+
+    Raises:
+        InvalidArgumentError: If one of them cannot be called.
+    """
     check_selector(by, "max_by")
     if value is None:
         return ExtremeBy[T, T, M](None, by, highest=True)

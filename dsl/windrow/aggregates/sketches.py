@@ -329,6 +329,15 @@ def approx_quantiles(
     """About the quantiles of what ``selector`` gives, in the order of ``q``; an empty list without values.
 
     One sketch serves them all; see :func:`approx_quantile`.
+
+    Args:
+        selector: Gives numbers, which are taken as floats, or None.
+        q: The quantiles, each from 0 to 1, at least one.
+        k: The size of the sketch, 8 to 65535; the error falls with it.
+
+    Raises:
+        InvalidArgumentError: If ``q`` is empty, one of ``q`` or ``k`` is out of bounds, or DataSketches is not
+            installed.
     """
     return ApproxQuantiles(selector, _checked(selector, tuple(q), k, "approx_quantiles"), k, "approx_quantiles", _all)
 

@@ -107,13 +107,23 @@ class IntervalJoined(Stage, Generic[L, U, K]):
 
         Without it they are counted (``late_records_dropped``) and dropped.
 
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
         Raises:
             InvalidArgumentError: If there is a tag already.
         """
         return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=True)))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> IntervalJoined[L, U, K]:
-        """Send right elements behind the watermark to a side output; see :meth:`side_output_left_late_data`."""
+        """Send right elements behind the watermark to a side output; see :meth:`side_output_left_late_data`.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=False)))
 
     def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
@@ -223,11 +233,25 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> AsOfJoin[L, U, K]:
-        """Send left elements behind the watermark to a side output, instead of counting and dropping them."""
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> AsOfJoin[L, U, K]:
-        """Send right elements behind the watermark to a side output, instead of counting and dropping them."""
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
@@ -252,11 +276,25 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
     __slots__ = ()
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> LeftAsOfJoin[L, U, K]:
-        """Send left elements behind the watermark to a side output, instead of counting and dropping them."""
+        """Send left elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
 
     def side_output_right_late_data(self, tag: OutputTag[U]) -> LeftAsOfJoin[L, U, K]:
-        """Send right elements behind the watermark to a side output, instead of counting and dropping them."""
+        """Send right elements behind the watermark to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
         return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.

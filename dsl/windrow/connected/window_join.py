@@ -97,7 +97,17 @@ class JoinedStreams(_OfTwo, Generic[L, U, A, B]):
     __slots__ = ()
 
     def where(self, selector: Callable[[L], H]) -> JoinWhere[L, U, A, B, H]:
-        """Take the key from the elements of the left stream."""
+        """Take the key from the elements of the left stream.
+
+        Args:
+            selector: A function of a left element; see :meth:`windrow.DataStream.key_by` for what a key may be.
+
+        Returns:
+            The stage whose ``equal_to`` takes the key of the right stream.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "where")
         return JoinWhere(replace(self._two, where=selector))
 
@@ -108,7 +118,17 @@ class JoinWhere(_OfTwo, Generic[L, U, A, B, H]):
     __slots__ = ()
 
     def equal_to(self, selector: Callable[[U], H]) -> JoinEqualTo[L, U, A, B, H]:
-        """Take the key from the elements of the right stream. Keys are of the same type."""
+        """Take the key from the elements of the right stream. Keys are of the same type.
+
+        Args:
+            selector: A function of a right element, whose keys are of the same type as those of the left ones.
+
+        Returns:
+            The stage whose ``window`` says in which windows.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "equal_to")
         return JoinEqualTo(replace(self._two, equal_to=selector))
 
@@ -146,7 +166,17 @@ class CoGroupedStreams(_OfTwo, Generic[L, U]):
     __slots__ = ()
 
     def where(self, selector: Callable[[L], H]) -> CoGroupWhere[L, U, H]:
-        """Take the key from the elements of the left stream."""
+        """Take the key from the elements of the left stream.
+
+        Args:
+            selector: A function of a left element; see :meth:`windrow.DataStream.key_by` for what a key may be.
+
+        Returns:
+            The stage whose ``equal_to`` takes the key of the right stream.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "where")
         return CoGroupWhere(replace(self._two, where=selector))
 
@@ -157,7 +187,17 @@ class CoGroupWhere(_OfTwo, Generic[L, U, H]):
     __slots__ = ()
 
     def equal_to(self, selector: Callable[[U], H]) -> CoGroupEqualTo[L, U, H]:
-        """Take the key from the elements of the right stream. Keys are of the same type."""
+        """Take the key from the elements of the right stream. Keys are of the same type.
+
+        Args:
+            selector: A function of a right element, whose keys are of the same type as those of the left ones.
+
+        Returns:
+            The stage whose ``window`` says in which windows.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "equal_to")
         return CoGroupEqualTo(replace(self._two, equal_to=selector))
 
@@ -213,6 +253,9 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
 
         Without it, or one for each stream, they are counted (``late_records_dropped``) and dropped.
 
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
         Raises:
             InvalidArgumentError: If there is a tag already.
         """
@@ -220,6 +263,9 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> Self:
         """Send left elements that are too late for all their windows to a side output.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
 
         Raises:
             InvalidArgumentError: If there is a tag already.
@@ -229,6 +275,9 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
     def side_output_right_late_data(self, tag: OutputTag[U]) -> Self:
         """Send right elements that are too late for all their windows to a side output.
 
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
         Raises:
             InvalidArgumentError: If there is a tag already.
         """
@@ -236,6 +285,9 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
 
     def evictor(self, evictor: Evictor[L | U, W]) -> Self:
         """Remove elements of both streams before or after the function sees them.
+
+        Args:
+            evictor: Says which elements leave, and when; it sees those of both streams.
 
         Raises:
             InvalidArgumentError: If there is an evictor already.
@@ -289,7 +341,16 @@ class WindowJoin(JoinWithWindow[L, U, A, B, H, W]):
     __slots__ = ()
 
     def trigger(self, trigger: Trigger[L | U, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated; see :meth:`windrow.WindowedStream.trigger`."""
+        """Decide when windows are evaluated; see :meth:`windrow.WindowedStream.trigger`.
+
+        Args:
+            trigger: The trigger; it sees the elements of both streams.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`windrow.WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._triggered(trigger, may_lose_data)
 
 
@@ -299,7 +360,16 @@ class MergingWindowJoin(JoinWithWindow[L, U, A, B, H, W]):
     __slots__ = ()
 
     def trigger(self, trigger: MergingTrigger[L | U, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated, by a trigger that can follow merges."""
+        """Decide when windows are evaluated, by a trigger that can follow merges.
+
+        Args:
+            trigger: The trigger, a :class:`~windrow.triggers.MergingTrigger`; it sees the elements of both streams.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`windrow.WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._triggered(trigger, may_lose_data)
 
 
@@ -333,7 +403,16 @@ class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):
     __slots__ = ()
 
     def trigger(self, trigger: Trigger[L | U, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated; see :meth:`windrow.WindowedStream.trigger`."""
+        """Decide when windows are evaluated; see :meth:`windrow.WindowedStream.trigger`.
+
+        Args:
+            trigger: The trigger; it sees the elements of both streams.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`windrow.WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._triggered(trigger, may_lose_data)
 
 
@@ -343,5 +422,14 @@ class MergingWindowCoGroup(CoGroupWithWindow[L, U, H, W]):
     __slots__ = ()
 
     def trigger(self, trigger: MergingTrigger[L | U, W], *, may_lose_data: bool = False) -> Self:
-        """Decide when windows are evaluated, by a trigger that can follow merges."""
+        """Decide when windows are evaluated, by a trigger that can follow merges.
+
+        Args:
+            trigger: The trigger, a :class:`~windrow.triggers.MergingTrigger`; it sees the elements of both streams.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up; see
+                :meth:`windrow.WindowedStream.trigger`.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger, or there is one already.
+        """
         return self._triggered(trigger, may_lose_data)

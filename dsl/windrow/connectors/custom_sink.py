@@ -60,7 +60,11 @@ class CustomSink(Sink[T_contra]):
         return False
 
     def open(self, context: SinkContext) -> None:
-        """Called before the first ``write``: on the driver once a run, on a worker once a task."""
+        """Called before the first ``write``: on the driver once a run, on a worker once a task.
+
+        Args:
+            context: The identity of the run, and on a worker the partition whose elements it writes.
+        """
 
     def newest_batch(self) -> int | None:
         """Returns the number of the newest batch that the target has of ``context.run``; None: it has or notes none.

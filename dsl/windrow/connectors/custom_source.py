@@ -58,17 +58,30 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @abstractmethod
     def initial_offset(self, partition: str) -> P:
-        """Where a partition begins. It is asked once for each partition, and then kept."""
+        """Where a partition begins. It is asked once for each partition, and then kept.
+
+        Args:
+            partition: The name of the partition.
+        """
 
     @abstractmethod
     def latest_offset(self, partition: str) -> P:
-        """Where a partition ends now: behind its last element. It never goes back; numbers that do fail the run."""
+        """Where a partition ends now: behind its last element. It never goes back; numbers that do fail the run.
+
+        Args:
+            partition: The name of the partition.
+        """
 
     def next_offset(self, partition: str, start: P, latest: P) -> P:
         """Where the next batch ends that begins at ``start``: by default at ``latest``.
 
         A source that limits its batches returns an offset between the two. A run that reads to the end fails where
         no partition moves on and one is short of it. Spark asks from version 4.2 on; older ones take all that there is.
+
+        Args:
+            partition: The name of the partition.
+            start: The offset at which the batch begins.
+            latest: What :meth:`latest_offset` has returned.
         """
         return latest
 
@@ -76,6 +89,11 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         """The elements of a partition from ``start`` up to ``end``, the same ones each time.
 
         A :class:`~windrow.sources.MalformedRecord` among them goes where ``on_malformed`` says.
+
+        Args:
+            partition: The name of the partition.
+            start: The offset of the first element.
+            end: The offset behind the last one.
         """
         raise UnsupportedOperationError("this source gives Arrow data", given=self.describe(), expected="read_arrow")
 
@@ -87,6 +105,11 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         does not fit the element type is malformed, and goes where ``on_malformed`` says, as does a
         :class:`~windrow.sources.MalformedRecord` among the data.
 
+        Args:
+            partition: The name of the partition.
+            start: The offset of the first element.
+            end: The offset behind the last one.
+
         Returns:
             Objects of any library that speaks the Arrow PyCapsule interface, such as record batches and tables.
 
@@ -96,7 +119,12 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         raise UnsupportedOperationError("this source gives elements one by one", given=self.describe(), expected="read")
 
     def commit(self, partition: str, offset: P) -> None:
-        """Called when nothing before ``offset`` will be read again. It may come late, twice, or never at the end."""
+        """Called when nothing before ``offset`` will be read again. It may come late, twice, or never at the end.
+
+        Args:
+            partition: The name of the partition.
+            offset: The offset behind the last element that was read.
+        """
 
     def describe(self) -> str:
         return type(self).__name__

@@ -26,6 +26,9 @@ __all__ = ["sink_class", "source_class"]
 def source_class(name: str) -> type[Source[Any]]:
     """The source that a package registered under a name, to be called with what it needs.
 
+    Args:
+        name: The name of the entry point.
+
     Raises:
         InvalidArgumentError: If no installed package has one of that name, several have, or it cannot be loaded.
     """
@@ -37,6 +40,9 @@ def source_class(name: str) -> type[Source[Any]]:
 
 def sink_class(name: str) -> type[Sink[Any]]:
     """The sink that a package registered under a name, to be called with what it needs.
+
+    Args:
+        name: The name of the entry point.
 
     Raises:
         InvalidArgumentError: If no installed package has one of that name, several have, or it cannot be loaded.

@@ -104,7 +104,11 @@ class Expression:
         return ordered([self], lambda node: node.children)
 
     def evaluate(self, element: Any) -> Any:
-        """Returns what the selector returns for ``element``, and raises what the selector would raise."""
+        """Returns what the selector returns for ``element``, and raises what the selector would raise.
+
+        Args:
+            element: The element.
+        """
         compiled = self._compiled
         if compiled is None:
             compiled = _Code(self).function()
@@ -131,7 +135,11 @@ class Expression:
         return types
 
     def narrowing(self, *, is_true: bool) -> tuple[Expression, Narrowing]:
-        """The node about whose type it says something that this one is true, or false, and the type then."""
+        """The node about whose type it says something that this one is true, or false, and the type then.
+
+        Args:
+            is_true: Whether this one is true.
+        """
         return self, present if is_true else _unchanged
 
     def __str__(self) -> str:
@@ -141,7 +149,11 @@ class Expression:
         return texts[self]
 
     def with_children(self, children: Mapping[Expression, Expression]) -> Self:
-        """Returns the node with others in place of those right below it."""
+        """Returns the node with others in place of those right below it.
+
+        Args:
+            children: For each of the nodes right below, that which takes its place.
+        """
         if all(children[each] is each for each in self.children):
             return self
         values = {name: getattr(self, name) for name in _compared_fields(type(self))}

@@ -60,6 +60,10 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     Variables around the function count with the values that they have now. A function is traced once, and again if one
     of these has changed.
 
+    Args:
+        selector: A function of one element. Others than plain functions, and getters of ``operator``, are not
+            recognised.
+
     Returns:
         An expression that gives for every element what the selector gives, and raises where it raises, though maybe
         another error where several parts would; or why there is none.

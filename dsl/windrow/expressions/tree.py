@@ -55,7 +55,12 @@ class Element(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Expression):
-    """A field of a record, by its name: ``r.celsius``. A property of the class looks the same."""
+    """A field of a record, by its name: ``r.celsius``. A property of the class looks the same.
+
+    Attributes:
+        of: The record.
+        name: The name of the field.
+    """
 
     of: Expression
     name: str
@@ -164,7 +169,12 @@ class Binary(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unary(Expression):
-    """An operand with an operator or ``abs`` before it; see ``UNARY``."""
+    """An operand with an operator or ``abs`` before it; see ``UNARY``.
+
+    Attributes:
+        operator: The symbol of the operator, or ``abs``.
+        of: The operand.
+    """
 
     operator: str
     of: Expression
@@ -184,7 +194,13 @@ class Unary(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conditional(Expression):
-    """One of two values, by whether a third one is true; the other one is not computed."""
+    """One of two values, by whether a third one is true; the other one is not computed.
+
+    Attributes:
+        test: The value that decides.
+        yes: The value where that is true.
+        no: The value where it is not.
+    """
 
     is_compound: ClassVar[bool] = True
     test: Expression
@@ -201,7 +217,12 @@ class Conditional(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Expression):
-    """A built-in function of one value; see ``CALLS``."""
+    """A built-in function of one value; see ``CALLS``.
+
+    Attributes:
+        function: The name of the function.
+        of: Its argument.
+    """
 
     function: str
     of: Expression
@@ -218,7 +239,13 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Method(Expression):
-    """A call of a method: ``r.url.split("/")``."""
+    """A call of a method: ``r.url.split("/")``.
+
+    Attributes:
+        of: The object.
+        name: The name of the method.
+        arguments: Its arguments, by position.
+    """
 
     of: Expression
     name: str
@@ -237,7 +264,12 @@ class Method(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contains(Expression):
-    """Whether a value contains another one: ``"x" in r.url``."""
+    """Whether a value contains another one: ``"x" in r.url``.
+
+    Attributes:
+        of: The value that may contain the other one.
+        item: The other one.
+    """
 
     is_compound: ClassVar[bool] = True
     of: Expression
@@ -317,7 +349,12 @@ class Lookup(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Record(Expression):
-    """A record of a dataclass or a named tuple, or a plain tuple, whose fields are named by their indices."""
+    """A record of a dataclass or a named tuple, or a plain tuple, whose fields are named by their indices.
+
+    Attributes:
+        target: The class, or ``tuple``.
+        fields: The name of each field, with its value.
+    """
 
     target: type[Any]
     fields: tuple[tuple[str, Expression], ...]

@@ -47,6 +47,10 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
     def add(self, value: T_contra, accumulator: A) -> A:
         """Fold ``value`` in. Called for every element, in order of arrival.
 
+        Args:
+            value: The element.
+            accumulator: The accumulator, which may be changed.
+
         Returns:
             The accumulator to store, which is the one given, changed, or another one.
         """
@@ -54,6 +58,9 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
     @abstractmethod
     def get_result(self, accumulator: A) -> R_co | E_co:
         """The result. Called at each firing; must leave the accumulator as it is.
+
+        Args:
+            accumulator: The accumulator.
 
         Returns:
             The result as it is at that moment. It may be the accumulator itself, or share parts with it.
@@ -66,6 +73,13 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
         also fold the elements of a window in several places, in their order, and put the accumulators together; the
         result must be the same, floats but for their last bits. Both may be changed: what several windows share, each
         has for itself.
+
+        Args:
+            a: The accumulator of the earlier elements.
+            b: The accumulator of the later ones.
+
+        Returns:
+            The accumulator to store.
 
         Raises:
             UnsupportedOperationError: Unless it is overridden. Merging windows need it.
@@ -80,6 +94,10 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
         """Take ``value`` out again, which :meth:`add` has folded in. Called for elements that were withdrawn upstream.
 
         Without it a window downstream of one that retracts keeps all its elements, and folds them anew when it fires.
+
+        Args:
+            value: The element that was withdrawn.
+            accumulator: The accumulator, which may be changed.
 
         Returns:
             The accumulator to store, as :meth:`add`.
@@ -121,7 +139,15 @@ class ReduceFunction(RichFunction, ABC, Generic[T]):
 
     @abstractmethod
     def reduce(self, a: T, b: T) -> T:
-        """Combine ``a``, what was combined so far, with ``b``, the new element. Both may be changed, and returned."""
+        """Combine ``a``, what was combined so far, with ``b``, the new element. Both may be changed, and returned.
+
+        Args:
+            a: What was combined so far.
+            b: The new element.
+
+        Returns:
+            The two as one element.
+        """
 
     def __call__(self, a: T, b: T) -> T:
         """Calls :meth:`reduce`."""

@@ -48,6 +48,9 @@ class ReadOnlyContext(KeyedProcessContext[K_co], Protocol[K_co]):
     def get_broadcast_state(self, descriptor: MapStateDescriptor[M, V]) -> ReadOnlyBroadcastState[M, V]:
         """The rules under a descriptor that ``broadcast`` was given.
 
+        Args:
+            descriptor: One of those that ``broadcast`` was given.
+
         Raises:
             InvalidArgumentError: If it was not given this descriptor.
         """
@@ -84,11 +87,19 @@ class BroadcastContext(Protocol[K_co, R_contra]):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output, with the timestamp of the element."""
+        """Emit ``value`` to a side output, with the timestamp of the element.
+
+        Args:
+            tag: Names the output.
+            value: The element to emit.
+        """
         ...
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor[M, V]) -> BroadcastState[M, V]:
         """The rules under a descriptor that ``broadcast`` was given.
+
+        Args:
+            descriptor: One of those that ``broadcast`` was given.
 
         Raises:
             InvalidArgumentError: If it was not given this descriptor.
@@ -176,7 +187,15 @@ class KeyedBroadcastProcessFunction(RichFunction, ABC, Generic[K, T_contra, B_co
         """
 
     def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[K]) -> Iterable[R_co] | None:
-        """Called when a timer fires, in order of time; see :meth:`windrow.functions.KeyedProcessFunction.on_timer`."""
+        """Called when a timer fires, in order of time; see :meth:`windrow.functions.KeyedProcessFunction.on_timer`.
+
+        Args:
+            timestamp: The time of the timer, in milliseconds.
+            context: Key, time domain, state, timers, side outputs, and rules to read.
+
+        Returns:
+            The records to emit, or None for none.
+        """
         return ()
 
     def describe(self) -> str:

@@ -19,7 +19,14 @@ class MapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     def map(self, value: T_contra) -> R_co:
-        """Called for each element."""
+        """Called for each element.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The element to emit in its place.
+        """
 
     def __call__(self, value: T_contra) -> R_co:
         """Calls :meth:`map`."""
@@ -31,7 +38,14 @@ class FlatMapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     def flat_map(self, value: T_contra) -> Iterable[R_co] | None:
-        """Called for each element; what it gives is emitted in order, and None emits nothing."""
+        """Called for each element; what it gives is emitted in order, and None emits nothing.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The records to emit; a generator will do, and None emits nothing.
+        """
 
     def __call__(self, value: T_contra) -> Iterable[R_co] | None:
         """Calls :meth:`flat_map`."""
@@ -43,7 +57,14 @@ class FilterFunction(RichFunction, ABC, Generic[T_contra]):
 
     @abstractmethod
     def filter(self, value: T_contra) -> bool:
-        """Called for each element; true keeps it."""
+        """Called for each element; true keeps it.
+
+        Args:
+            value: The element.
+
+        Returns:
+            Whether it stays.
+        """
 
     def __call__(self, value: T_contra) -> bool:
         """Calls :meth:`filter`."""
@@ -55,7 +76,14 @@ class KeySelector(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     def get_key(self, value: T_contra) -> R_co:
-        """Called for each element. Equal elements must give equal keys."""
+        """Called for each element. Equal elements must give equal keys.
+
+        Args:
+            value: The element.
+
+        Returns:
+            Its key, hashable and compared by value.
+        """
 
     def __call__(self, value: T_contra) -> R_co:
         """Calls :meth:`get_key`."""

@@ -63,19 +63,35 @@ class TimerService(Protocol):
         ...
 
     def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_timer`` called when the watermark reaches ``time``; at its next advance, if it has already."""
+        """Have ``on_timer`` called when the watermark reaches ``time``; at its next advance, if it has already.
+
+        Args:
+            time: The time in milliseconds.
+        """
         ...
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_timer`` called when the clock reaches ``time``; at the end of the batch, if it is past it."""
+        """Have ``on_timer`` called when the clock reaches ``time``; at the end of the batch, if it is past it.
+
+        Args:
+            time: The time in milliseconds.
+        """
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Deletes a timer; does nothing where none is set."""
+        """Deletes a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Deletes a timer; does nothing where none is set."""
+        """Deletes a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
 
@@ -101,7 +117,12 @@ class KeyedProcessContext(Protocol[K_co]):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output, with the timestamp of the element, or the time of the timer."""
+        """Emit ``value`` to a side output, with the timestamp of the element, or the time of the timer.
+
+        Args:
+            tag: Names the output.
+            value: The element to emit.
+        """
         ...
 
     @overload

@@ -43,11 +43,19 @@ class AsyncRetryStrategy(ABC):
         """
 
     def retries_error(self, error: Exception) -> bool:
-        """Whether an element is tried again after this error; a ``TimeoutError`` where the try took too long."""
+        """Whether an element is tried again after this error; a ``TimeoutError`` where the try took too long.
+
+        Args:
+            error: What the try has raised.
+        """
         return True
 
     def retries_result(self, result: Any) -> bool:
-        """Whether an element is tried again after this result. That of the last try is emitted, whatever it is."""
+        """Whether an element is tried again after this result. That of the last try is emitted, whatever it is.
+
+        Args:
+            result: What the try has returned.
+        """
         return False
 
     def describe(self) -> str:

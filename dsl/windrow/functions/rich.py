@@ -32,7 +32,11 @@ class Counter(Protocol):
     """A number that only grows."""
 
     def inc(self, n: int = 1) -> None:
-        """Add ``n``."""
+        """Add ``n``.
+
+        Args:
+            n: How much to add.
+        """
         ...
 
 
@@ -40,7 +44,11 @@ class MetricGroup(Protocol):
     """The metrics of a step."""
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name; made at first use. Its total is in the result of the run."""
+        """The counter of that name; made at first use. Its total is in the result of the run.
+
+        Args:
+            name: The name of the counter in the step.
+        """
         ...
 
 
@@ -78,6 +86,9 @@ class RuntimeContext(Protocol):
         The handle serves the key of each call, as in Flink. ``open`` and ``close`` have no key, so that it cannot be
         used there.
 
+        Args:
+            descriptor: Names the state, and says of which kind it is.
+
         Raises:
             UnsupportedOperationError: The function belongs to a window or to a step without keys.
         """
@@ -92,7 +103,11 @@ class RichFunction:
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once on each worker before the first element."""
+        """Called once on each worker before the first element.
+
+        Args:
+            runtime_context: The step, its metrics, and keyed state where it has some.
+        """
 
     def close(self) -> None:
         """Called once on each worker after the last element, also when the step failed."""

@@ -42,7 +42,12 @@ class ProcessContext(Protocol):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output, with the timestamp of the element."""
+        """Emit ``value`` to a side output, with the timestamp of the element.
+
+        Args:
+            tag: Names the output.
+            value: The element to emit.
+        """
         ...
 
 
@@ -89,7 +94,14 @@ class AsyncFunction(RichFunction, ABC, Generic[T_contra, R_co]):
 
     @abstractmethod
     async def invoke(self, value: T_contra) -> R_co:
-        """Called for each element, and again if it fails while there are tries left."""
+        """Called for each element, and again if it fails while there are tries left.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The result for it.
+        """
 
     async def __call__(self, value: T_contra) -> R_co:
         """Calls :meth:`invoke`."""

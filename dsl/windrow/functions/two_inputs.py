@@ -36,11 +36,25 @@ class CoMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
     @abstractmethod
     def map1(self, value: L_contra) -> R_co:
-        """Called for each element of the first stream."""
+        """Called for each element of the first stream.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The record to emit.
+        """
 
     @abstractmethod
     def map2(self, value: U_contra) -> R_co:
-        """Called for each element of the second stream."""
+        """Called for each element of the second stream.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The record to emit.
+        """
 
 
 class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
@@ -48,11 +62,25 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
     @abstractmethod
     def flat_map1(self, value: L_contra) -> Iterable[R_co] | None:
-        """Called for each element of the first stream; what it gives is emitted in order, and None emits nothing."""
+        """Called for each element of the first stream; what it gives is emitted in order, and None emits nothing.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The records to emit; a generator will do, and None emits nothing.
+        """
 
     @abstractmethod
     def flat_map2(self, value: U_contra) -> Iterable[R_co] | None:
-        """Called for each element of the second stream."""
+        """Called for each element of the second stream.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The records to emit; a generator will do, and None emits nothing.
+        """
 
 
 class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
@@ -78,7 +106,15 @@ class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
     @abstractmethod
     def process_element2(self, value: U_contra, context: ProcessContext) -> Iterable[R_co] | None:
-        """Called for each element of the second stream; see :meth:`process_element1`."""
+        """Called for each element of the second stream; see :meth:`process_element1`.
+
+        Args:
+            value: The element.
+            context: The timestamp, time and side outputs.
+
+        Returns:
+            The records to emit, or None for none.
+        """
 
     def describe(self) -> str:
         """One line for ``explain()``."""
@@ -113,10 +149,26 @@ class KeyedCoProcessFunction(RichFunction, ABC, Generic[K, L_contra, U_contra, R
 
     @abstractmethod
     def process_element2(self, value: U_contra, context: KeyedProcessContext[K]) -> Iterable[R_co] | None:
-        """Called for each element of the second stream; see :meth:`process_element1`."""
+        """Called for each element of the second stream; see :meth:`process_element1`.
+
+        Args:
+            value: The element.
+            context: Key, timestamp, state, timers and side outputs.
+
+        Returns:
+            The records to emit, or None for none.
+        """
 
     def on_timer(self, timestamp: int, context: OnTimerContext[K]) -> Iterable[R_co] | None:
-        """Called when a timer fires, in order of time; see :meth:`windrow.functions.KeyedProcessFunction.on_timer`."""
+        """Called when a timer fires, in order of time; see :meth:`windrow.functions.KeyedProcessFunction.on_timer`.
+
+        Args:
+            timestamp: The time of the timer, in milliseconds.
+            context: Key, time domain, state, timers and side outputs.
+
+        Returns:
+            The records to emit, or None for none.
+        """
         return ()
 
     def describe(self) -> str:
@@ -129,7 +181,15 @@ class JoinFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
 
     @abstractmethod
     def join(self, left: L_contra, right: U_contra) -> R_co:
-        """Called for each pair. A side is None where an outer join has found nothing for the other."""
+        """Called for each pair. A side is None where an outer join has found nothing for the other.
+
+        Args:
+            left: The left element, or None where an outer join has found none.
+            right: The right element, or None where an outer join has found none.
+
+        Returns:
+            The record to emit.
+        """
 
     def __call__(self, left: L_contra, right: U_contra) -> R_co:
         """Calls :meth:`join`."""
@@ -175,7 +235,12 @@ class ProcessJoinContext(Protocol):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output, with the timestamp of the results."""
+        """Emit ``value`` to a side output, with the timestamp of the results.
+
+        Args:
+            tag: Names the output.
+            value: The element to emit.
+        """
         ...
 
 

@@ -68,7 +68,12 @@ class ProcessWindowContext(Protocol[W_co]):
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:
-        """Emit ``value`` to a side output. It carries the last timestamp of the window."""
+        """Emit ``value`` to a side output. It carries the last timestamp of the window.
+
+        Args:
+            tag: Names the output.
+            value: The element to emit.
+        """
         ...
 
 
@@ -100,6 +105,9 @@ class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra,
         """Called when the window is cleaned up, to clear what :attr:`ProcessWindowContext.global_state` holds for it.
 
         Per-window state goes by itself afterwards.
+
+        Args:
+            context: The window, the time and state; it is not to be kept beyond the call.
         """
 
     def describe(self) -> str:
@@ -112,10 +120,22 @@ class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
 
     @abstractmethod
     def process(self, context: ProcessWindowContext[W], elements: Sequence[T_contra]) -> Iterable[R_co] | None:
-        """Called at each firing of a window that has contents; see :meth:`ProcessWindowFunction.process`."""
+        """Called at each firing of a window that has contents; see :meth:`ProcessWindowFunction.process`.
+
+        Args:
+            context: The window, the time, state and side outputs; not to be kept beyond the call.
+            elements: The contents in order of arrival.
+
+        Returns:
+            The records to emit, in order; a generator will do, and None emits nothing.
+        """
 
     def clear(self, context: ProcessWindowContext[W]) -> None:
-        """Called when the window is cleaned up; see :meth:`ProcessWindowFunction.clear`."""
+        """Called when the window is cleaned up; see :meth:`ProcessWindowFunction.clear`.
+
+        Args:
+            context: The window, the time and state; it is not to be kept beyond the call.
+        """
 
     def describe(self) -> str:
         """A few words for ``explain()``."""

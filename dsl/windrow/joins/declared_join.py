@@ -44,14 +44,24 @@ _SIDES: Final = {LEFT: JoinSide.LEFT, RIGHT: JoinSide.RIGHT}
 @final
 @dataclass(frozen=True)
 class JoinField(Generic[L_contra, U_contra, V_co]):
-    """A value of a result: what a selector takes from one of the elements, or their key."""
+    """A value of a result: what a selector takes from one of the elements, or their key.
+
+    Attributes:
+        side: What it is taken from.
+        selector: Takes it from an element of that side; None, it is the key.
+        or_none: Whether it is None where the element is missing.
+    """
 
     side: JoinSide
     selector: Callable[[Any], V_co] | None = None  # None: the key
     or_none: bool = False  # whether it is None where the element is missing
 
     def value(self, element: Any) -> Any:
-        """The value for an element of its side, which may be missing."""
+        """The value for an element of its side, which may be missing.
+
+        Args:
+            element: The element, or None where it is missing.
+        """
         assert self.selector is not None, "the key is taken elsewhere"
         return None if element is None and self.or_none else self.selector(element)
 

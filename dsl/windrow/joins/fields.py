@@ -29,22 +29,50 @@ R8 = TypeVar("R8")
 
 # The type variables of the other stream are solved by the call around, as for the facts of windows.
 def left(selector: Callable[[L], V]) -> JoinField[L, U, V]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """A field of the left element, such as ``left(lambda order: order.id)``."""
+    """A field of the left element, such as ``left(lambda order: order.id)``.
+
+    Args:
+        selector: Takes the value from a left element.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return JoinField(JoinSide.LEFT, _checked(selector, "left"))
 
 
 def right(selector: Callable[[U], V]) -> JoinField[L, U, V]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """A field of the right element."""
+    """A field of the right element.
+
+    Args:
+        selector: Takes the value from a right element.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return JoinField(JoinSide.RIGHT, _checked(selector, "right"))
 
 
 def left_or_none(selector: Callable[[L], V]) -> JoinField[L | None, U, V | None]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """A field of the left element, or None where an outer join has found none for the right one."""
+    """A field of the left element, or None where an outer join has found none for the right one.
+
+    Args:
+        selector: Takes the value from a left element, and is not called where there is none.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return JoinField(JoinSide.LEFT, _checked(selector, "left_or_none"), or_none=True)
 
 
 def right_or_none(selector: Callable[[U], V]) -> JoinField[L, U | None, V | None]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """A field of the right element, or None where an outer join has found none for the left one."""
+    """A field of the right element, or None where an outer join has found none for the left one.
+
+    Args:
+        selector: Takes the value from a right element, and is not called where there is none.
+
+    Raises:
+        InvalidArgumentError: If the selector cannot be called.
+    """
     return JoinField(JoinSide.RIGHT, _checked(selector, "right_or_none"), or_none=True)
 
 

@@ -103,7 +103,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceNode(Node):
-    """Reads from a source."""
+    """Reads from a source.
+
+    Attributes:
+        source: The source.
+    """
 
     kind: ClassVar[str] = "source"
 
@@ -115,7 +119,11 @@ class SourceNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OneInputNode(Node):
-    """A step with one input."""
+    """A step with one input.
+
+    Attributes:
+        input: The step that it reads from.
+    """
 
     input: Node
 
@@ -126,7 +134,11 @@ class OneInputNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapNode(OneInputNode):
-    """Makes one element from each."""
+    """Makes one element from each.
+
+    Attributes:
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "map"
 
@@ -138,7 +150,11 @@ class MapNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlatMapNode(OneInputNode):
-    """Makes any number of elements from each."""
+    """Makes any number of elements from each.
+
+    Attributes:
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "flat_map"
 
@@ -150,7 +166,11 @@ class FlatMapNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FilterNode(OneInputNode):
-    """Keeps some elements."""
+    """Keeps some elements.
+
+    Attributes:
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "filter"
 
@@ -162,7 +182,11 @@ class FilterNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessNode(OneInputNode):
-    """Makes any number of elements from each, and puts others out at side outputs; without keys."""
+    """Makes any number of elements from each, and puts others out at side outputs; without keys.
+
+    Attributes:
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "process"
 
@@ -178,6 +202,7 @@ class MapBatchesNode(OneInputNode):
 
     Attributes:
         size: The most elements of a call.
+        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_batches"
@@ -203,6 +228,7 @@ class MapAsyncNode(OneInputNode):
         ordered: Whether results keep the order of the elements.
         timed_out: The side output for elements whose last try took too long; None: that is a failure.
         failed: The side output for elements whose last try failed; None: that is an error.
+        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_async"
@@ -241,7 +267,11 @@ class ReturnsNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChangelogNode(OneInputNode):
-    """Makes a record from each change, a result or a withdrawal."""
+    """Makes a record from each change, a result or a withdrawal.
+
+    Attributes:
+        function: Makes a record from the kind of a change and its result.
+    """
 
     kind: ClassVar[str] = "changelog"
 
@@ -258,6 +288,7 @@ class UnionNode(Node):
     Attributes:
         counts_at_once: Whether an input that comes back from being idle holds the watermark at once. Else it does so
             from the time on at which its watermark has caught up.
+        streams: The steps that it reads from.
     """
 
     kind: ClassVar[str] = "union"
@@ -272,7 +303,12 @@ class UnionNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimestampsNode(OneInputNode):
-    """Gives elements timestamps, and makes watermarks from them."""
+    """Gives elements timestamps, and makes watermarks from them.
+
+    Attributes:
+        strategy: How watermarks are made.
+        timestamp: Takes the timestamp from an element; None, elements have one.
+    """
 
     kind: ClassVar[str] = "timestamps"
 
@@ -285,7 +321,12 @@ class TimestampsNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyByNode(OneInputNode):
-    """Splits a stream by key. The elements stay; what follows sees each key by itself."""
+    """Splits a stream by key. The elements stay; what follows sees each key by itself.
+
+    Attributes:
+        selector: Takes the key from an element.
+        key_type: The type of the key, where it is known.
+    """
 
     kind: ClassVar[str] = "key_by"
 
@@ -298,7 +339,11 @@ class KeyByNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionSpec:
-    """What a window computes. ``process`` sees the contents, or the one value that came before it."""
+    """What a window computes. ``process`` sees the contents, or the one value that came before it.
+
+    Attributes:
+        process: The user's function of the window; None where there is none.
+    """
 
     process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
 
@@ -313,7 +358,11 @@ class FunctionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReduceSpec(FunctionSpec):
-    """Combines elements two by two, then maybe processes the one that is left."""
+    """Combines elements two by two, then maybe processes the one that is left.
+
+    Attributes:
+        reduce: Combines two elements.
+    """
 
     reduce: Callable[[Any, Any], Any]
 
@@ -327,6 +376,7 @@ class AggregateSpec(FunctionSpec):
 
     Attributes:
         shown: What the user wrote, where that was made into an aggregate and a function of the window.
+        aggregate: The aggregate function.
     """
 
     aggregate: AggregateFunction[Any, Any, Any]
@@ -340,7 +390,11 @@ class AggregateSpec(FunctionSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessSpec(FunctionSpec):
-    """Processes all elements when the window fires."""
+    """Processes all elements when the window fires.
+
+    Attributes:
+        process: The user's function of the window.
+    """
 
     # It has no default here, where it cannot be missing.
     process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
@@ -351,7 +405,12 @@ class ProcessSpec(FunctionSpec):
 
 
 class LateTags(NamedTuple):
-    """The tags of the side outputs for late elements of two streams; None: they are counted and dropped."""
+    """The tags of the side outputs for late elements of two streams; None: they are counted and dropped.
+
+    Attributes:
+        left: That of the left stream.
+        right: That of the right stream.
+    """
 
     left: OutputTag[Any] | None = None
     right: OutputTag[Any] | None = None
@@ -362,7 +421,12 @@ class LateTags(NamedTuple):
         return [f"late of the {side} to {tag.name!r}" for side, tag in sides if tag is not None]
 
     def element_type(self, tag: OutputTag[Any], marked: object | None) -> object | None:
-        """The type of the elements behind ``tag``, of marked elements of a type; None where it is not known."""
+        """The type of the elements behind ``tag``, of marked elements of a type; None where it is not known.
+
+        Args:
+            tag: The tag.
+            marked: The type of the marked elements, where it is known.
+        """
         kinds = getattr(marked, "__args__", (None, None))
         found = [kind for kind, each in zip(kinds, self, strict=True) if each == tag]
         return found[0] if len(found) == 1 else None
@@ -380,6 +444,11 @@ class WindowNode(OneInputNode):
         allowed_lateness: In milliseconds.
         late_tag: That of the side output for late elements, of windows of one stream.
         late_tags: Those for late elements of each stream, where the elements are marked ones of two.
+        assigner: Assigns elements to windows.
+        trigger: The trigger that was set; None, that of the assigner.
+        evictor: Removes elements; None, they stay.
+        panes: What the calls about panes have set.
+        function: What a window computes.
     """
 
     kind: ClassVar[str] = "window"
@@ -404,7 +473,11 @@ class WindowNode(OneInputNode):
         return isinstance(self.assigner, MergingWindowAssigner)
 
     def late_output(self, element: Any) -> tuple[OutputTag[Any] | None, Any]:
-        """The side output for a late element, if it has one, and the element as it goes there."""
+        """The side output for a late element, if it has one, and the element as it goes there.
+
+        Args:
+            element: The element, a marked one where the windows are of two streams.
+        """
         if isinstance(element, Tagged):
             return self.late_tags[element.side - LEFT], element.value
         return self.late_tag, element
@@ -437,7 +510,11 @@ class WindowNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyedProcessNode(OneInputNode):
-    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`."""
+    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`.
+
+    Attributes:
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "process"
 
@@ -465,7 +542,13 @@ class BroadcastNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BroadcastProcessNode(Node):
-    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes."""
+    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes.
+
+    Attributes:
+        input: The step that splits the stream by key.
+        rules: The step whose elements are the rules.
+        function: The user's function.
+    """
 
     kind: ClassVar[str] = "broadcast_process"
 
@@ -499,6 +582,7 @@ class IntervalJoinNode(TimedJoinNode):
     Attributes:
         lower: How far behind that of the left element the timestamp of a right one may lie at least, in milliseconds.
         upper: How far at most. If it is below ``lower``, nothing joins.
+        function: The user's function of a pair.
     """
 
     kind: ClassVar[str] = "interval_join"
@@ -521,6 +605,7 @@ class AsOfJoinNode(TimedJoinNode):
 
     Attributes:
         is_outer: Whether left elements without a right one come out, too.
+        function: The user's function of a pair.
     """
 
     kind: ClassVar[str] = "as_of_join"
@@ -538,7 +623,11 @@ class AsOfJoinNode(TimedJoinNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SideOutputNode(OneInputNode):
-    """Takes a side output of a step."""
+    """Takes a side output of a step.
+
+    Attributes:
+        tag: Names the side output.
+    """
 
     kind: ClassVar[str] = "side_output"
 
@@ -550,7 +639,11 @@ class SideOutputNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SinkNode(OneInputNode):
-    """Writes to a sink."""
+    """Writes to a sink.
+
+    Attributes:
+        sink: The sink.
+    """
 
     kind: ClassVar[str] = "sink"
 

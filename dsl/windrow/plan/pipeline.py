@@ -27,7 +27,14 @@ class Engine(Protocol):
     """What runs pipelines, as far as ``explain()`` asks."""
 
     def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
-        """In which form it runs steps of a pipeline, by their ids."""
+        """In which form it runs steps of a pipeline, by their ids.
+
+        Args:
+            pipeline: The pipeline.
+
+        Returns:
+            A text for each step that has one.
+        """
         ...
 
 
@@ -35,7 +42,11 @@ class Collected(Protocol):
     """The result of a run, as far as ``collect()`` asks."""
 
     def collected(self, sink: CollectSink[T], /) -> list[T]:
-        """The elements that went to a sink of the pipeline, in order of arrival."""
+        """The elements that went to a sink of the pipeline, in order of arrival.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+        """
         ...
 
 
@@ -43,7 +54,11 @@ class Runner(Protocol):
     """What runs a pipeline to the end of its sources, such as ``LocalRunner`` and ``SparkRunner``."""
 
     def run(self, pipeline: Pipeline, /) -> Collected:
-        """Run the pipeline; returns what was collected."""
+        """Run the pipeline; returns what was collected.
+
+        Args:
+            pipeline: The pipeline.
+        """
         ...
 
 
@@ -125,6 +140,14 @@ class Pipeline:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
             cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known,
             two file sinks on one folder.
+        InvalidArgumentError: If the name is no text or empty, or what is given as a sink is not what ``sink_to`` gave.
+
+    Example:
+        >>> from windrow import Pipeline, from_collection
+        >>> from windrow.sinks import CollectSink
+        >>> large = from_collection([1, 2]).filter(lambda number: number > 1)
+        >>> Pipeline("numbers", large.sink_to(CollectSink()))
+        Pipeline('numbers', 3 steps, 1 sink)
     """
 
     name: str
@@ -207,6 +230,9 @@ class Pipeline:
 
     def step_of(self, node: Node) -> Step:
         """The step that ``node`` is.
+
+        Args:
+            node: A node of the plan, such as the ``node`` of a stream.
 
         Raises:
             KeyError: If the node is not part of the pipeline.

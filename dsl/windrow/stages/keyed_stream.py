@@ -71,6 +71,29 @@ class KeyedStream(Stage, Generic[T, K]):
         Args:
             assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
                 can merge.
+
+        Raises:
+            InvalidArgumentError: If it is no assigner.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> readings = [("a", 1_000, 20), ("a", 2_000, 22), ("b", 3_000, 7)]
+            >>> by_sensor = (
+            ...     from_collection(readings)
+            ...     .assign_timestamps_and_watermarks(
+            ...         WatermarkStrategy.for_monotonous_timestamps(), lambda reading: reading[1]
+            ...     )
+            ...     .key_by(lambda reading: reading[0])
+            ... )
+            >>> minutes = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> highest = minutes.max(lambda reading: reading[2])
+            >>> sink = CollectSink[int]()
+            >>> sorted(LocalRunner().run(Pipeline("highest", highest.sink_to(sink))).collected(sink))
+            [7, 22]
         """
         settings = WindowSettings(self._node, self._make_stream, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
@@ -96,12 +119,30 @@ class KeyedStream(Stage, Generic[T, K]):
 
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> orders = from_collection([("ann", 1), ("ann", 2), ("bob", 9), ("ann", 5)])
+            >>> pairs = orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1])
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("pairs", pairs.sink_to(sink))).collected(sink)
+            [3]
         """
         settings = count_window(self._node, self._make_stream, size, slide, fire_at_end=fire_at_end)
         return WindowedStream(settings)
 
     def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
-        """Make one element from each; the result has no keys. See :meth:`windrow.DataStream.map`."""
+        """Make one element from each; the result has no keys. See :meth:`windrow.DataStream.map`.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.MapFunction`.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
         return self._without_keys().map(function, name=name)
 
     # As for streams without keys: the first overload is for functions that return Any.
@@ -119,15 +160,39 @@ class KeyedStream(Stage, Generic[T, K]):
     def flat_map(
         self, function: Callable[[T], Iterable[Any] | None], *, name: str | None = None
     ) -> DataStream[Any] | NotRecords:
-        """Make any number of elements from each; the result has no keys. See :meth:`windrow.DataStream.flat_map`."""
+        """Make any number of elements from each; the result has no keys. See :meth:`windrow.DataStream.flat_map`.
+
+        Args:
+            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns an
+                iterable of records, or None for none.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
         return self._without_keys().flat_map(function, name=name)
 
     def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
-        """Keep the elements for which the function is true; the result has no keys."""
+        """Keep the elements for which the function is true; the result has no keys.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.FilterFunction`.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
         return self._without_keys().filter(function, name=name)
 
     def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
-        """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs."""
+        """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs.
+
+        Args:
+            others: The other streams, with keys or without; their keys are left aside.
+
+        Raises:
+            InvalidArgumentError: If one of them is no stream.
+        """
         plain = [other._without_keys() if isinstance(other, KeyedStream) else other for other in others]
         return self._without_keys().union(*plain)
 
@@ -162,6 +227,26 @@ class KeyedStream(Stage, Generic[T, K]):
 
         Raises:
             InvalidArgumentError: If the keys are known to be of different types.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders = with_times([("a", 1_000)]).key_by(lambda order: order[0])
+            >>> payments = with_times([("a", 4_000), ("a", 9_000)]).key_by(lambda payment: payment[0])
+            >>> paid = (
+            ...     orders.interval_join(payments)
+            ...     .between(timedelta(0), timedelta(seconds=5))
+            ...     .apply(lambda order, payment: (order[0], payment[1] - order[1]))
+            ... )
+            >>> sink = CollectSink[tuple[str, int]]()
+            >>> LocalRunner().run(Pipeline("paid", paid.sink_to(sink))).collected(sink)
+            [('a', 3000)]
         """
         return IntervalJoin(self._keyed_with(other, "interval_join"), self._make_stream)
 
@@ -173,11 +258,37 @@ class KeyedStream(Stage, Generic[T, K]):
 
         Raises:
             InvalidArgumentError: If the keys are known to be of different types.
+
+        Example:
+            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
+            >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(
+            ...     in_order, lambda order: order[1]
+            ... )
+            >>> listed = from_collection([("EUR", 1_000, 1.1), ("EUR", 6_000, 1.2)])
+            >>> rates = listed.assign_timestamps_and_watermarks(in_order, lambda rate: rate[1])
+            >>> at_their_rates = (
+            ...     orders.key_by(lambda order: order[0])
+            ...     .as_of_join(rates.key_by(lambda rate: rate[0]))
+            ...     .apply(lambda order, rate: (order[1], rate[2]))
+            ... )
+            >>> sink = CollectSink[tuple[int, float]]()
+            >>> LocalRunner().run(Pipeline("rates", at_their_rates.sink_to(sink))).collected(sink)
+            [(5000, 1.1)]
         """
         return AsOfJoin(self._keyed_with(other, "as_of_join"), self._make_stream)
 
     def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
-        """As :meth:`as_of_join`; elements come out without a version, too, with None in its place."""
+        """As :meth:`as_of_join`; elements come out without a version, too, with None in its place.
+
+        Args:
+            other: The right stream, of versions.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
         return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"), self._make_stream)
 
     def _keyed_with(self, other: object, call: str) -> KeyByNode:
@@ -205,6 +316,29 @@ class KeyedStream(Stage, Generic[T, K]):
         Args:
             function: Gets elements and timers.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.KeyedProcessFunction`.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.state import ValueStateDescriptor
+            >>> from windrow_runtime.local import LocalRunner
+            >>> class Numbered(KeyedProcessFunction[str, str, str]):
+            ...     SEEN = ValueStateDescriptor("seen", int)
+            ...
+            ...     def process_element(self, value: str, context: KeyedProcessContext[str]) -> list[str]:
+            ...         seen = context.get_state(self.SEEN)
+            ...         number = (seen.value() or 0) + 1
+            ...         seen.update(number)
+            ...         return [f"{value}{number}"]
+            >>> words = from_collection(["a", "b", "a"])
+            >>> numbered = words.key_by(lambda word: word).process(Numbered())
+            >>> sink = CollectSink[str]()
+            >>> sorted(LocalRunner().run(Pipeline("numbered", numbered.sink_to(sink))).collected(sink))
+            ['a1', 'a2', 'b1']
         """
         if not isinstance(function, KeyedProcessFunction):
             raise InvalidArgumentError(
@@ -226,34 +360,77 @@ class KeyedStream(Stage, Generic[T, K]):
             function: Combines what was combined so far with a new element: a function, or a
                 :class:`~windrow.functions.ReduceFunction`.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
         check_function(function, "reduce")
         rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
         return self._process(rolling, self._node.element_type, name)
 
     def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
-        """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements."""
+        """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements.
+
+        Args:
+            selector: Takes a number or a time span from an element.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "sum")
         return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name)
 
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
-        """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements."""
+        """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "min")
         return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
-        """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements."""
+        """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "max")
         return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
 
     def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first."""
+        """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "min_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
         return self._process(rolling, self._node.element_type, name)
 
     def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Emit, for each element, the one of its key so far with the highest selected value; of equals the first."""
+        """Emit, for each element, the one of its key so far with the highest selected value; of equals the first.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
         check_function(selector, "max_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name)

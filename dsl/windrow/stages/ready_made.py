@@ -33,27 +33,82 @@ class ReadyMade(Generic[T]):
         """The stream of the results of an aggregate."""
 
     def count(self, *, name: str | None = None) -> DataStream[int]:
-        """Count the elements of each window; as ``aggregate`` of :func:`windrow.aggregates.count`."""
+        """Count the elements of each window; as ``aggregate`` of :func:`windrow.aggregates.count`.
+
+        Args:
+            name: Names the step.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import GlobalWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> letters = from_collection(["a", "b", "c"])
+            >>> everything = letters.window_all(GlobalWindows.create_with_end_of_stream_trigger())
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("count", everything.count().sink_to(sink))).collected(sink)
+            [3]
+        """
         return self._declared(arithmetic.Count(None), name)
 
     def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[N]:
-        """Add up what ``selector`` takes from the elements; as ``aggregate`` of :func:`windrow.aggregates.sum`."""
+        """Add up what ``selector`` takes from the elements; as ``aggregate`` of :func:`windrow.aggregates.sum`.
+
+        Args:
+            selector: Takes a number or a time span from an element.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(arithmetic.sum(selector), name)
 
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the lowest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`."""
+        """Find the lowest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.min(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
-        """Find the highest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`."""
+        """Find the highest of what ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.max(selector), name)
 
     def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Find the element with the lowest selected value; as ``aggregate`` of :func:`windrow.aggregates.min_by`."""
+        """Find the element with the lowest selected value; as ``aggregate`` of :func:`windrow.aggregates.min_by`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.min_by(selector), name)
 
     def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
-        """Find the element with the highest selected value; as ``aggregate`` of :func:`windrow.aggregates.max_by`."""
+        """Find the element with the highest selected value; as ``aggregate`` of :func:`windrow.aggregates.max_by`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.max_by(selector), name)
 
 
@@ -66,29 +121,84 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def sum(  # type: ignore[override]
         self, selector: Callable[[T], N], *, name: str | None = None
     ) -> DataStream[N | None]:
-        """Add up what ``selector`` takes from the elements that are left."""
+        """Add up what ``selector`` takes from the elements that are left.
+
+        Args:
+            selector: Takes a number or a time span from an element.
+            name: Names the step.
+
+        Returns:
+            The stream of sums; None where no element is left.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(arithmetic.sum(selector), name)
 
     def min(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the lowest of what ``selector`` takes from the elements that are left."""
+        """Find the lowest of what ``selector`` takes from the elements that are left.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Returns:
+            The stream of results; None where no element is left.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.min(selector), name)
 
     def max(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the highest of what ``selector`` takes from the elements that are left."""
+        """Find the highest of what ``selector`` takes from the elements that are left.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Returns:
+            The stream of results; None where no element is left.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.max(selector), name)
 
     def min_by(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[T | None]:
-        """Find the element with the lowest selected value among those that are left."""
+        """Find the element with the lowest selected value among those that are left.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Returns:
+            The stream of results; None where no element is left.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.min_by(selector), name)
 
     def max_by(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[T | None]:
-        """Find the element with the highest selected value among those that are left."""
+        """Find the element with the highest selected value among those that are left.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Returns:
+            The stream of results; None where no element is left.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
         return self._declared(order.max_by(selector), name)

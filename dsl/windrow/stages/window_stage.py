@@ -65,6 +65,23 @@ class WindowStage(Stage, Generic[T, W]):
 
         Raises:
             InvalidArgumentError: If it is negative, or was set already.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import Pipeline, WatermarkStrategy, from_source
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.sources import CollectionSource
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> source = CollectionSource([1_000, 61_000, 2_000], batch_size=1)
+            >>> times = from_source(source).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
+            ... )
+            >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> counts = minutes.allowed_lateness(timedelta(seconds=30)).count()
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            [1, 2, 1]
         """
         try:
             millis = duration_millis(lateness, "the allowed lateness")
@@ -86,8 +103,33 @@ class WindowStage(Stage, Generic[T, W]):
 
         Without it they are counted (``late_records_dropped``) and dropped.
 
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
         Raises:
             InvalidArgumentError: If there is a tag already.
+            InvalidArgumentError: If it is no :class:`OutputTag`.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.sources import CollectionSource
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> late = OutputTag("late", int)
+            >>> source = CollectionSource([1_000, 61_000, 2_000], batch_size=1)
+            >>> times = from_source(source).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
+            ... )
+            >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> counts = minutes.side_output_late_data(late).count()
+            >>> sink, late_sink = CollectSink[int](), CollectSink[int]()
+            >>> late_clicks = counts.get_side_output(late)
+            >>> pipeline = Pipeline("counts", counts.sink_to(sink), late_clicks.sink_to(late_sink))
+            >>> result = LocalRunner().run(pipeline)
+            >>> result.collected(sink), result.collected(late_sink)
+            ([1, 1], [2000])
         """
         check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
         if self._settings.late_tag is not None:
@@ -118,6 +160,9 @@ class WindowStage(Stage, Generic[T, W]):
     def on_time_behavior(self, behavior: OnTimeBehavior) -> Self:
         """Say whether a pane on time is fired where nothing is new; always by default.
 
+        Args:
+            behavior: ``FIRE_ALWAYS``, or ``FIRE_IF_NON_EMPTY`` for panes with something new alone.
+
         Raises:
             InvalidArgumentError: If it was set already.
         """
@@ -127,6 +172,9 @@ class WindowStage(Stage, Generic[T, W]):
 
     def closing_behavior(self, behavior: ClosingBehavior) -> Self:
         """Say whether a last pane is fired where nothing is new when the window is cleaned up; not by default.
+
+        Args:
+            behavior: ``FIRE_IF_NON_EMPTY``, or ``FIRE_ALWAYS`` for a last pane in any case.
 
         Raises:
             InvalidArgumentError: If it was set already.
@@ -141,6 +189,9 @@ class WindowStage(Stage, Generic[T, W]):
         The watermark does not wait for a result with an earlier timestamp: it may be late for windows downstream, which
         then drop it and count it (``late_records_dropped``), unless they have ``allowed_lateness`` or a side output for
         late data. With as much allowed lateness as the windows upstream are long, none is dropped that comes on time.
+
+        Args:
+            combiner: The end of the window, the earliest timestamp of its elements, or the latest.
 
         Raises:
             InvalidArgumentError: If it was set already.
@@ -313,6 +364,21 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
                 :class:`~windrow.functions.ReduceFunction`.
             window_function: Gets the one element that is left, with the key and the window.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> words = from_collection(["to", "be", "or", "not"])
+            >>> threes = words.key_by(lambda word: "all").count_window(3)
+            >>> joined = threes.reduce(lambda left, right: f"{left} {right}")
+            >>> sink = CollectSink[str]()
+            >>> LocalRunner().run(Pipeline("joined", joined.sink_to(sink))).collected(sink)
+            ['to be or']
         """
         following, kind = self._following(window_function, self._settings.input.element_type)
         return self._reduce(function, following, kind, name)
@@ -334,6 +400,26 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         Args:
             function: Gets key, window, time, state and side outputs.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessWindowFunction`.
+
+        Example:
+            >>> from collections.abc import Sequence
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import GlobalWindow
+            >>> from windrow_runtime.local import LocalRunner
+            >>> class Span(ProcessWindowFunction[int, tuple[str, int], str, GlobalWindow]):
+            ...     def process(
+            ...         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[int]
+            ...     ) -> list[tuple[str, int]]:
+            ...         return [(key, max(elements) - min(elements))]
+            >>> spans = from_collection([4, 1, 7]).key_by(lambda number: "all").count_window(3).process(Span())
+            >>> sink = CollectSink[tuple[str, int]]()
+            >>> LocalRunner().run(Pipeline("spans", spans.sink_to(sink))).collected(sink)
+            [('all', 6)]
         """
         if function is None:
             raise needs_process(function, ProcessWindowFunction)
@@ -360,6 +446,19 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
                 None for none. A text, bytes or a dict is refused, as it is one value.
             name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
+            >>> spans = pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))])
+            >>> sink = CollectSink[tuple[str, int]]()
+            >>> LocalRunner().run(Pipeline("spans", spans.sink_to(sink))).collected(sink)
+            [('all', 3)]
         """
         kind = made_type(function, self._key_type(), *self._window_and_elements())
         return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
@@ -391,7 +490,18 @@ class AllStage(WindowStage[T, W]):
         *,
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
+        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the window; None: it is the result.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+        """
         following, kind = self._following_all(window_function, self._settings.input.element_type)
         return self._reduce(function, following, kind, name)
 
@@ -417,7 +527,15 @@ class AllStage(WindowStage[T, W]):
         return WithoutKey(given), result_of(given)
 
     def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
-        """Compute from all elements of a window when it fires."""
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets the elements, window, time, state and side outputs.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessAllWindowFunction`.
+        """
         if function is None:
             raise needs_process(function, ProcessAllWindowFunction)
         check_process(function, ProcessAllWindowFunction)
@@ -437,7 +555,16 @@ class AllStage(WindowStage[T, W]):
     def apply(
         self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
     ) -> DataStream[Any] | NotRecords:
-        """As :meth:`process`, with a plain function of window and elements."""
+        """As :meth:`process`, with a plain function of window and elements.
+
+        Args:
+            function: Takes window and elements in order of arrival; returns an iterable of the records to emit, or None
+                for none.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
         kind = made_type(function, *self._window_and_elements())
         process = AppliedAll(check_apply(function))
         return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)

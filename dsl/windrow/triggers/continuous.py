@@ -23,6 +23,12 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
     The first firing is at the next multiple of the interval after the timestamp of the first element; each firing sets
     the next one, at the latest at the last timestamp of the window. So a watermark that leaps over many intervals
     fires at each of them, as in Flink: a year by the second is 31 million firings for each open window and key.
+
+    Args:
+        interval: The time from one firing to the next, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``interval`` is not positive.
     """
 
     # The earliest next firing wins where windows merge.
@@ -34,6 +40,9 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
         """Fire every ``interval`` of event time.
+
+        Args:
+            interval: The time from one firing to the next, at least one millisecond.
 
         Raises:
             InvalidArgumentError: If ``interval`` is not positive.
@@ -106,6 +115,12 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     The first firing is at the next multiple of the interval after the clock at the first element; each firing sets the
     next one, at the latest at the last timestamp of the window. So a clock that leaps over many intervals fires at each
     of them, as in Flink: after a day in which a query did not run, every open window fires as often as in that day.
+
+    Args:
+        interval: The time from one firing to the next, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``interval`` is not positive.
     """
 
     uses_processing_time = True
@@ -118,6 +133,9 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
         """Fire every ``interval`` of processing time.
+
+        Args:
+            interval: The time from one firing to the next, at least one millisecond.
 
         Raises:
             InvalidArgumentError: If ``interval`` is not positive.

@@ -20,6 +20,12 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     """Fires at every ``max_count``-th element of a window, and starts over.
 
     When windows merge, their counts add up; the sum is looked at when the next element comes.
+
+    Args:
+        max_count: How many elements make it fire, at least 1.
+
+    Raises:
+        InvalidArgumentError: If ``max_count`` is not a positive int.
     """
 
     _COUNT = ReducingStateDescriptor[int]("count", operator.add)
@@ -32,8 +38,16 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     def of(cls, max_count: int) -> CountTrigger:
         """Fire at every ``max_count``-th element.
 
+        Args:
+            max_count: How many elements make it fire, at least 1.
+
         Raises:
             InvalidArgumentError: If ``max_count`` is not a positive int.
+
+        Example:
+            >>> from windrow.triggers import CountTrigger
+            >>> CountTrigger.of(100)
+            CountTrigger.of(100)
         """
         return cls(max_count)
 
@@ -67,7 +81,14 @@ class CountTrigger(MergingTrigger[object, "Window"]):
 
 
 class CountOrEndOfStreamTrigger(CountTrigger):
-    """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end."""
+    """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end.
+
+    Args:
+        max_count: How many elements make it fire, at least 1.
+
+    Raises:
+        InvalidArgumentError: If ``max_count`` is not a positive int.
+    """
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Counts the element, waits for the end of the stream, and fires when there are enough."""

@@ -24,6 +24,13 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
 
     The first element of a window is remembered; an element that fires is remembered instead. It cannot merge: of two
     remembered elements neither is the right one.
+
+    Args:
+        threshold: The distance above which it fires.
+        delta: Gives the distance of a new element from the remembered one: ``delta(remembered, element)``.
+
+    Raises:
+        InvalidArgumentError: If ``delta`` cannot be called.
     """
 
     # A list of at most one element, so that None can be an element.
@@ -36,7 +43,15 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
 
     @staticmethod
     def of(threshold: float, delta: Callable[[T, T], float]) -> DeltaTrigger[T]:
-        """Fire when ``delta(remembered, element) > threshold``."""
+        """Fire when ``delta(remembered, element) > threshold``.
+
+        Args:
+            threshold: The distance above which it fires.
+            delta: Gives the distance of a new element from the remembered one: ``delta(remembered, element)``.
+
+        Raises:
+            InvalidArgumentError: If ``delta`` cannot be called.
+        """
         return DeltaTrigger(threshold, delta)
 
     def on_element(self, element: T_contra, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:

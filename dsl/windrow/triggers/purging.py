@@ -20,7 +20,14 @@ W = TypeVar("W", bound="Window")
 
 
 class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
-    """Turns every firing of another trigger into one that drops the contents afterwards."""
+    """Turns every firing of another trigger into one that drops the contents afterwards.
+
+    Args:
+        inner: The other trigger.
+
+    Raises:
+        InvalidArgumentError: If it is no trigger.
+    """
 
     def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
         check_trigger(inner, "a trigger goes around another one")
@@ -35,7 +42,14 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     def of(inner: Trigger[T, W]) -> PurgingTrigger[T, W]: ...
     @staticmethod
     def of(inner: Trigger[T, W]) -> PurgingTrigger[T, W]:
-        """Purge whenever ``inner`` fires. The result can merge if ``inner`` can."""
+        """Purge whenever ``inner`` fires. The result can merge if ``inner`` can.
+
+        Args:
+            inner: The other trigger.
+
+        Raises:
+            InvalidArgumentError: If it is no trigger.
+        """
         if isinstance(inner, MergingTrigger):
             return MergingPurgingTrigger(inner)
         return PurgingTrigger(inner)
@@ -75,7 +89,14 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
 
 class MergingPurgingTrigger(PurgingTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """A :class:`PurgingTrigger` around a trigger that can merge. Made by :meth:`PurgingTrigger.of`."""
+    """A :class:`PurgingTrigger` around a trigger that can merge. Made by :meth:`PurgingTrigger.of`.
+
+    Args:
+        inner: The other trigger.
+
+    Raises:
+        InvalidArgumentError: If it is no trigger.
+    """
 
     def __init__(self, inner: MergingTrigger[T_contra, W_contra]) -> None:
         super().__init__(inner)

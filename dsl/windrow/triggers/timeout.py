@@ -32,6 +32,15 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
     """Fires when another trigger does, or when the clock has gone on for a timeout.
 
     A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
+
+    Args:
+        inner: The other trigger.
+        timeout: How long after the first element of the window, by the clock; at least one millisecond.
+        reset_timer_on_new_record: Whether it counts from the latest element instead.
+        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+    Raises:
+        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
     """
 
     uses_processing_time = True
@@ -162,7 +171,17 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
 
 class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
+    """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``.
+
+    Args:
+        inner: The other trigger.
+        timeout: How long after the first element of the window, by the clock; at least one millisecond.
+        reset_timer_on_new_record: Whether it counts from the latest element instead.
+        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+    Raises:
+        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
+    """
 
     def __init__(
         self,
@@ -190,6 +209,15 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
     order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
     at once, as one does that comes behind the end. A firing of the inner trigger at an element clears both. A timeout
     that is kept comes once, and the window fires once more at its end.
+
+    Args:
+        inner: The other trigger.
+        timeout: How long after the earliest element of the window, in event time; at least one millisecond.
+        reset_timer_on_new_record: Whether it counts from the latest element instead.
+        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+    Raises:
+        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
     """
 
     # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
@@ -347,7 +375,17 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
 
 
 class MergingEventTimeoutTrigger(EventTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """An :class:`EventTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
+    """An :class:`EventTimeoutTrigger` around a trigger that can merge. Made by its ``of``.
+
+    Args:
+        inner: The other trigger.
+        timeout: How long after the earliest element of the window, in event time; at least one millisecond.
+        reset_timer_on_new_record: Whether it counts from the latest element instead.
+        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+    Raises:
+        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
+    """
 
     def __init__(
         self,

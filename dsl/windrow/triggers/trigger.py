@@ -50,7 +50,11 @@ class TriggerResult(Enum):
         self.is_purge = is_purge
 
     def combine(self, other: TriggerResult) -> TriggerResult:
-        """Fire if one of both fires, purge if one of both purges."""
+        """Fire if one of both fires, purge if one of both purges.
+
+        Args:
+            other: The other answer.
+        """
         purge = self.is_purge or other.is_purge
         if self.is_fire or other.is_fire:
             return TriggerResult.FIRE_AND_PURGE if purge else TriggerResult.FIRE
@@ -80,27 +84,51 @@ class TriggerContext(KeyedStateStore, Protocol):
         ...
 
     def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_event_time`` called when the watermark reaches ``time`` (milliseconds)."""
+        """Have ``on_event_time`` called when the watermark reaches ``time`` (milliseconds).
+
+        Args:
+            time: The time in milliseconds.
+        """
         ...
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_processing_time`` called when the clock reaches ``time`` (milliseconds)."""
+        """Have ``on_processing_time`` called when the clock reaches ``time`` (milliseconds).
+
+        Args:
+            time: The time in milliseconds.
+        """
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete a timer; does nothing where none is set."""
+        """Delete a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a timer; does nothing where none is set."""
+        """Delete a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
     def nested(self, name: str) -> TriggerContext:
-        """The same context for a trigger inside this one, with state names of its own."""
+        """The same context for a trigger inside this one, with state names of its own.
+
+        Args:
+            name: Tells the inner trigger from others inside this one.
+        """
         ...
 
     def part(self, name: str) -> PartContext:
-        """The context of a trigger inside this one, with state names and timers of its own."""
+        """The context of a trigger inside this one, with state names and timers of its own.
+
+        Args:
+            name: Tells the inner trigger from others inside this one.
+        """
         ...
 
 
@@ -111,11 +139,19 @@ class PartContext(TriggerContext, Protocol):
     """
 
     def take_event_time_timer(self, time: int) -> bool:
-        """Returns whether the part has set this event timer, and forgets it: once it was due it is no longer set."""
+        """Returns whether the part has set this event timer, and forgets it: once it was due it is no longer set.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
     def take_processing_time_timer(self, time: int) -> bool:
-        """Returns whether the part has set this processing timer, and forgets it."""
+        """Returns whether the part has set this processing timer, and forgets it.
+
+        Args:
+            time: The time for which it was set, in milliseconds.
+        """
         ...
 
     def delete_timers(self) -> None:
@@ -135,19 +171,35 @@ class OnMergeContext(TriggerContext, Protocol):
     """Gives a trigger what :class:`TriggerContext` does while windows merge, and merges their state."""
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
-        """Move that state of all merged windows into that of the window they became."""
+        """Move that state of all merged windows into that of the window they became.
+
+        Args:
+            descriptor: That of state which can merge: of a list, or one that reduces or aggregates.
+        """
         ...
 
     def merged_values(self, descriptor: ValueStateDescriptor[S]) -> Sequence[S | None]:
-        """The value of that state in each of the windows that had elements; None where there is none."""
+        """The value of that state in each of the windows that had elements; None where there is none.
+
+        Args:
+            descriptor: That of the state.
+        """
         ...
 
     def nested(self, name: str) -> OnMergeContext:
-        """The same context for a trigger inside this one, with state names of its own."""
+        """The same context for a trigger inside this one, with state names of its own.
+
+        Args:
+            name: Tells the inner trigger from others inside this one.
+        """
         ...
 
     def part(self, name: str) -> MergePartContext:
-        """The context of a trigger inside this one, with state names and timers of its own."""
+        """The context of a trigger inside this one, with state names and timers of its own.
+
+        Args:
+            name: Tells the inner trigger from others inside this one.
+        """
         ...
 
 
@@ -186,15 +238,36 @@ class Trigger(Generic[T_contra, W_contra]):
             timestamp: Its timestamp in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` for none.
             window: The window, merged already.
             context: Time, timers and state.
+
+        Returns:
+            Whether the window fires now, and whether its contents go.
         """
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Called when the watermark reaches an event timer, also at the cleanup time of the window."""
+        """Called when the watermark reaches an event timer, also at the cleanup time of the window.
+
+        Args:
+            time: The time of the timer, or the cleanup time, in milliseconds.
+            window: The window.
+            context: Time, timers and state.
+
+        Returns:
+            Whether the window fires now, and whether its contents go.
+        """
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Called when the clock reaches a processing timer, also at the cleanup time of the window."""
+        """Called when the clock reaches a processing timer, also at the cleanup time of the window.
+
+        Args:
+            time: The time of the timer, or the cleanup time, in milliseconds.
+            window: The window.
+            context: Time, timers and state.
+
+        Returns:
+            Whether the window fires now, and whether its contents go.
+        """
         return TriggerResult.CONTINUE
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
@@ -202,6 +275,10 @@ class Trigger(Generic[T_contra, W_contra]):
 
         A trigger that sets timers or keeps state overrides this: it deletes the timers that are still set and clears
         the state.
+
+        Args:
+            window: The window.
+            context: Time, timers and state.
         """
 
     def describe(self) -> str:
@@ -231,6 +308,10 @@ class MergingTrigger(Trigger[T_contra, W_contra], ABC):
         """Called when windows became ``window``, before ``clear`` is called for each of them.
 
         Merge the state, and set again the timers that the new window needs.
+
+        Args:
+            window: The window that they became.
+            context: Time, timers and state of that window, and the state of those that merged.
         """
 
 

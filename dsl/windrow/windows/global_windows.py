@@ -19,6 +19,9 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
     :class:`~windrow.triggers.CountTrigger`, or the one of :meth:`create_with_end_of_stream_trigger`. Without one the
     window never fires, and nothing comes out. It keeps its elements until a trigger purges them
     (:class:`~windrow.triggers.PurgingTrigger`), so on an endless stream its state grows without one that does.
+
+    Args:
+        end_of_stream: Whether the window fires once at the end of a bounded stream, if no trigger is set.
     """
 
     def __init__(self, *, end_of_stream: bool) -> None:

@@ -32,6 +32,9 @@ def merge_time_windows(windows: Collection[TimeWindow]) -> list[Merge[TimeWindow
     """The groups of ``windows`` that overlap or touch, each with the window that covers it.
 
     A window that meets no other is in no group; equal windows are one.
+
+    Args:
+        windows: The windows, in any order.
     """
     merges: list[Merge[TimeWindow]] = []
     group: list[TimeWindow] = []
@@ -62,7 +65,11 @@ class SessionWindows(MergingWindowAssigner[T_contra, TimeWindow]):
 
     @abstractmethod
     def gap_of(self, element: T_contra) -> int:
-        """The gap after ``element``, in milliseconds, greater than zero."""
+        """The gap after ``element``, in milliseconds, greater than zero.
+
+        Args:
+            element: The element.
+        """
 
 
 class _FixedGap(SessionWindows[object]):
@@ -132,37 +139,92 @@ class _ProcessingTimeSession(SessionWindows[T_contra]):
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap[T_contra], _EventTimeSession[T_contra]):
-    """Sessions in event time whose gap is taken from each element."""
+    """Sessions in event time whose gap is taken from each element.
+
+    Args:
+        gap: Gives the gap after an element, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``gap`` cannot be called.
+    """
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap[T_contra], _ProcessingTimeSession[T_contra]):
-    """Sessions on the clock whose gap is taken from each element."""
+    """Sessions on the clock whose gap is taken from each element.
+
+    Args:
+        gap: Gives the gap after an element, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``gap`` cannot be called.
+    """
 
 
 class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
-    """Sessions in event time: a session ends when no element came for the gap."""
+    """Sessions in event time: a session ends when no element came for the gap.
+
+    Args:
+        gap: After how long without an element a session ends, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``gap`` is not positive, or has a fraction of a millisecond.
+    """
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
         """Sessions with a fixed gap.
 
+        Args:
+            gap: After how long without an element a session ends, at least one millisecond.
+
         Raises:
             InvalidArgumentError: If ``gap`` is not positive.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.windows import EventTimeSessionWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> clicks = from_collection([1_000, 2_000, 9_000]).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda click: click
+            ... )
+            >>> sessions = clicks.window_all(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
+            >>> sink = CollectSink[int]()
+            >>> LocalRunner().run(Pipeline("sessions", sessions.count().sink_to(sink))).collected(sink)
+            [2, 1]
         """
         return cls(gap)
 
     @staticmethod
     def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicEventTimeSessionWindows[D]:
-        """Sessions whose gap is taken from each element. A gap that is not positive fails the element."""
+        """Sessions whose gap is taken from each element. A gap that is not positive fails the element.
+
+        Args:
+            gap: Gives the gap after an element, at least one millisecond.
+
+        Raises:
+            InvalidArgumentError: If ``gap`` cannot be called.
+        """
         return DynamicEventTimeSessionWindows(gap)
 
 
 class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSession[object]):
-    """Sessions on the clock: a session ends when no element came for the gap."""
+    """Sessions on the clock: a session ends when no element came for the gap.
+
+    Args:
+        gap: After how long without an element a session ends, at least one millisecond.
+
+    Raises:
+        InvalidArgumentError: If ``gap`` is not positive, or has a fraction of a millisecond.
+    """
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
         """Sessions with a fixed gap.
+
+        Args:
+            gap: After how long without an element a session ends, at least one millisecond.
 
         Raises:
             InvalidArgumentError: If ``gap`` is not positive.
@@ -171,5 +233,12 @@ class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSession[object]):
 
     @staticmethod
     def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicProcessingTimeSessionWindows[D]:
-        """Sessions whose gap is taken from each element. A gap that is not positive fails the element."""
+        """Sessions whose gap is taken from each element. A gap that is not positive fails the element.
+
+        Args:
+            gap: Gives the gap after an element, at least one millisecond.
+
+        Raises:
+            InvalidArgumentError: If ``gap`` cannot be called.
+        """
         return DynamicProcessingTimeSessionWindows(gap)

@@ -61,7 +61,17 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
 
 
 class SlidingEventTimeWindows(_Sliding):
-    """Windows of a fixed size in event time that start every slide."""
+    """Windows of a fixed size in event time that start every slide.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        slide: How long after one window the next one starts, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < slide``.
+
+    Raises:
+        InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element would be in
+            more than a million windows.
+    """
 
     @classmethod
     def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingEventTimeWindows:
@@ -70,6 +80,11 @@ class SlidingEventTimeWindows(_Sliding):
         An element is in ``ceil(size / slide)`` windows, or one fewer where the slide does not divide the size. With a
         slide larger than the size there are gaps between windows, and elements that fall into one are in no window:
         they are left out of the results, on purpose, as in Flink.
+
+        Args:
+            size: The length of a window, at least one millisecond.
+            slide: How long after one window the next one starts, at least one millisecond.
+            offset: Shifts all windows; ``|offset| < slide``.
 
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element
@@ -92,11 +107,26 @@ class SlidingEventTimeWindows(_Sliding):
 
 
 class SlidingProcessingTimeWindows(_Sliding):
-    """Windows of a fixed size on the clock that start every slide."""
+    """Windows of a fixed size on the clock that start every slide.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        slide: How long after one window the next one starts, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < slide``.
+
+    Raises:
+        InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element would be in
+            more than a million windows.
+    """
 
     @classmethod
     def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingProcessingTimeWindows:
         """As :meth:`SlidingEventTimeWindows.of`, on the clock.
+
+        Args:
+            size: The length of a window, at least one millisecond.
+            slide: How long after one window the next one starts, at least one millisecond.
+            offset: Shifts all windows; ``|offset| < slide``.
 
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not positive or ``|offset| >= slide``.

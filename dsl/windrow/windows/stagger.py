@@ -21,7 +21,12 @@ class WindowStagger(Enum):
     """By the distance of the clock into its unshifted window when the first element comes."""
 
     def offset(self, current_processing_time: int, size: int) -> int:
-        """The shift in milliseconds for windows of ``size`` milliseconds."""
+        """The shift in milliseconds for windows of ``size`` milliseconds.
+
+        Args:
+            current_processing_time: The clock in milliseconds.
+            size: The length of a window in milliseconds.
+        """
         if self is WindowStagger.ALIGNED:
             return 0
         if self is WindowStagger.RANDOM:

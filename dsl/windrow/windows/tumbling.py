@@ -62,7 +62,16 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
 
 
 class TumblingEventTimeWindows(_Tumbling):
-    """Windows of a fixed size in event time, one after the other."""
+    """Windows of a fixed size in event time, one after the other.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < size``.
+        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+    Raises:
+        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+    """
 
     @classmethod
     def of(
@@ -77,6 +86,14 @@ class TumblingEventTimeWindows(_Tumbling):
 
         Raises:
             InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> hours = TumblingEventTimeWindows.of(timedelta(hours=1))
+            >>> days_in_utc_8 = TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
+            >>> hours.describe()
+            'TumblingEventTimeWindows(size=1 h)'
         """
         return cls(size, offset, stagger)
 
@@ -96,13 +113,27 @@ class TumblingEventTimeWindows(_Tumbling):
 
 
 class TumblingProcessingTimeWindows(_Tumbling):
-    """Windows of a fixed size on the clock, one after the other."""
+    """Windows of a fixed size on the clock, one after the other.
+
+    Args:
+        size: The length of a window, at least one millisecond.
+        offset: Shifts all windows; ``|offset| < size``.
+        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+    Raises:
+        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+    """
 
     @classmethod
     def of(
         cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
     ) -> TumblingProcessingTimeWindows:
         """As :meth:`TumblingEventTimeWindows.of`, on the clock.
+
+        Args:
+            size: The length of a window, at least one millisecond.
+            offset: Shifts all windows; ``|offset| < size``.
+            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
 
         Raises:
             InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.

@@ -24,7 +24,12 @@ class Window(Protocol):
 
 
 class TimeWindow(NamedTuple):
-    """The half-open interval ``start <= t < end`` of time, in milliseconds."""
+    """The half-open interval ``start <= t < end`` of time, in milliseconds.
+
+    Attributes:
+        start: The first millisecond of the window.
+        end: The first millisecond behind it.
+    """
 
     start: int
     end: int
@@ -35,11 +40,19 @@ class TimeWindow(NamedTuple):
         return last if last <= MAX_TIMESTAMP else MAX_TIMESTAMP  # noqa: FURB136  min() takes thrice as long
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch. Windows that touch merge, as in Flink's ``TimeWindow.intersects``."""
+        """Whether the windows overlap or touch. Windows that touch merge, as in Flink's ``TimeWindow.intersects``.
+
+        Args:
+            other: The other window.
+        """
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that holds both."""
+        """The smallest window that holds both.
+
+        Args:
+            other: The other window.
+        """
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -55,5 +68,10 @@ def window_start(timestamp: int, offset: int, size: int) -> int:
     """The start of the window of ``size`` that holds ``timestamp``, windows being shifted by ``offset``.
 
     All in milliseconds. The arithmetic floors, so it holds for timestamps before the epoch too.
+
+    Args:
+        timestamp: A timestamp in the window.
+        offset: How far windows are shifted from the epoch.
+        size: The length of a window, above zero.
     """
     return timestamp - (timestamp - offset) % size

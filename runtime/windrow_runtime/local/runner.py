@@ -88,7 +88,11 @@ class LocalRunner:
         )
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
-        """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``."""
+        """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
+
+        Args:
+            pipeline: The pipeline.
+        """
         return PhysicalPlan(topology_of(pipeline), fast=self._fast).texts()
 
     @short_tracebacks
@@ -109,6 +113,15 @@ class LocalRunner:
             SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
                 holds the batches of another run.
             UnsupportedOperationError: For a source or a sink that only Spark has.
+
+        Example:
+            >>> from windrow import Pipeline, from_collection
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow_runtime.local import LocalRunner
+            >>> sink = CollectSink[int]()
+            >>> lengths = from_collection(["a", "bc"]).map(lambda word: len(word))
+            >>> LocalRunner().run(Pipeline("lengths", lengths.sink_to(sink))).collected(sink)
+            [1, 2]
         """
         self._is_stopping = False
         topology = topology_of(pipeline)

@@ -77,6 +77,9 @@ class PipelineResult:
         A loop over sinks of several types needs a list of their common type for type checkers:
         ``sinks: list[CollectSink[Any]] = [words, counts]``.
 
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
@@ -97,6 +100,9 @@ class PipelineResult:
 
         Its columns are the fields of the elements; elements without fields have one column, ``value``. Other libraries
         take it by the Arrow PyCapsule interface, as ``duckdb.sql("SELECT * FROM table")`` does.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
 
         Raises:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, not part of the pipeline, the type of
@@ -125,6 +131,9 @@ class PipelineResult:
         Its columns are those of :meth:`to_arrow`. Ints and bools of a column with None have the types ``Int64`` and
         ``boolean`` of pandas, so that none becomes a float or an object. Dicts stay dicts; lists become arrays.
 
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
+
         Raises:
             InvalidArgumentError: As :meth:`to_arrow`.
             UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
@@ -141,6 +150,9 @@ class PipelineResult:
         """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.
 
         Its columns are those of :meth:`to_arrow`.
+
+        Args:
+            sink: The sink, the object that ``sink_to`` was given.
 
         Raises:
             InvalidArgumentError: As :meth:`to_arrow`.

@@ -186,6 +186,9 @@ class SparkRunner:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
+
+        Args:
+            pipeline: The pipeline.
         """
         return physical_plan(topology_of(pipeline), columnar=self._columnar).texts()
 
@@ -212,6 +215,13 @@ class SparkRunner:
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
+
+        Example:
+            .. code-block:: python
+
+                sink = CollectSink[int]()
+                pipeline = Pipeline("numbers", from_collection([1, 2]).map(lambda number: number * 2).sink_to(sink))
+                SparkRunner().run(pipeline).collected(sink)  # [2, 4]
         """
         query: Query | None = None
         wanted = self._wants_bar()
@@ -278,6 +288,13 @@ class SparkRunner:
             IncompatibleStateError: If the checkpoint belongs to another plan, has another parallelism, or was drained.
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
+
+        Example:
+            .. code-block:: python
+
+                running = SparkRunner(checkpoint="/data/checkpoints/clicks").start(pipeline, interval_seconds=5)
+                running.counters()  # what each step has counted so far
+                running.stop()  # a later start with the same folder goes on here
         """
         if self._checkpoint is None:
             raise InvalidArgumentError(

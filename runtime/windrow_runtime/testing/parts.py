@@ -48,6 +48,11 @@ class TriggerHarness(Generic[T, W]):
     def process_element(self, value: T, timestamp: int | None, window: W) -> TriggerResult:
         """Show the trigger an element of ``window``.
 
+        Args:
+            value: The element.
+            timestamp: Its timestamp in milliseconds; None: it has none.
+            window: The window that has taken it.
+
         Returns:
             Its answer.
         """
@@ -56,6 +61,9 @@ class TriggerHarness(Generic[T, W]):
 
     def process_watermark(self, watermark: int) -> list[TriggerAnswer[W]]:
         """Advance the watermark.
+
+        Args:
+            watermark: The watermark in milliseconds.
 
         Returns:
             The answers to the timers that came due, in order of their time.
@@ -66,6 +74,9 @@ class TriggerHarness(Generic[T, W]):
     def set_processing_time(self, now: int) -> list[TriggerAnswer[W]]:
         """Set the clock.
 
+        Args:
+            now: The time in milliseconds.
+
         Returns:
             The answers to the timers that came due, in order of their time.
         """
@@ -73,11 +84,23 @@ class TriggerHarness(Generic[T, W]):
         return self._driver.take()
 
     def call_on_event_time(self, time: int, window: W) -> TriggerResult:
-        """Call the trigger as for an event timer, set or not."""
+        """Call the trigger as for an event timer, set or not.
+
+        Args:
+            time: The time of the timer, in milliseconds.
+            window: The window.
+
+        Returns:
+            Its answer.
+        """
         return self._trigger.on_event_time(time, window, self._driver.context(window))
 
     def merge(self, sources: Iterable[W], into: W) -> None:
         """Merge windows: the trigger's merge for ``into``, then its clear for each other of ``sources``.
+
+        Args:
+            sources: The windows that merge.
+            into: The window that they become; it may be one of them.
 
         Raises:
             TypeError: If the trigger cannot merge.
@@ -96,7 +119,11 @@ class TriggerHarness(Generic[T, W]):
                 self.clear(source)
 
     def clear(self, window: W) -> None:
-        """Call the trigger's clear for ``window``."""
+        """Call the trigger's clear for ``window``.
+
+        Args:
+            window: The window.
+        """
         self._trigger.clear(window, self._driver.context(window))
 
     @property
@@ -189,6 +216,9 @@ class LiveWindows(Generic[W]):
     def add(self, window: W) -> tuple[W, list[Merged[W]]]:
         """Add a window.
 
+        Args:
+            window: The window.
+
         Returns:
             The window in which it ended up, and what happened to live windows.
         """
@@ -196,6 +226,9 @@ class LiveWindows(Generic[W]):
 
     def retire(self, window: W) -> None:
         """Take a window out.
+
+        Args:
+            window: The window.
 
         Raises:
             ValueError: If it is not alive.

@@ -270,6 +270,10 @@ class StreamHarness(Generic[In, Out]):
         """Let a source fall silent, so that it holds no watermark back, or with ``idle=False`` come back.
 
         The watermark of the steps downstream of it advances to that of the other sources.
+
+        Args:
+            source: The source.
+            idle: Whether it falls silent; False: it comes back.
         """
         self._inputs[self._port_of(source).step].idle = idle
         self._combine_watermarks()
@@ -284,7 +288,11 @@ class StreamHarness(Generic[In, Out]):
         self.current_watermark = max(self.current_watermark, min(reached, default=MIN_TIMESTAMP))
 
     def set_processing_time(self, now: int) -> None:
-        """Set the clock, in milliseconds: due timers fire in order of their time."""
+        """Set the clock, in milliseconds: due timers fire in order of their time.
+
+        Args:
+            now: The time; an earlier one than before changes nothing.
+        """
         self.current_processing_time = max(now, self.current_processing_time)
         self._execution.round({}, processing_time=self.current_processing_time)
 
@@ -331,7 +339,14 @@ class StreamHarness(Generic[In, Out]):
     # Out
 
     def take(self, stream: DataStream[S]) -> list[TimestampedValue[S]]:
-        """The elements that ``stream`` emitted since the last call; it is under test, or one given as ``also``."""
+        """The elements that ``stream`` emitted since the last call; it is under test, or one given as ``also``.
+
+        Args:
+            stream: The stream.
+
+        Raises:
+            InvalidArgumentError: If the harness does not watch this stream.
+        """
         if id(stream.node) not in self._sink_steps:
             raise InvalidArgumentError(
                 "the harness does not watch this stream",
@@ -354,6 +369,9 @@ class StreamHarness(Generic[In, Out]):
         """The elements that went to the side output ``tag`` of any step since it was last asked.
 
         Late elements, what a process function puts out with keys or without, and what times out at ``map_async``.
+
+        Args:
+            tag: The tag, or another of the same name.
         """
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
@@ -372,6 +390,9 @@ class StreamHarness(Generic[In, Out]):
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps, such as ``late_records_dropped``.
+
+        Args:
+            name: The name of the counter.
 
         Raises:
             InvalidArgumentError: If nothing counts under that name.

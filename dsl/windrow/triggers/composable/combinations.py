@@ -150,6 +150,12 @@ def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]:
 
     What the others have counted or waited for begins anew. In Beam it is ``AfterFirst`` (Java), ``AfterAny`` (Python).
 
+    Args:
+        triggers: The triggers, at least one.
+
+    Returns:
+        A trigger that can merge if all of these can.
+
     Raises:
         InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
     """
@@ -208,6 +214,12 @@ def after_all(*triggers: MergingTrigger[T, W]) -> MergingAfterAll[T, W]: ...
 def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]: ...
 def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]:
     """Fires when all of several triggers are ready at once; finished when all of them are.
+
+    Args:
+        triggers: The triggers, at least one.
+
+    Returns:
+        A trigger that can merge if all of these can.
 
     Raises:
         InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
@@ -290,6 +302,12 @@ def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]:
 
     Finished when the last one is. ``after_each(repeatedly(a), b)`` is ``repeatedly(a)``, which is never finished.
 
+    Args:
+        triggers: The triggers in their order, at least one.
+
+    Returns:
+        A trigger that can merge if all of these can.
+
     Raises:
         InvalidArgumentError: If there is no trigger, or an argument is not a trigger.
     """
@@ -359,6 +377,13 @@ def or_finally(main: Trigger[T, W], until: Trigger[T, W]) -> OrFinally[T, W]:
     """Does what ``main`` does, until ``until`` fires for once and for all.
 
     Finished when ``until`` has fired, or ``main`` is finished.
+
+    Args:
+        main: The trigger that fires until then.
+        until: The trigger whose firing is the last one.
+
+    Returns:
+        A trigger that can merge if both can.
 
     Raises:
         InvalidArgumentError: If an argument is no trigger.

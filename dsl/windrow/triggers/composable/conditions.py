@@ -180,6 +180,9 @@ def after_count(count: int) -> AfterCount:
     Beam calls it ``AfterPane.elementCountAtLeast`` in Java, ``AfterCount`` in Python. Alone it lets no second result
     out: ``repeatedly(after_count(count))`` does.
 
+    Args:
+        count: How many elements, at least 1.
+
     Raises:
         InvalidArgumentError: If ``count`` is not a positive int.
     """

@@ -104,11 +104,20 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
     @abstractmethod
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the window should fire now. It may be asked at any time, and must change nothing."""
+        """Returns whether the window should fire now. It may be asked at any time, and must change nothing.
+
+        Args:
+            window: The window.
+            context: Time and state to read.
+        """
 
     @abstractmethod
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
         """Called when the trigger was ready and its window fires.
+
+        Args:
+            window: The window.
+            context: As in :meth:`observe`.
 
         Returns:
             Whether the trigger is finished. One that is not must have begun anew, since it is asked again.
@@ -119,6 +128,10 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
         A trigger that sets timers or keeps state overrides this: it deletes the timers that are still set and clears
         the state. Timers that are left when the window goes are deleted by windrow.
+
+        Args:
+            window: The window.
+            context: As in :meth:`observe`.
         """
 
     def explain(self, window: W_contra, context: PartContext) -> str:
@@ -174,7 +187,7 @@ class MergingComposableTrigger(ComposableTrigger[T_contra, W_contra], MergingTri
             window: The window that the others became.
             finished: For each of those windows that had elements, whether the trigger was finished there. A trigger
                 that is finished in ``window`` though it was not in all of them begins anew if elements wait for it.
-            context: As in :meth:`observe`; merges state.
+            context: As in :meth:`ComposableTrigger.observe`; merges state.
 
         Returns:
             Whether the trigger is finished in ``window``. One that was finished may begin anew.

@@ -89,6 +89,12 @@ def repeatedly(trigger: Trigger[T, W]) -> Repeatedly[T, W]: ...
 def repeatedly(trigger: Trigger[T, W]) -> Repeatedly[T, W]:
     """Fires whenever ``trigger`` is ready; when that is finished, it begins anew.
 
+    Args:
+        trigger: The trigger that is repeated.
+
+    Returns:
+        A trigger that can merge if that one can.
+
     Raises:
         InvalidArgumentError: If the argument is no trigger.
     """

@@ -69,7 +69,11 @@ class RunningPipeline:
         return self._query.lowered.pipeline
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
-        """Returns the form in which each keyed step of this run runs, by its id, for ``pipeline.explain(running)``."""
+        """Returns the form in which each keyed step of this run runs, by its id, for ``pipeline.explain(running)``.
+
+        Args:
+            pipeline: The pipeline of this run; steps of another one have no form here.
+        """
         steps = {step.id for step in pipeline.steps}
         return {step: form for step, form in self._query.lowered.steps.plan.texts().items() if step in steps}
 
