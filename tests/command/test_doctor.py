@@ -12,6 +12,7 @@ import pytest
 
 from tests.command.conftest import Command
 from windrow.distribution import DISTRIBUTION
+from windrow.errors import UnsupportedOperationError
 from windrow_runtime.command.doctor import (
     Requirement,
     host_finding,
@@ -21,6 +22,7 @@ from windrow_runtime.command.doctor import (
     requirements,
     worker_finding,
 )
+from windrow_runtime.spark.java import check_java
 
 REQUIRES = [
     "typing-extensions<5,>=4.13",
@@ -71,6 +73,21 @@ def test_packages_and_python() -> None:
     assert "pip install 'windrow-streams[spark]'" in str(package_finding(pandas, None).mend)
     assert python_finding(Requirement("Python", ">=3.11"), "3.11.0").mend is None
     assert python_finding(Requirement("Python", ">=3.11"), "3.10.9").mend is not None
+
+
+@pytest.mark.parametrize(("mode", "shown"), [(0o755, "Unable to locate a Java Runtime."), (0o644, "Permission denied")])
+def test_a_java_that_cannot_be_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, shown: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho Unable to locate a Java Runtime. >&2\nexit 1\n")
+    java.chmod(mode)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnsupportedOperationError, match=r"this one cannot be run\n +given: ") as caught:
+        check_java()
+    assert str(caught.value.given).startswith(f"{java}: ")
+    assert shown in str(caught.value.given)
 
 
 def test_hosts() -> None:

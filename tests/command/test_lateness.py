@@ -161,6 +161,22 @@ def test_keys(windrow: Command, write: Write) -> None:
     assert windrow("lateness", "many.csv", "--time", "at", "--key", "key").out.endswith("\nand 2 more\n")
 
 
+def test_keys_that_have_no_hash(windrow: Command, write: Write) -> None:
+    write("lists.json", '{"at": 2, "key": [1]}\n{"at": 1, "key": [1]}\n{"at": 1, "key": {"a": 1}}\n')
+    done = windrow("lateness", "lists.json", "--time", "at", "--unit", "ms", "--key", "key")
+    assert [line.split()[0] for line in done.out.splitlines()[-2:]] == ["2", "1"]
+
+
+def test_a_text_that_is_no_utf8(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write("there", "")
+    for name in ("bytes.csv", "bytes.json"):
+        (tmp_path / name).write_bytes(b'at\n"\xff"\n')
+        done = windrow("lateness", name, "--time", "at")
+        assert done.code == 1
+        assert "the file cannot be read to its end\n  given:    'utf-8' codec can't decode byte 0xff" in done.err
+        assert f"where:    {name}\n" in done.err
+
+
 def test_several_files_come_one_after_the_other(windrow: Command, write: Write) -> None:
     write("first.json", '{"at": 5000}\n')
     write("second.json", '\n{"at": 1000}\n{"other": 1}\n{"at": null}\n')

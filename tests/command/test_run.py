@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import pytest
 
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
-from windrow_runtime.command.program import COMMANDS
+from windrow_runtime.command.program import COMMANDS, main
 
 INTERRUPTED = """\
     import os, signal
@@ -38,6 +40,29 @@ def test_results_go_to_stdout_and_the_summary_to_stderr(windrow: Command, write:
     assert "  counts.4.window, " in done.err
 
 
+def test_what_stdout_has_no_characters_for_is_escaped(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(
+        "wide.py",
+        """\
+        from windrow import Pipeline, from_collection
+        from windrow.sinks import CollectSink
+
+        pipeline = Pipeline("wide", from_collection(["é", "\U0001f600"], str).sink_to(CollectSink()))
+        """,
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+    assert main(["run", "wide.py"]) == 0
+    assert main(["run", "wide.py", "--format", "json"]) == 0
+    assert main(["explain", "wide.py", "--format", "json"]) == 0
+    texts, document = written.getvalue().decode("ascii").split("{", 1)
+    assert texts == "'\\u00e9'\n'\\ud83d\\ude00'\n"
+    lines = f"{{{document}".splitlines()
+    assert [json.loads(line)["value"] for line in lines[:2]] == ["é", "\U0001f600"]
+    assert json.loads("\n".join(lines[2:]))["pipeline"] == "wide"
+
+
 def test_what_is_open_fires_unless_it_shall_not(windrow: Command, write: Write) -> None:
     write("open.py", COUNTS)
     assert windrow("run", "open.py", "--drain").out == "1\n1\n1\n"
@@ -48,7 +73,8 @@ def test_elements_as_json(windrow: Command, write: Write) -> None:
     sinks = "readings().sink_to(CollectSink('read')), times.sink_to(CollectSink('at'))"
     write(
         "as_json.py",
-        f"{COUNTS}\n_untyped = readings().map(lambda reading: reading.at)\ntimes = _untyped.returns(int)\n"
+        f"{COUNTS}\n_untyped = readings().map(lambda reading: max([reading.at], key=abs))\n"
+        "times = _untyped.returns(int)\n"
         f"both = Pipeline('both', {sinks})\nuntyped = Pipeline('untyped', _untyped.sink_to(CollectSink()))\n",
     )
     lines = windrow("run", "as_json.py:both", "--format", "json").out.splitlines()

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.request import urlopen
 
 import pytest
@@ -19,6 +20,10 @@ from tests.command.programs import COUNTS
 from tests.dsl.plan_formats import check_json, check_svg
 from tests.spark.test_lifecycle import wait_for
 from tests.terminals import seen_of
+from windrow import Pipeline
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.view import RunHistory
 
 ORDERS = """\
 import sys
@@ -183,6 +188,37 @@ def test_a_page_shows_a_run_until_ctrl_c(write: Write, tmp_path: Path) -> None:
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert (last["state"], over) == ("ended", {})
+
+
+class InterpretedRunner:
+    """Runs pipelines by the interpreter, in the place of a runner of Spark's."""
+
+    def __init__(self, **options: object) -> None:
+        pass
+
+    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+        return {}
+
+    def run(self, pipeline: Pipeline, *, drain: bool) -> PipelineResult:
+        return LocalRunner(progress=False).run(pipeline, drain=drain)
+
+
+def test_a_page_about_a_run_that_ends_has_what_was_dropped(
+    windrow: Command, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[RunHistory] = []
+
+    @contextmanager
+    def served(history: RunHistory, *, port: int) -> Iterator[SimpleNamespace]:
+        shown.append(history)
+        yield SimpleNamespace(url=f"http://127.0.0.1:{port}/")
+
+    monkeypatch.setattr("windrow_runtime.spark.SparkRunner", InterpretedRunner)
+    monkeypatch.setattr("windrow_runtime.view.dashboard", served)
+    write("dropped.py", COUNTS)
+    assert windrow("run", "dropped.py", "--engine", "spark", "--dashboard", "1").code == 0
+    (history,) = shown
+    assert (history.snapshot().state, history.snapshot().dropped) == ("ended", 1)
 
 
 @pytest.mark.spark

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
+import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from types import NoneType
+from types import FrameType, ModuleType, NoneType
 from typing import Any, Literal
 
 import pytest
@@ -481,6 +482,111 @@ def test_a_comprehension_is_not_read() -> None:
     """Versions of Python differ in whether it is a function within."""
     reason = unread_part(function_of("[x * 2 for x in r.items]"), [Row])
     assert reason in {"the function has a function within, such as a comprehension", "the function repeats something"}
+
+
+class Labels(dict[str, int]):
+    def __getitem__(self, key: str) -> str:  # type: ignore[override]  # what users do all the same
+        return str(super().__getitem__(key))
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+
+class Letters(list[int]):
+    def __getitem__(self, place: Any) -> Any:
+        return chr(super().__getitem__(place))
+
+    def __iter__(self) -> Generator[str, None, None]:  # type: ignore[override]  # as above
+        return (chr(each) for each in super().__iter__())
+
+
+class Squares(Sequence[int]):
+    def __getitem__(self, place: Any) -> int:  # type: ignore[override]  # as above
+        return int(place) ** 2
+
+    def __len__(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "kind"),
+    [
+        ("r['a']", Labels, str),
+        ("sorted(r)", Labels, list[str]),
+        ("r[0]", Letters, None),
+        ("sorted(r)", Letters, list[str]),
+        ("r[0]", Squares, int),
+        ("sum(r)", Squares, int),
+    ],
+)
+def test_a_collection_may_give_other_items_than_its_base(text: str, of: type, kind: object) -> None:
+    assert derived_type(eval(f"lambda r: {text}"), [of]) == kind
+
+
+def test_a_class_or_module_may_have_names_that_what_stands_for_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    class Shop:
+        rule = 1.5
+
+        def __init__(self, order: object) -> None:
+            calls.append(order)
+
+        @staticmethod
+        def kind(row: Row) -> str:
+            return row.s
+
+    class Stall(Shop):
+        kind = 3  # type: ignore[assignment]  # a value, where the base has a function
+
+    monkeypatch.setattr(math, "_module", 1.5, raising=False)
+    monkeypatch.setattr(math, "_stand_ins", 3, raising=False)
+    assert derived_type(lambda row: Shop.kind(row) + "!", [Row]) is str
+    assert derived_type(lambda _: (Shop.rule, Stall.kind), [Row]) == tuple[float, int]
+    names = "lambda _: (math._module, math._stand_ins)"
+    assert derived_type(eval(names, {"math": math}), [Row]) == tuple[float, int]
+    assert len(calls) == 0
+
+
+def test_a_value_of_a_class_or_a_module_may_change() -> None:
+    class Limits:
+        highest: Any = 1
+
+    limits = ModuleType("limits")
+    vars(limits)["lowest"] = 1
+
+    def both(row: Row):  # type: ignore[no-untyped-def]  # its code says it
+        return Limits.highest, limits.lowest
+
+    assert derived_type(both, [Row]) == tuple[int, int]
+    Limits.highest = "a"
+    assert derived_type(both, [Row]) == tuple[str, int]
+    vars(limits)["lowest"] = 2.5
+    assert derived_type(both, [Row]) == tuple[str, float]
+
+
+def test_what_traces_lines_sees_none_of_a_function_that_is_tried() -> None:
+    def described(row: Row) -> str:
+        return f"{row.n}" if row.s is not None else helped(row)
+
+    def helped(row: Row) -> str:
+        return row.s
+
+    traced: list[str] = []
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> None:
+        if frame.f_code.co_filename == __file__:
+            traced.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        kind = derived_type(described, [Row])
+        helped(Row(*[None] * len(Row._fields)))  # type: ignore[arg-type]  # nothing is computed of it
+    finally:
+        sys.settrace(before)
+    assert kind is str
+    assert traced == ["helped"]
 
 
 def test_nothing_is_called() -> None:

@@ -241,6 +241,16 @@ def test_records_that_brokers_have_no_more(monkeypatch: pytest.MonkeyPatch, ends
         list(values(monkeypatch, consumer))
 
 
+@pytest.mark.parametrize("on_lost", ["earliest", "latest"])
+def test_a_batch_that_runs_again_reads_nothing_of_a_topic_that_ends_before_it(
+    monkeypatch: pytest.MonkeyPatch, on_lost: str
+) -> None:
+    consumer = Consumer(Answers((0, 2)), [Message(0), Message(1)])
+    monkeypatch.setattr(reads, "_consumer", lambda *_: consumer)
+    assert list(planned(on_lost_offsets=on_lost).read(Range("in/0", 5, 8))) == []
+    assert consumer.assigned == []  # a client would begin at the first record
+
+
 def test_an_error_among_records_that_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = Consumer(Answers((0, 10)), [Message(0), Message(1, "TOPIC_AUTHORIZATION_FAILED")])
     with pytest.raises(SourceError, match=r"does not let a source read\n +given: .*, in/0: (.|\n)*p\.1\.in"):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ([], []),
         ([1, 2, 2], [2, 1, 2]),
         ([{"a": [1]}, {"b": [2]}], [{"b": [2]}, {"a": [1]}]),  # neither hash nor order
+        ([{"a": 1, "b": 2}, {"c": 3}], [{"c": 3}, {"b": 2, "a": 1}]),  # equal, and shown in another way
         ([float("nan")], [float("nan")]),
     ],
 )

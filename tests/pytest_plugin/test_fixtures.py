@@ -95,6 +95,30 @@ def test_sums(stream_harness, timeline_snapshot):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after-one.new.svg*"])
     assert (pytester.path / "__timelines__" / "test_kept.test_sums.after-one.new.svg").read_text().startswith("<svg")
+    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
+    assert [each.name for each in (pytester.path / "__timelines__").iterdir()] == ["test_kept.test_sums.after-one.svg"]
+
+
+def test_tests_of_one_name_in_two_classes_have_a_time_line_each(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_two=HARNESS
+        + """
+class TestOne:
+    value = 1
+
+    def test_sums(self, stream_harness, timeline_snapshot):
+        harness = stream_harness(sums, numbers, record=True)
+        harness.process_element(self.value, timestamp=0)
+        timeline_snapshot(timeline(harness.recording, values=str))
+
+class TestTwo(TestOne):
+    value = 20
+"""
+    )
+    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
+    assert kept == ["test_two.TestOne.test_sums.svg", "test_two.TestTwo.test_sums.svg"]
 
 
 def test_the_plugin_imports_nothing_of_windrow_by_itself(pytester: pytest.Pytester) -> None:

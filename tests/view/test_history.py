@@ -8,7 +8,11 @@ from dataclasses import asdict
 import pytest
 
 from tests.view.recorded import NOON, RecordedRun, clicks_pipeline, report_of
+from windrow import DataStreamSink, Pipeline, from_source
 from windrow.errors import EngineError
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.stages.keyed_stream import KeyedStream
 from windrow_runtime.view import RunHistory
 from windrow_runtime.view.follow import Follower
 
@@ -77,6 +81,21 @@ def test_a_snapshot_is_json() -> None:
     document = json.loads(json.dumps(asdict(history.snapshot())))
     assert document["steps"][1]["title"] == "4 window <b>a minute</b> & [red]more[/red]"
     assert document["windows"][0]["number"] == 1
+
+
+def test_steps_have_the_titles_of_the_plan() -> None:
+    numbers = from_source(CollectionSource([], int)).key_by(lambda number: number)
+
+    def counted(stream: KeyedStream[int, int]) -> DataStreamSink:
+        sums = stream.count_window(3).sum(lambda number: number)
+        return sums.sink_to(CollectSink(), name="sums")
+
+    pipeline = Pipeline("scoped", numbers.pipe(counted))
+    history = RunHistory(pipeline)
+    history.add(report_of(pipeline, 0))
+    titles = [step.title for step in history.snapshot().steps]
+    assert titles == ["1 source", "3 counted/window", "4 sink counted/sums"]
+    assert all(title in pipeline.explain() for title in titles)
 
 
 def test_a_failure_is_kept_and_the_first_end_counts() -> None:

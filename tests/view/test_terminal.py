@@ -70,6 +70,23 @@ def test_a_failure_is_shown() -> None:
     assert any("[bold]a[/bold] lost executor" in line for line in lines)
 
 
+def test_what_users_wrote_is_no_command_of_the_terminal() -> None:
+    pipeline = clicks_pipeline("\x1b[2Jclicks")
+    step = next(step for step in pipeline.steps if step.node.kind == "window")
+    object.__setattr__(step.node, "name", "\x1b]0;minutes\x07")
+    history = RunHistory(pipeline)
+    history.add(report_of(pipeline, 0))
+    history.end(EngineError("Spark gave up", given="\x1b[8mno executor"))
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as capture:
+        console.print(rendered(history.snapshot(), 120))
+    shown = capture.get()
+    assert "\x1b" not in shown
+    assert "�[2Jclicks" in shown
+    assert "�]0;minutes" in shown
+    assert "�[8mno executor" in shown
+
+
 def test_before_the_first_batch_there_is_one_line() -> None:
     assert text_of(history_of_batches(0)) == ["clicks no batch is done yet"]
 

@@ -63,7 +63,7 @@ def _run(pipeline: Pipeline, names: dict[str, object]) -> dict[str, Any]:
         "name": pipeline.name,
         "plan": pipeline.explain(),
         "collected": collected,
-        "counters": {name: count for name, count in sorted(result.counters.items()) if count},
+        "counters": {f"{step}: {name}": n for step, each in result.counters.items() for name, n in each.items()},
         "pictures": list(_pictures(result.recording)),
     }
 

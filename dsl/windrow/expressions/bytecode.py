@@ -95,6 +95,7 @@ _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSI
 _OF_TYPES: Final = frozenset({"BINARY_SLICE", "BUILD_SET", "BUILD_SLICE"})
 """Instructions beside these where only types are asked for."""
 
+_FILE: Final = "<copy by windrow>"
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _AS_THEY_ARE: Final = (abs, min, max, datetime.UTC)  # they ask the proxies themselves
 
@@ -186,9 +187,10 @@ class _Copies:
         constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
         if self._stand_ins is not None:
             constants = tuple(map(self._stand_ins.constant, constants))
-        # Without built-in functions of its own, a function that is called finds none but those above.
+        # Without built-in functions of its own, a function that is called finds none but those above. The copy is of no
+        # file: debuggers would stop in it, with proxies for values, and coverage would count its lines as run.
         copy = FunctionType(
-            code.replace(co_consts=constants),
+            code.replace(co_consts=constants, co_filename=_FILE),
             {**stand_ins, "__builtins__": {}},
             function.__name__,
             None,

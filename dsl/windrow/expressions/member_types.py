@@ -155,6 +155,8 @@ def _item(kind: object, key: object | None, key_type: object | None) -> object |
         owner = class_of(kind)
         assert owner is not None, "a class of dicts"
         return _known(kind, owner, resolved_hints(owner).get(key)) if isinstance(key, str) else None
+    if _is_users(kind, "__getitem__"):
+        return _method(kind, "__getitem__", ())
     if class_of(kind) in (str, bytes):
         return (str if kind is str else int) if key_type is int else None
     mapping = _base_of(kind, Mapping)
@@ -164,6 +166,12 @@ def _item(kind: object, key: object | None, key_type: object | None) -> object |
     if parts is not None:
         return _definite(parts[key]) if isinstance(key, int) and -len(parts) <= key < len(parts) else None
     return _iterated(kind) if key_type is int and _is_a(kind, Sequence) else None
+
+
+def _is_users(kind: object, name: str) -> bool:
+    """Whether a method is none of Python's own collections."""
+    owner, _ = _found(kind, name)
+    return owner is not None and owner.__module__ not in _PLAIN_MODULES | _COLLECTIONS
 
 
 def sliced_type(kind: object | None) -> object | None:
@@ -204,6 +212,8 @@ def _iterated(kind: object) -> object | None:
     plain = class_of(kind)
     if plain is None or not issubclass(plain, Iterable):
         return None
+    if _is_users(kind, "__iter__"):
+        return _iterated(_method(kind, "__iter__", ()))
     for base in plain.__mro__:
         arguments = arguments_of(kind, base)
         if arguments:

@@ -162,7 +162,7 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
     try:
         if code.co_flags & _NOT_CALLED or code.co_kwonlyargcount:
             raise RefusedError("takes arguments by name or of any number, waits or yields")
-        call = callable_with_proxies(function, around, TypeStandIns(decisions))
+        call = callable_with_proxies(function, around, TypeStandIns(decisions, around))
         while waiting:
             begun = waiting.pop()
             decisions.begin(begun)

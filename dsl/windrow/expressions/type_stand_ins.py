@@ -38,6 +38,7 @@ from windrow.expressions.recorder import (
     is_recorder,
     typed_expression,
 )
+from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Constant
 from windrow.expressions.typed_nodes import IsInstance, IsNone, Rule
 from windrow.plan.hints import resolved_hints
@@ -62,8 +63,9 @@ _SAME: Final = (copy.copy, copy.deepcopy, dataclasses.replace)
 class TypeStandIns:
     """Makes what stands for the values of variables, in calls of a function that make these decisions."""
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: Decisions, around: Surroundings) -> None:
         self._decisions = decisions
+        self._around = around
         self.same = _Same(decisions)
 
     def __call__(self, function: FunctionType, name: str, value: Any) -> object:
@@ -112,6 +114,12 @@ class TypeStandIns:
         is_collection = issubclass(kind, (dict, frozenset, list, set, tuple)) and not is_record_class(kind)
         return None if is_collection else self._variable(name, value, None)
 
+    def read(self, read: Callable[[], Any]) -> Any:
+        """Reads a value of a class, or of a module, and remembers it: another one may be of another type."""
+        value = read()
+        self._around.note(read, value, None)
+        return value
+
     def member(self, name: str, value: Any) -> object:
         """Returns what stands for the value of a class, or of a module."""
         is_value = issubclass(type(value), _VALUES)
@@ -134,7 +142,7 @@ class TypeStandIns:
         """Decides whether a value is of a class."""
         # Any: a class, or a tuple of classes, by what stands for them.
         given: Any = classes if type(classes) is tuple else (classes,)
-        kinds = tuple([each.kind for each in given if isinstance(each, _Class)])
+        kinds = tuple([each.__stands_for__ for each in given if isinstance(each, _Class)])
         if not is_recorder(value) or len(kinds) < len(given):
             raise RefusedError("asks isinstance of what it makes, or of no class")
         return self._decisions.decide(IsInstance(typed_expression(value), kinds))
@@ -215,47 +223,52 @@ def _declared(function: FunctionType, name: str) -> object | None:
 class _Module:
     """Stands for a module: a function may use what is in it."""
 
-    __slots__ = ("_module", "_stand_ins")
+    # No function that is tried reads such names: what a module of the user's has is never taken for these.
+    __slots__ = ("__made__", "__stands_for__")
 
     def __init__(self, stand_ins: TypeStandIns, module: ModuleType) -> None:
-        self._stand_ins, self._module = stand_ins, module
+        self.__made__, self.__stands_for__ = stand_ins, module
 
     def __getattr__(self, name: str) -> object:
-        return self._stand_ins.member(f"{self._module.__name__}.{name}", vars(self._module).get(name))
+        module = self.__stands_for__
+        value = self.__made__.read(lambda: vars(module).get(name))
+        return self.__made__.member(f"{module.__name__}.{name}", value)
 
 
 class _Class:
     """Stands for a class: a function may make instances of it, and use its constants and class methods."""
 
-    __slots__ = ("_rule", "_stand_ins", "kind")
+    # As above.
+    __slots__ = ("__made__", "__rule__", "__stands_for__")
 
     def __init__(self, stand_ins: TypeStandIns, kind: type[Any], rule: Rule | None) -> None:
-        self._stand_ins, self.kind = stand_ins, kind
-        self._rule = rule  # says the type of what a call gives; None: the class does
+        self.__made__, self.__stands_for__ = stand_ins, kind
+        self.__rule__ = rule  # says the type of what a call gives; None: the class does
 
     def __call__(self, *args: object, **kwargs: object) -> Recorder:
-        kind = self.kind
-        if self._rule is not None:
-            return self._stand_ins.result(kind.__name__, self._rule, *args, **kwargs)
+        kind, stand_ins = self.__stands_for__, self.__made__
+        if self.__rule__ is not None:
+            return stand_ins.result(kind.__name__, self.__rule__, *args, **kwargs)
         made = made_by_class(kind)
         if made is None and is_record_class(kind) and making_hook(kind) is None:
             bound = inspect.signature(kind).bind(*args, **kwargs).arguments
             names = list(bound)
             rule: Rule = lambda kinds: record_type(kind, list(zip(names, kinds, strict=True)))  # noqa: E731
-            return self._stand_ins.result(kind.__name__, rule, *bound.values())
-        return self._stand_ins.result(kind.__name__, lambda _: made, *args, **kwargs)
+            return stand_ins.result(kind.__name__, rule, *bound.values())
+        return stand_ins.result(kind.__name__, lambda _: made, *args, **kwargs)
 
     def __getattr__(self, name: str) -> object:
-        kind, shown = self.kind, f"{self.kind.__name__}.{name}"
-        found = inspect.getattr_static(kind, name, None)
+        kind = self.__stands_for__
+        shown = f"{kind.__name__}.{name}"
+        found = self.__made__.read(lambda: inspect.getattr_static(kind, name, None))
         if isinstance(found, staticmethod | classmethod):
             made = method_type(kind, name)
         elif inspect.isroutine(found):
             bound = getattr(kind, name)
             made = FUNCTION_TYPES.get(bound) if kind.__module__ in sys.stdlib_module_names else None
         else:
-            return self._stand_ins.member(shown, getattr(kind, name, None) if _is_enum(kind) else found)
-        return partial(self._stand_ins.result, shown, lambda _: made)
+            return self.__made__.member(shown, getattr(kind, name, None) if _is_enum(kind) else found)
+        return partial(self.__made__.result, shown, lambda _: made)
 
 
 def _is_enum(kind: type[Any]) -> bool:

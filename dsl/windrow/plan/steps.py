@@ -39,6 +39,12 @@ class Step:
         return None if self.node.name is None else self.scope + self.node.name
 
     @property
+    def title(self) -> str:
+        """Its number, the kind that its id has, and the name that the user gave it."""
+        kind = self.node.kind if self.name else f"{self.scope}{self.node.kind}"
+        return " ".join(f"{self.index} {kind} {self.name or ''}".split())
+
+    @property
     def where(self) -> str:
         """The id with the line of the user's program."""
         return self.id if self.node.location is None else f"{self.id}, {self.node.location}"

@@ -93,6 +93,11 @@ def time_text(millis: int) -> str:
         return f"{millis} ms"
 
 
+def harmless(text: str) -> str:
+    """A text without what a terminal would take for a command; its lines stay."""
+    return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)
+
+
 def texts_of(measure: Measure | None, seconds: float) -> list[str]:
     """What there is to tell of a run after some seconds; the measure is None while its engine starts."""
     if measure is None:
@@ -105,8 +110,7 @@ def line_of(name: str, measure: Measure | None, seconds: float, width: int) -> s
     part = None if measure is None else measure.part
     done = 0 if part is None else int(part * _CELLS)
     bar = [] if part is None else ["█" * done + "░" * (_CELLS - done)]
-    # What a terminal would take for a command is none here.
-    line = "".join(each if each.isprintable() else "�" for each in shortened(name, _NAME))
+    line = harmless(shortened(name, _NAME))
     for text in bar + texts_of(measure, seconds):
         if len(line) + 2 + len(text) > width:
             break

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -65,12 +65,13 @@ def prepare(options: Namespace) -> Callable[[], int]:
         highest: dict[object, int] = {}
         behind: dict[object, Disorder] = {}
         for rows in readers:
-            for where, value, key in rows():
+            for where, value, found in rows():
                 timestamp = timestamps.millis(value, where)
                 if timestamp is None:
                     continue
                 distance = stream.add(timestamp)
                 if options.key is not None:
+                    key = found if isinstance(found, Hashable) else repr(found)  # such as a list
                     behind.setdefault(key, Disorder()).count(distance)
                     highest[key] = max(timestamp, highest.get(key, timestamp))
                     within_keys.count(highest[key] - timestamp)

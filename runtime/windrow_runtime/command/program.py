@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import io
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -53,6 +56,7 @@ class Subcommand(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with some arguments, by default those of the process; returns the exit code."""
+    _escape_what_cannot_be_shown()
     given = sys.argv[1:] if arguments is None else list(arguments)
     named = next((argument for argument in given if not argument.startswith("-")), None)
     try:
@@ -60,6 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as exited:  # argparse has shown the help, or what is wrong
         return exited.code if isinstance(exited.code, int) else ExitCode.NOT_BEGUN
     return _executed(_module(options.command), options)
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """Lets stdout write characters that it does not have as JSON does, so that no result of a run is lost for one."""
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+    codecs.register_error("windrow_escapes", escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="windrow_escapes")
 
 
 def _executed(subcommand: Subcommand, options: argparse.Namespace) -> int:

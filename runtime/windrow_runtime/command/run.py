@@ -167,7 +167,9 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
     history = RunHistory(pipeline, runner.forms(pipeline) if has_history else None)
     if not goes_on:
         with _viewed(history, options), _ended(history):
-            return runner.run(pipeline, drain=drain), False
+            result = runner.run(pipeline, drain=drain)
+            history.count(result.counters)  # reports have none
+            return result, False
     running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
     is_interrupted = False
     with _viewed(running, options):

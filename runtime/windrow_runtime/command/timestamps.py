@@ -55,7 +55,16 @@ def rows_of(path: str, format_name: str | None, time: str, key: str | None) -> C
 
         check_parquet()
     read = {"json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}[format_name]
-    return lambda: read(file, time, key)
+    return lambda: _read_whole(file, read(file, time, key))
+
+
+def _read_whole(file: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    try:
+        yield from rows
+    except (ValueError, csv.Error) as error:
+        raise SourceError(
+            "the file cannot be read to its end", given=f"{error}", expected="texts in UTF-8", where=str(file)
+        ) from error
 
 
 def _json_rows(file: Path, time: str, key: str | None) -> Iterator[Row]:

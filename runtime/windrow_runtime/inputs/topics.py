@@ -304,6 +304,10 @@ class TopicReads(Reads):
             # A batch that runs again is not planned again, and records may be gone by now.
             self._check_there(range_.partition, first, begin, last)
             return begin
+        if begin > last:
+            # It is another topic, or brokers lost records: a client would begin at the first one, which the next batch
+            # reads as well.
+            return int(range_.end)
         if first <= begin <= range_.end:
             return begin
         return int(first if self.topics.on_lost_offsets == "earliest" else range_.end)

@@ -62,8 +62,9 @@ class AssertSameOnSpark(Protocol):
 class TimelineSnapshot(Protocol):
     """The fixture ``timeline_snapshot``: compares a picture of a run with the one that is kept beside the test.
 
-    ``timeline_snapshot(picture)`` compares with ``__timelines__/MODULE.TEST.svg``; ``name`` tells several pictures of
-    one test apart. Run pytest with ``--windrow-update`` to keep the pictures that the tests draw now, and look at them.
+    ``timeline_snapshot(picture)`` compares with ``__timelines__/MODULE.TEST.svg``, or ``MODULE.CLASS.TEST.svg`` for a
+    test in a class; ``name`` tells several pictures of one test apart. Run pytest with ``--windrow-update`` to keep the
+    pictures that the tests draw now, and look at them.
     """
 
     def __call__(self, picture: Timeline, /, name: str = "") -> None: ...
@@ -135,15 +136,17 @@ def timeline_snapshot(request: pytest.FixtureRequest) -> TimelineSnapshot:
 
     def compare(picture: Timeline, /, name: str = "") -> None:
         __tracebackhide__ = True
-        parts = (request.path.stem, request.node.name, name)
+        classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
+        parts = (request.path.stem, *classes, request.node.name, name)
         kept = request.path.parent / "__timelines__" / f"{'.'.join(filter(None, map(_file_name, parts)))}.svg"
+        drawn = kept.with_suffix(".new.svg")
+        drawn.unlink(missing_ok=True)  # of a run before
         if request.config.getoption(_UPDATE):
             kept.parent.mkdir(exist_ok=True)
             kept.write_text(picture.svg, encoding="utf-8")
         elif not kept.exists():
             pytest.fail(f"no picture is kept as {_shown(kept)}; pytest {_UPDATE} keeps the one that is drawn now")
         elif kept.read_text(encoding="utf-8") != picture.svg:
-            drawn = kept.with_suffix(".new.svg")
             drawn.write_text(picture.svg, encoding="utf-8")
             pytest.fail(
                 f"the picture is not the one that is kept as {_shown(kept)}; the new one is {_shown(drawn)}: "

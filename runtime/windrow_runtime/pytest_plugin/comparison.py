@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream, Pipeline
@@ -60,19 +60,28 @@ def difference_of(expected: Sequence[object], actual: Sequence[object], *, in_or
             if not _equal(left, right):
                 return f"  element {place} on the interpreter: {left!r}\n  element {place} on Spark: {right!r}"
         return _lines("the interpreter", expected[len(actual) :]) + _lines("Spark", actual[len(expected) :])
-    # Elements may have no order and no hash, so those that look alike are matched one by one.
-    rest: dict[str, list[object]] = {}
+    # Elements may have no order and no hash, so those that look alike are matched one by one; and then those that do
+    # not, as sets and dicts in another order.
+    missing, surplus = _unmatched(*_unmatched(expected, actual, repr), type)
+    return _lines("the interpreter", missing) + _lines("Spark", surplus)
+
+
+def _unmatched(
+    expected: Sequence[object], actual: Sequence[object], alike: Callable[[object], Hashable]
+) -> tuple[list[object], list[object]]:
+    """Returns the elements of each side without an equal one on the other side among those that are ``alike``."""
+    rest: dict[Hashable, list[object]] = {}
     for element in actual:
-        rest.setdefault(repr(element), []).append(element)
+        rest.setdefault(alike(element), []).append(element)
     missing: list[object] = []
     for element in expected:
-        alike = rest.get(repr(element), [])
-        equal = next((place for place, other in enumerate(alike) if _equal(element, other)), None)
+        others = rest.get(alike(element), [])
+        equal = next((place for place, other in enumerate(others) if _equal(element, other)), None)
         if equal is None:
             missing.append(element)
         else:
-            del alike[equal]
-    return _lines("the interpreter", missing) + _lines("Spark", [each for alike in rest.values() for each in alike])
+            del others[equal]
+    return missing, [each for others in rest.values() for each in others]
 
 
 def _equal(left: object, right: object) -> bool:

@@ -15,7 +15,7 @@ _INSTALL: Final = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macO
 
 
 def check_java() -> str:
-    """Refuses a missing Java and one that is too old; returns what there is, such as ``Java 17, /usr/bin/java``."""
+    """Refuses a Java that is missing, too old, or cannot be run; returns what there is: ``Java 17, /usr/bin/java``."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):
@@ -25,8 +25,18 @@ def check_java() -> str:
             expected=_NEEDED,
             hint=_INSTALL,
         )
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', printed)
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        # macOS has a program of this name that only says where to get one.
+        told = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
+        raise UnsupportedOperationError(
+            "Spark needs Java, and this one cannot be run",
+            given=f"{java}: {told.strip() or error}",
+            expected=_NEEDED,
+            hint=_INSTALL,
+        ) from error
+    version = re.search(r'version "(\d+)', done.stderr)
     if version is None or int(version[1]) >= 17:
         return f"Java {version[1] if version else 'of an unknown version'}, {java}"
     raise UnsupportedOperationError(

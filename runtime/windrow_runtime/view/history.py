@@ -139,10 +139,10 @@ class RunHistory:
 
     def _step(self, step: str) -> StepSnapshot:
         assert self._report is not None
-        work, plan = self._report.steps[step], self._steps[step]
+        work = self._report.steps[step]
         return StepSnapshot(
             step=step,
-            title=" ".join(f"{plan.index} {plan.node.kind} {plan.node.name or ''}".split()),
+            title=self._steps[step].title,
             records_in=work.records_in,
             records_out=work.records_out,
             total_in=self._totals[step, "in"],

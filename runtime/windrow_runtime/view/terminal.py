@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
+from windrow_runtime.bar.measure import harmless
 from windrow_runtime.view.history import RunHistory
 from windrow_runtime.view.snapshot import Snapshot
 from windrow_runtime.view.texts import HEADS, cells, figures, spark_line, state_text
@@ -114,7 +115,9 @@ def rendered(snapshot: Snapshot, width: int) -> RenderableType:
     from rich.text import Text
 
     colour = _COLOURS[snapshot.state]
-    parts: list[RenderableType] = [Text.assemble((snapshot.pipeline, "bold"), "  ", (state_text(snapshot), colour))]
+    parts: list[RenderableType] = [
+        Text.assemble((harmless(snapshot.pipeline), "bold"), "  ", (state_text(snapshot), colour))
+    ]
     shown = figures(snapshot)
     if shown:
         parts.append(Columns([Text.assemble((f"{name} ", "dim"), value) for name, value in shown], padding=(0, 3)))
@@ -133,7 +136,7 @@ def rendered(snapshot: Snapshot, width: int) -> RenderableType:
             steps.add_row(*(_cell(place, row[place]) for place in places))
         parts.append(steps)
     if snapshot.error is not None:
-        parts.append(Text(snapshot.error, "red"))
+        parts.append(Text(harmless(snapshot.error), "red"))
     return Group(*parts)
 
 
@@ -142,4 +145,4 @@ def _cell(place: int, content: str) -> RenderableType:
     from rich.text import Text
 
     is_loss = _WARNING_FROM <= place <= _WARNING_TO and content != "0"
-    return Text(content, "bold red" if is_loss else "")
+    return Text(harmless(content), "bold red" if is_loss else "")

@@ -75,10 +75,8 @@ class StepView:
 
     @property
     def title(self) -> str:
-        """Its number, the kind that its id has, and the name that the user gave it."""
-        step = self.step
-        kind = step.node.kind if step.name else f"{step.scope}{step.node.kind}"
-        return " ".join(f"{self.number} {kind} {step.name or ''}".split())
+        """The title of the step."""
+        return self.step.title
 
     @property
     def runs_as(self) -> str | None:
