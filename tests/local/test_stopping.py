@@ -12,6 +12,14 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 
 
+def test_a_stop_that_comes_before_the_first_batch_counts() -> None:
+    runner, read = LocalRunner(), CollectSink[int]()
+    pipeline = Pipeline("early", from_source(CollectionSource(range(4), int, batch_size=1)).sink_to(read))
+    runner.stop()
+    assert len(runner.run(pipeline).collected(read)) <= 1
+    assert runner.run(pipeline).collected(read) == [0, 1, 2, 3]
+
+
 def test_a_run_that_is_stopped_fires_nothing_more_and_the_next_one_is_whole() -> None:
     runner, stops = LocalRunner(), [3, 5]
 

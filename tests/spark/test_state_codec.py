@@ -437,6 +437,11 @@ def test_a_class_that_moved_is_found_by_its_name(allow_pickled: bool) -> None:
     main, moved = of_module("__main__"), of_module("program")
     stored = state_codec(classes(main), allow_pickled=allow_pickled).pack([main(1), main(2)])
     assert state_codec(classes(moved), allow_pickled=allow_pickled).unpack(stored) == [moved(1), moved(2)]
+    longer = of_module("jobs.program")
+    stored_by_path = state_codec(classes(longer), allow_pickled=allow_pickled).pack([longer(3)])
+    assert state_codec(classes(moved), allow_pickled=allow_pickled).unpack(stored_by_path) == [moved(3)]
+    with pytest.raises(IncompatibleStateError, match="does not know"):  # it may be quite another class
+        state_codec(classes(of_module("another")), allow_pickled=allow_pickled).unpack(stored_by_path)
     others = classes(moved, of_module("another"))  # nobody knows which of the two it is
     with pytest.raises(IncompatibleStateError, match="does not know"):
         state_codec(others, allow_pickled=allow_pickled).unpack(stored)

@@ -198,7 +198,8 @@ def reasons_told(client: Any, errors: deque[Any]) -> Iterator[None]:
         yield
     except client_library().KafkaException as error:
         client.poll(0)
-        told = [each for each in errors if each.name() != "_ALL_BROKERS_DOWN"]
+        # A copy: another question of the same client may add one while this is read.
+        told = [each for each in tuple(errors) if each.name() != "_ALL_BROKERS_DOWN"]
         if is_of(error.args[0], _SILENT) and told:
             logins = [each for each in told if is_of(each, _LOGIN)]
             raise client_library().KafkaException((logins or told)[-1]) from None

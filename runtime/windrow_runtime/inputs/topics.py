@@ -415,10 +415,11 @@ class TopicReads(Reads):
             level = client.IsolationLevel.READ_UNCOMMITTED
 
         def ask(seconds: float) -> dict[str, int]:
-            admin = self._admin()[0]
-            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+            admin, errors = self._admin()
             try:
-                offsets = {f"{place.topic}/{place.partition}": each.result().offset for place, each in asked.items()}
+                with reasons_told(admin, errors):
+                    asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+                    offsets = {f"{at.topic}/{at.partition}": each.result().offset for at, each in asked.items()}
             except client.KafkaException as error:
                 if may_pass(error.args[0]):
                     # The client would ask the leaders that it knows of, by their old epochs, for ever.

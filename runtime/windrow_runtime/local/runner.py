@@ -123,7 +123,6 @@ class LocalRunner:
             >>> LocalRunner().run(Pipeline("lengths", lengths.sink_to(sink))).collected(sink)
             [1, 2]
         """
-        self._is_stopping = False
         topology = topology_of(pipeline)
         if drain:
             kinds = (CustomSource, HybridSource, TopicSource)
@@ -150,6 +149,7 @@ class LocalRunner:
                 if drain and not self._is_stopping:
                     run.warn_of_unfired()
             finally:
+                self._is_stopping = False  # not at the beginning: a signal may come before
                 run.execution.close()
         counters = {
             identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals

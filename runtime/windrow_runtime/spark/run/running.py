@@ -52,11 +52,13 @@ class RunningPipeline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
             self.stop()
-        elif self.is_active:
+        else:
             try:
                 self.stop(graceful=isinstance(error, Exception))
             except WindrowError as failure:
-                error.add_note(f"the pipeline failed while it was stopped: {failure}")
+                # The block may have raised this very error, when it waited for the pipeline.
+                if failure is not error and str(failure) != str(error):
+                    error.add_note(f"the pipeline has failed too: {failure}")
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "ended"
