@@ -167,6 +167,9 @@ class Admin:
     def list_topics(self, timeout: float) -> None:
         self.refreshed += 1
 
+    def poll(self, timeout: float) -> int:
+        return 0
+
 
 class Message:
     """A record, or an error."""

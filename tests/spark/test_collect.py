@@ -170,5 +170,32 @@ def test_a_failure_while_a_block_is_left_is_a_note(
     with pytest.raises(LeftError) as caught:
         leave(running, lambda: begun.wait(60), LeftError("left"))
     (note,) = caught.value.__notes__
-    assert note.startswith("the pipeline failed while it was stopped: ")
+    assert note.startswith("the pipeline has failed too: ")
     assert "LookupError: no such table" in note
+
+
+@pytest.mark.classic(reason="sinks tell this process what they see")
+def test_a_failure_before_a_block_is_left_is_a_note(spark: SparkSession, tmp_path: Path) -> None:
+    def fail(batch: int, numbers: Sequence[int]) -> None:
+        raise LookupError("no such table")
+
+    running = SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0])
+
+    def until_it_failed() -> None:
+        with pytest.raises(UserFunctionError):
+            running.await_termination(60)
+
+    with pytest.raises(LeftError) as caught:
+        leave(running, until_it_failed, LeftError("left"))
+    (note,) = caught.value.__notes__
+    assert "LookupError: no such table" in note
+
+
+@pytest.mark.classic(reason="sinks tell this process what they see")
+def test_the_failure_of_the_pipeline_itself_has_no_note(spark: SparkSession, tmp_path: Path) -> None:
+    def fail(batch: int, numbers: Sequence[int]) -> None:
+        raise LookupError("no such table")
+
+    with pytest.raises(UserFunctionError) as caught, SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0]) as running:
+        running.await_termination(60)
+    assert not hasattr(caught.value, "__notes__")
