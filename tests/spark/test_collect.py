@@ -196,6 +196,9 @@ def test_the_failure_of_the_pipeline_itself_has_no_note(spark: SparkSession, tmp
     def fail(batch: int, numbers: Sequence[int]) -> None:
         raise LookupError("no such table")
 
-    with pytest.raises(UserFunctionError) as caught, SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0]) as running:
+    with (
+        pytest.raises(UserFunctionError) as caught,
+        SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0]) as running,
+    ):
         running.await_termination(60)
     assert not hasattr(caught.value, "__notes__")
