@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from docs.playground import FOLDER, PROGRAMS, fetch_pyodide, write_own_files
 from tests.browser.chromium import served
+from tests.dsl.test_derived_types import CHECKED
 
 ROOT = Path(__file__).parents[2]
 # Python's start takes half a minute on a busy machine; so long may a program take that is stopped.
@@ -139,3 +140,41 @@ def test_pages_without_pyodide_say_so(browser: Browser, tmp_path: Path, address:
         bare.goto(f"{server}/try.html")
         expect(bare.locator("#try-status")).to_have_text(re.compile("built without Pyodide"))
         bare.close()
+
+
+MSGSPEC = """\
+# msgspec is no part of Pyodide: as much of it as the module of rows needs.
+import sys, types
+stand_in = types.ModuleType("msgspec")
+stand_in.Struct = type("Struct", (), {"__init_subclass__": classmethod(lambda cls, **given: None)})
+stand_in.StructMeta = type("StructMeta", (type,), {})
+sys.modules["msgspec"] = stand_in
+"""
+DERIVED = """
+import math
+from datetime import UTC
+from decimal import Decimal
+from types import NoneType
+
+from windrow import Pipeline
+from windrow.sinks import CollectSink
+
+names = {**globals()}
+rows = from_collection([], Row)
+wrong = []
+for text, kind in CHECKED:
+    expected = NoneType if kind == "None" else eval(kind, names)
+    if rows.map(eval("lambda r: " + text, names)).element_type != expected:
+        wrong.append(text)
+print(sys.version_info[:2] >= (3, 14), len(CHECKED), wrong)
+pipeline = Pipeline("empty", from_collection([1]).sink_to(CollectSink()))
+"""
+
+
+def test_types_are_derived_on_the_newest_python_as_on_this_one(page: Page) -> None:
+    """The derivation reads instructions, which each version of Python changes; Pyodide's is newer than most."""
+    checked = [(text, kind) for text, kind in CHECKED if "Struct" not in text]
+    rows = (ROOT / "tests" / "dsl" / "typed_rows.py").read_text().replace("from __future__ import annotations\n", "")
+    parts = ["from __future__ import annotations", MSGSPEC, "from windrow import from_collection", rows]
+    run_program(page, "\n".join([*parts, f"CHECKED = {checked!r}", DERIVED]))
+    assert page.locator("#try-output pre.try-printed").inner_text().strip() == f"True {len(checked)} []"
