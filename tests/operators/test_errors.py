@@ -23,6 +23,8 @@ from windrow.errors import (
 from windrow.evictors import CountEvictor
 from windrow.functions import (
     AggregateFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
     ProcessWindowContext,
     ProcessWindowFunction,
     RichFunction,
@@ -368,6 +370,36 @@ def test_one_result_instead_of_several_has_a_hint(function: Callable[[Event], li
     with (
         StreamHarness(from_source(source).flat_map(function), source) as harness,
         pytest.raises(UserFunctionError, match="'int' object is not iterable") as caught,
+    ):
+        harness.process_element(BAD)
+    assert caught.value.hint == hint
+
+
+class Asking(KeyedProcessFunction[str, Event, object]):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[object]:
+        return [getattr(value if self.name == "of_the_element" else context, self.name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("getCurrentKey", "write key, a property, for getCurrentKey()"),
+        ("current_key", "write key, a property, for current_key()"),
+        ("timerService", "write timer_service, a property, for timerService()"),
+        ("getState", "write get_state(...) in place of getState"),
+        ("nothing_like_it", "the original error is the cause, with its traceback"),
+        ("of_the_element", "the original error is the cause, with its traceback"),
+    ],
+)
+def test_a_name_of_flinks_contexts_has_a_hint(name: str, hint: str) -> None:
+    source = PushSource(Event)
+    stream = from_source(source).key_by(key_of).process(Asking(name))
+    with (
+        StreamHarness(stream, source) as harness,
+        pytest.raises(UserFunctionError, match=f"has no attribute '{name}'") as caught,
     ):
         harness.process_element(BAD)
     assert caught.value.hint == hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +55,7 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
         where=step.where,
         hint="a function that gives several results returns a list of them, or yields them"
         if _is_no_iterable(error)
-        else "the original error is the cause, with its traceback",
+        else _name_here(error) or "the original error is the cause, with its traceback",
     )
 
 
@@ -97,6 +98,20 @@ def _is_no_iterable(error: BaseException) -> bool:
         return False
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
     return bool(frames) and frames[-1].startswith(_PACKAGE)
+
+
+def _name_here(error: BaseException) -> str | None:
+    """Returns a hint if a context was asked for a name that it has in Flink, such as ``getCurrentKey``."""
+    if not (isinstance(error, AttributeError) and type(error.obj).__module__.startswith("windrow_runtime.")):
+        return None
+    given = error.name or ""
+    snake = re.sub("([A-Z])", r"_\1", given).lower()
+    for prefix in ("", "get_", "current_", "get_current_"):
+        name = snake.removeprefix(prefix)
+        if name != given and hasattr(type(error.obj), name):
+            is_method = callable(getattr(type(error.obj), name))
+            return f"write {name}(...) in place of {given}" if is_method else f"write {name}, a property, for {given}()"
+    return None
 
 
 def call_description(
