@@ -25,6 +25,12 @@ def in_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def commands(project: Path) -> list[str]:
+    """The commands of the project's README, without what is said of them."""
+    lines = (project / "README.md").read_text().splitlines()
+    return [line.removeprefix("$ ").partition("  #")[0].strip() for line in lines if line.startswith("$ ")]
+
+
 @pytest.fixture
 def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
     write("beside.txt", "")
@@ -37,6 +43,7 @@ def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
 
 
 def test_its_tests_pass(project: Path) -> None:
+    assert commands(project)[:3] == ["python -m pip install pytest mypy", "python -m pytest", "python -m mypy"]
     done = in_project(project, "pytest", "-q", "-W", "error")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
@@ -56,10 +63,15 @@ def test_its_commands_run(project: Path) -> None:
     means = [(sensor, float(celsius)) for sensor, celsius in MEAN.findall(done.stdout)]
     assert means == [("hall", 21.0), ("yard", 2.5), ("hall", 22.0), ("yard", 1.5)]
     assert done.stderr == "sensors ended: 0 dropped as late, 0 dropped otherwise\n"
-    done = in_project(
-        project, "windrow_runtime.command", "lateness", "data/readings.json", "--time", "at", "--key", "sensor"
-    )
+    lateness = next(line for line in commands(project) if line.startswith("windrow lateness"))
+    done = in_project(project, "windrow_runtime.command", *lateness.split()[1:])
     assert "timedelta(seconds=3)) loses nothing: 0 of 6" in done.stdout
+    # The reading that the README adds ends the minute before it, and opens one of its own.
+    (more,) = (line for line in commands(project) if line.startswith("echo"))
+    subprocess.run(more, shell=True, cwd=project, check=True)
+    done = in_project(project, "windrow_runtime.command", "run", "sensors.py", "--no-drain")
+    assert [float(celsius) for _, celsius in MEAN.findall(done.stdout)] == [21.0, 2.5, 22.0, 1.5]
+    assert in_project(project, "pytest", "-q", "-k", "data_of_the_project").returncode == 0
 
 
 def test_its_settings_name_the_project(project: Path) -> None:
