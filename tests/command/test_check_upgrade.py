@@ -98,6 +98,15 @@ def test_a_folder_without_a_checkpoint(windrow: Command, write: Write, tmp_path:
     assert "expected: a checkpoint in a mounted file system" in windrow("check-upgrade", "s3a://b/c", "any_plan.py").err
 
 
+@pytest.mark.parametrize("command", ["check-upgrade", "replay"])
+def test_a_file_in_the_place_of_the_checkpoint(command: str, windrow: Command, write: Write) -> None:
+    write("swapped.py", ONE)
+    done = windrow(command, "swapped.py", "checkpoint")
+    assert (done.code, done.out) == (2, "")
+    assert "the checkpoint is a file\n  given:    swapped.py\n" in done.err
+    assert "CHECKPOINT comes before FILE: were the two swapped?" in done.err
+
+
 @pytest.fixture(scope="module")
 def checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a run of the first program."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,13 +86,14 @@ WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)) loses nothi
 def test_the_report(windrow: Command, write: Write) -> None:
     write("times.json", "".join(f"{json.dumps({'at': time})}\n" for time in TIMES))
     assert windrow("lateness", "times.json", "--time", "at") == (0, REPORT, "")
-    done = windrow("lateness", "times.json", "--time", "at", "--bounds", "1ms,1.5s,2s,1h")
-    rows = [line.split() for line in done.out.splitlines()[5:9]]
+    done = windrow("lateness", "times.json", "--time", "at", "--bounds", "1ms,1.5s,2s,2m,2min,1.5h")
+    rows = [line.split() for line in done.out.splitlines()[5:10]]
     assert rows == [
         ["1", "ms", "2", "25.0", "%"],
         ["1.5", "s", "2", "25.0", "%"],
         ["2", "s", "1", "12.5", "%"],
-        ["3,600", "s", "0", "0", "%"],
+        ["2", "min", "0", "0", "%"],
+        ["1", "h", "30", "min", "0", "0", "%"],
     ]
 
 
@@ -187,6 +189,40 @@ def test_several_files_come_one_after_the_other(windrow: Command, write: Write) 
     )  # fmt: skip
 
 
+def test_a_folder_is_read_as_a_source_reads_it(windrow: Command, write: Write, tmp_path: Path) -> None:
+    for second, (name, text) in enumerate(
+        (("day/z.json", '{"at": 5000}\n'), ("day/deep/a.json", '{"at": 1000}\n'), ("day/.hidden", "no records"))
+    ):
+        os.utime(write(name, text), (1_700_000_000 + second, 1_700_000_000 + second))
+    done = windrow("lateness", "day", "--time", "at", "--unit", "ms")
+    assert (done.code, done.err) == (0, "")
+    assert "2 elements" in done.out
+    assert "most: 4 s" in done.out
+    write("day/bad.json", '{"at": true}\n')
+    assert "where:    day/bad.json:1" in windrow("lateness", "day", "--time", "at").err
+    (tmp_path / "empty").mkdir()
+    done = windrow("lateness", "empty", "--time", "at")
+    assert (done.code, done.out) == (2, "")
+    assert "the folder has no files\n  given:    empty\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--time", "nope"), "no element has a timestamp\n  given:    events.json: --time nope\n"),
+        (("--time", "att"), "hint:     did you mean at?"),
+        (("--time", "e.at"), "hint:     fields of fields are not read: name one of the record itself"),
+        (("--time", "at", "--key", "nope"), "no element has the key\n  given:    events.json: --key nope\n"),
+    ],
+)
+def test_a_field_that_json_does_not_have(options: Sequence[str], expected: str, windrow: Command, write: Write) -> None:
+    write("events.json", '\n{"shop": "a", "at": 1, "e": {"at": 1}}\n{"shop": "b", "at": 2}\n')
+    done = windrow("lateness", "events.json", *options)
+    assert (done.code, done.out) == (1, "")
+    assert expected in done.err
+    assert "  expected: a field of the records; the first line has shop, at, e\n" in done.err
+
+
 @pytest.mark.parametrize(
     ("name", "text", "code", "expected"),
     [
@@ -217,4 +253,4 @@ def test_what_cannot_be_measured(
 def test_a_bound_that_is_no_length(windrow: Command) -> None:
     done = windrow("lateness", "x.json", "--time", "at", "--bounds", "5 parsecs")
     assert (done.code, done.out) == (2, "")
-    assert "no list of lengths such as 500ms,5s,1min,2h,1d" in done.err
+    assert "no list of lengths such as 500ms,5s,1m,2h,1d" in done.err

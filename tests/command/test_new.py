@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -14,6 +14,7 @@ import pytest
 from tests.command.conftest import Command, Write
 
 ROOT = Path(__file__).parents[2]
+MEAN = re.compile(r"^Mean\(sensor='(\w+)', .*, celsius=([\d.]+)\)$", re.MULTILINE)
 
 
 def in_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -22,6 +23,12 @@ def in_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
+
+
+def commands(project: Path) -> list[str]:
+    """The commands of the project's README, without what is said of them."""
+    lines = (project / "README.md").read_text().splitlines()
+    return [line.removeprefix("$ ").partition("  #")[0].strip() for line in lines if line.startswith("$ ")]
 
 
 @pytest.fixture
@@ -36,6 +43,7 @@ def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
 
 
 def test_its_tests_pass(project: Path) -> None:
+    assert commands(project)[:3] == ["python -m pip install pytest mypy", "python -m pytest", "python -m mypy"]
     done = in_project(project, "pytest", "-q", "-W", "error")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
@@ -50,19 +58,20 @@ def test_its_types_and_style_pass(project: Path) -> None:
 
 
 def test_its_commands_run(project: Path) -> None:
-    done = in_project(project, "windrow_runtime.command", "run", "sensors.py", "--format", "json")
+    done = in_project(project, "windrow_runtime.command", "run", "sensors.py")
     assert done.returncode == 0, done.stderr
-    means = [json.loads(line)["value"] for line in done.stdout.splitlines()]
-    assert means == [
-        {"sensor": "hall", "minute": "2026-01-05T12:00:00Z", "celsius": 21.0},
-        {"sensor": "yard", "minute": "2026-01-05T12:00:00Z", "celsius": 2.5},
-        {"sensor": "hall", "minute": "2026-01-05T12:01:00Z", "celsius": 22.0},
-        {"sensor": "yard", "minute": "2026-01-05T12:01:00Z", "celsius": 1.5},
-    ]
-    done = in_project(
-        project, "windrow_runtime.command", "lateness", "data/readings.json", "--time", "at", "--key", "sensor"
-    )
+    means = [(sensor, float(celsius)) for sensor, celsius in MEAN.findall(done.stdout)]
+    assert means == [("hall", 21.0), ("yard", 2.5), ("hall", 22.0), ("yard", 1.5)]
+    assert done.stderr == "sensors ended: 0 dropped as late, 0 dropped otherwise\n"
+    lateness = next(line for line in commands(project) if line.startswith("windrow lateness"))
+    done = in_project(project, "windrow_runtime.command", *lateness.split()[1:])
     assert "timedelta(seconds=3)) loses nothing: 0 of 6" in done.stdout
+    # The reading that the README adds ends the minute before it, and opens one of its own.
+    (more,) = (line for line in commands(project) if line.startswith("echo"))
+    subprocess.run(more, shell=True, cwd=project, check=True)
+    done = in_project(project, "windrow_runtime.command", "run", "sensors.py", "--no-drain")
+    assert [float(celsius) for _, celsius in MEAN.findall(done.stdout)] == [21.0, 2.5, 22.0, 1.5]
+    assert in_project(project, "pytest", "-q", "-k", "data_of_the_project").returncode == 0
 
 
 def test_its_settings_name_the_project(project: Path) -> None:

@@ -99,6 +99,39 @@ def test_a_function_that_raises_is_shown_with_its_own_traceback(windrow: Command
     assert "where:    bad.3.map, " in after
 
 
+def test_sinks_of_one_name_have_numbers(windrow: Command, write: Write) -> None:
+    write(
+        "alike.py",
+        """\
+        from windrow import Pipeline, from_collection
+        from windrow.sinks import CollectSink
+
+        names = ["sums", "sums", "late", "sums 1"]
+        steps = [from_collection([number], int).sink_to(CollectSink(name)) for number, name in enumerate(names)]
+        pipeline = Pipeline("alike", *steps)
+        """,
+    )
+    assert windrow("run", "alike.py").out == "sums 2: 0\nsums 3: 1\nlate: 2\nsums 1: 3\n"
+    lines = windrow("run", "alike.py", "--format", "json").out.splitlines()
+    assert [json.loads(line)["sink"] for line in lines] == ["sums 2", "sums 3", "late", "sums 1"]
+
+
+def test_the_summary_of_a_run_that_collects_nothing(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write(
+        "folders.py",
+        """\
+        from windrow import Pipeline, from_collection
+        from windrow.sinks import JsonFileSink
+
+        pipeline = Pipeline("folders", from_collection([1, 2], int).sink_to(JsonFileSink("out")))
+        """,
+    )
+    done = windrow("run", "folders.py")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "folders ended: 0 dropped as late, 0 dropped otherwise\n"
+    assert any((tmp_path / "out").glob("batch-*.json"))
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -129,6 +129,7 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
     assert process.returncode == 130, err
     assert out == "Order(shop='A', amount=3)\n"
     assert without_java(err) == [
+        "windrow: orders runs until Ctrl-C; with --available-now it ends by itself",
         "windrow: stopping after the batch at hand; Ctrl-C again breaks it off",
         "orders was stopped: 1 element collected, 0 dropped as late, 0 dropped otherwise",
     ]
@@ -240,6 +241,7 @@ def test_ctrl_c_drains_where_the_stream_shall_end(
     done = windrow("run", "drained_counts.py", *options, "--drain")
     assert (done.code, done.out) == (130, "1\n1\n1\n")
     assert "counts was stopped: 3 elements collected" in done.err
+    assert "counts runs until Ctrl-C; with --available-now --drain it ends by itself" in done.err
     done = windrow("run", "drained_counts.py", *options)
     assert done.code == 1
     assert "the checkpoint was drained: its stream is at its end" in done.err

@@ -16,28 +16,34 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, similar_name
+from windrow.time import duration_text
 from windrow_runtime.command.disorder import Disorder
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.timestamps import FORMATS, UNITS, TimestampReader, rows_of
+from windrow_runtime.command.timestamps import FORMATS, UNITS, TimestampReader, files_of, first_fields, rows_of
 
 _SHOWN_KEYS: Final = 10
 _SHARES: Final = (0.5, 0.9, 0.99, 0.999)
-_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|h|d)")
-_MILLIS: Final = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_WIDTH: Final = 12
+"""The least width of a column of numbers."""
+
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h|d)")
+_MILLIS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def _bounds(text: str) -> list[int]:
-    """Parses lengths such as ``500ms,5s,1min`` into milliseconds."""
+    """Parses lengths such as ``500ms,5s,1m`` into milliseconds."""
     lengths = [_LENGTH.fullmatch(part.strip()) for part in text.split(",")]
     if None in lengths:
-        raise ArgumentTypeError(f"{text!r} is no list of lengths such as 500ms,5s,1min,2h,1d")
+        raise ArgumentTypeError(f"{text!r} is no list of lengths such as 500ms,5s,1m,2h,1d")
     return sorted({round(float(length[1]) * _MILLIS[length[2]]) for length in lengths if length is not None})
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files of records, in the order of their arrival")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="files of records, or folders of them, in the order of their arrival"
+    )
     parser.add_argument("--time", required=True, metavar="FIELD", help="the field with the timestamp")
     parser.add_argument(
         "--unit", choices=UNITS, help="the unit of numbers since 1970; by default the size of the first one tells"
@@ -51,14 +57,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=_bounds,
         default="1s,5s,30s",
         metavar="LENGTHS",
-        help="the bounds to try, such as 500ms,5s,1min",
+        help="the bounds to try, such as 500ms,5s,1m; units are ms, s, m or min, h, d",
     )
 
 
 def prepare(options: Namespace) -> Callable[[], int]:
     """Checks that the files can be read; returns what measures and prints."""
-    readers = [rows_of(file, options.format, options.time, options.key) for file in options.files]
+    files = [file for path in options.files for file in files_of(path)]
+    readers = [rows_of(file, options.format, options.time, options.key) for file in files]
     timestamps = TimestampReader(options.time, options.unit)
+
+    def fields() -> Sequence[str]:
+        return next(filter(None, (first_fields(file, options.format) for file in files)), ())
 
     def measure() -> int:
         stream, within_keys = Disorder(), Disorder()
@@ -82,9 +92,9 @@ def prepare(options: Namespace) -> Callable[[], int]:
                 file=sys.stderr,
             )
         if not stream.elements:
-            raise InvalidArgumentError(
-                "no element has a timestamp", given=f"{', '.join(options.files)}: --time {options.time}"
-            )
+            raise _field_missing("a timestamp", "--time", options.time, options.files, fields())
+        if behind.keys() == {None} and (names := fields()) and options.key not in names:
+            raise _field_missing("the key", "--key", options.key, options.files, names)
         print(*_report(stream, timestamps.shown_unit, options.bounds), sep="\n")
         if options.key is not None:
             print(*_key_report(behind, within_keys, options.key, options.bounds), sep="\n")
@@ -93,15 +103,28 @@ def prepare(options: Namespace) -> Callable[[], int]:
     return measure
 
 
+def _field_missing(
+    what: str, option: str, name: str, files: Sequence[str], fields: Sequence[str]
+) -> InvalidArgumentError:
+    nested = "fields of fields are not read: name one of the record itself" if "." in name else None
+    return InvalidArgumentError(
+        f"no element has {what}",
+        given=f"{', '.join(files)}: {option} {name}",
+        expected=f"a field of the records; the first line has {', '.join(fields)}" if fields else None,
+        hint=nested or similar_name(name, fields),
+    )
+
+
 def _report(stream: Disorder, unit: str, bounds: Sequence[int]) -> Iterator[str]:
     yield f"{stream.elements:,} elements, timestamps {unit}, {stream.shown_range()}"
     yield f"behind the highest timestamp before: {stream.behind:,} ({_percent(stream.behind, stream.elements)})"
     yield f"  {_distribution(stream)}"
     yield ""
-    yield f"{'bound':>12}  {'late':>12}  share"
+    width = max(_WIDTH, *(len(duration_text(bound)) for bound in bounds))
+    yield f"{'bound':>{width}}  {'late':>12}  share"
     for bound in bounds:
         late = stream.beyond(bound)
-        yield f"{_length(bound):>12}  {late:>12,}  {_percent(late, stream.elements)}"
+        yield f"{duration_text(bound):>{width}}  {late:>12,}  {_percent(late, stream.elements)}"
     yield ""
     for share, loses in ((0.001, "at most 0.1 %"), (0.0, "nothing")):
         bound = stream.least_bound(share)
@@ -115,31 +138,27 @@ def _key_report(
     yield f"within each {field}, as if it were a partition with a watermark of its own: {within_keys.behind:,} behind"
     yield f"  {_distribution(within_keys)}"
     yield ""
-    yield f"{field}: elements, and those that a bound loses"
-    yield "  ".join([f"{'elements':>12}", *(f"{_length(bound):>12}" for bound in bounds), f"{'most':>12}", "key"])
+    yield f"{field}: elements, and those that a bound loses under the watermark of the whole stream"
     worst = sorted(behind.items(), key=lambda item: (-item[1].beyond(0), -item[1].most, str(item[0])))
+    rows = [["elements", *map(duration_text, bounds), "most", "key"]]
     for key, disorder in worst[:_SHOWN_KEYS]:
-        cells = [f"{disorder.elements:>12,}", *(f"{disorder.beyond(bound):>12,}" for bound in bounds)]
-        yield "  ".join([*cells, f"{_length(disorder.most):>12}", f"{key!r}"])
+        losses = [f"{disorder.beyond(bound):,}" for bound in bounds]
+        rows.append([f"{disorder.elements:,}", *losses, duration_text(disorder.most), f"{key!r}"])
+    widths = [max(_WIDTH, *map(len, column)) for column in zip(*rows, strict=True)]
+    for *cells, key in rows:
+        yield "  ".join([*(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False)), key])
     if len(worst) > _SHOWN_KEYS:
         yield f"and {len(worst) - _SHOWN_KEYS:,} more"
 
 
 def _distribution(disorder: Disorder) -> str:
-    parts = [f"{share * 100:g} %: {_length(disorder.least_bound(1 - share))}" for share in _SHARES]
-    return ", ".join([*parts, f"most: {_length(disorder.most)}"])
+    parts = [f"{share * 100:g} %: {duration_text(disorder.least_bound(1 - share))}" for share in _SHARES]
+    return ", ".join([*parts, f"most: {duration_text(disorder.most)}"])
 
 
 def _percent(part: int, whole: int) -> str:
     share = 100 * part / whole
     return f"{share:.4g} %" if share < 1 else f"{share:.1f} %"
-
-
-def _length(millis: int) -> str:
-    """Shows a length of time in the unit that suits it, without rounding."""
-    if millis < 1000:
-        return f"{millis} ms"
-    return f"{millis / 1000:,.3f}".rstrip("0").rstrip(".") + " s"
 
 
 def _strategy(bound: int) -> str:

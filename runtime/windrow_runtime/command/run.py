@@ -13,6 +13,7 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         action=BooleanOptionalAction,
         default=None,
         help="whether the end of the run is the end of the stream, so that open windows fire; a checkpoint cannot be "
-        "used again then. By default it is without a checkpoint",
+        "used again then. By default it is without a checkpoint; with one, the run still goes on until Ctrl-C unless "
+        "--available-now is given, too",
     )
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="how often a batch begins; by default one follows the other"
@@ -171,6 +173,8 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
             history.count(result.counters)  # reports have none
             return result, False
     running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
+    ending = "--available-now --drain" if drain else "--available-now"
+    print(f"windrow: {pipeline.name} runs until Ctrl-C; with {ending} it ends by itself", file=sys.stderr)
     is_interrupted = False
     with _viewed(running, options):
         try:
@@ -215,13 +219,24 @@ def _collecting(pipeline: Pipeline) -> list[tuple[Step, CollectSink[object]]]:
     return [(step, sink) for step in steps if isinstance(sink := sink_of(step), CollectSink)]
 
 
+def _names(pipeline: Pipeline) -> list[str]:
+    """Returns the name under which each CollectSink is printed: its own, with a number if several have it."""
+    given = [sink.name for _, sink in _collecting(pipeline)]
+    names: list[str] = []
+    for name in given:
+        numbered = (f"{name} {number}" for number in count(1))
+        is_alone = given.count(name) == 1
+        names.append(name if is_alone else next(each for each in numbered if each not in [*given, *names]))
+    return names
+
+
 def _text_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
     """Returns what prints a line for each element: its repr, behind the name of its sink if there are several."""
     sinks = [sink for _, sink in _collecting(pipeline)]
+    prefixes = [f"{name}: " for name in _names(pipeline)] if len(sinks) > 1 else [""]
 
     def print_elements(result: PipelineResult) -> None:
-        for sink in sinks:
-            prefix = f"{sink.name}: " if len(sinks) > 1 else ""
+        for prefix, sink in zip(prefixes, sinks, strict=False):
             for element in result.collected(sink):
                 print(f"{prefix}{element!r}")
 
@@ -231,7 +246,7 @@ def _text_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
 def _json_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
     """Returns what prints a JSON object for each element, with the sink and the value as a JsonFileSink writes it."""
     encoders = []
-    for step, sink in _collecting(pipeline):
+    for (step, sink), name in zip(_collecting(pipeline), _names(pipeline), strict=True):
         if step.node.element_type is None:
             raise InvalidArgumentError(
                 "elements of an unknown type cannot be written as JSON",
@@ -240,28 +255,30 @@ def _json_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
                 hint="call returns(Type) before sink_to, or leave out --format json",
             )
         with field_errors(step.where):
-            encoders.append((sink, JsonEncoder(record_type(step.node.element_type))))
+            encoders.append((name, sink, JsonEncoder(record_type(step.node.element_type))))
 
     def print_elements(result: PipelineResult) -> None:
-        for sink, encoder in encoders:
+        for name, sink, encoder in encoders:
             for element in result.collected(sink):
-                print(f'{{"sink":{json.dumps(sink.name)},"value":{encoder.encode(element)}}}')
+                print(f'{{"sink":{json.dumps(name)},"value":{encoder.encode(element)}}}')
 
     return print_elements
 
 
 def _summary(result: PipelineResult, *, is_interrupted: bool) -> Iterator[str]:
     """Yields the lines of the summary: how it ended, totals, and the counters of each step."""
-    collected = sum(len(result.collected(sink)) for _, sink in _collecting(result.pipeline))
+    sinks = _collecting(result.pipeline)
+    collected = sum(len(result.collected(sink)) for _, sink in sinks)
+    # A result does not say how many elements went to other sinks.
+    found = f"{collected:,} {'element' if collected == 1 else 'elements'} collected, " if sinks else ""
     dropped: Counter[str] = Counter()
     for counters in result.counters.values():
         dropped.update({name: count for name, count in counters.items() if name.endswith("_dropped")})
     late = dropped["late_records_dropped"]
     yield (
         f"{result.pipeline.name} {'was stopped' if is_interrupted else 'ended'}: "
-        f"{collected:,} {'element' if collected == 1 else 'elements'} collected, "
-        f"{late:,} dropped as late, {dropped.total() - late:,} dropped otherwise"
+        f"{found}{late:,} dropped as late, {dropped.total() - late:,} dropped otherwise"
     )
     for step in result.pipeline.steps:
-        for name, count in sorted(result.counters.get(step.id, {}).items()):
-            yield f"  {step.where}: {name} {count:,}"
+        for name, total in sorted(result.counters.get(step.id, {}).items()):
+            yield f"  {step.where}: {name} {total:,}"

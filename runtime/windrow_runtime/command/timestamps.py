@@ -8,13 +8,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import repeat
+from os.path import abspath, join, relpath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import InvalidArgumentError, SourceError, similar_name
 from windrow_runtime.codecs.malformed import short_repr
+from windrow_runtime.inputs.listing import FileOrder
 
-__all__ = ["FORMATS", "UNITS", "Row", "TimestampReader", "rows_of"]
+__all__ = ["FORMATS", "UNITS", "Row", "TimestampReader", "files_of", "first_fields", "rows_of"]
 
 # Any in this module: what JSON and columns hold, and pyarrow has no types.
 Row: TypeAlias = tuple[str, Any, Any]
@@ -32,6 +34,29 @@ _NAMES: Final = {"s": "in seconds", "ms": "in milliseconds", "us": "in microseco
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def files_of(path: str) -> list[str]:
+    """Returns a file, or the files of a folder as a source reads them: by time, hidden ones left out.
+
+    Raises:
+        InvalidArgumentError: If it is a folder without files.
+    """
+    if not Path(path).is_dir():
+        return [path]
+    files = [join(path, relpath(file, path)) for file in FileOrder(path, path, "time", abspath(path), "").found()]
+    if not files:
+        raise InvalidArgumentError("the folder has no files", given=path, expected="files of records")
+    return files
+
+
+def first_fields(path: str, format_name: str | None) -> Sequence[str]:
+    """Returns the fields of the first line of a file of JSON; none for another format or another value."""
+    if (format_name or _SUFFIXES.get(Path(path).suffix.lower())) != "json":
+        return ()
+    with Path(path).open(encoding="utf-8-sig") as lines:
+        record = next((json.loads(line) for line in lines if line.strip()), None)
+    return [*record] if isinstance(record, Mapping) else ()
+
+
 def rows_of(path: str, format_name: str | None, time: str, key: str | None) -> Callable[[], Iterator[Row]]:
     """Opens a file; returns what reads its rows.
 
@@ -41,7 +66,7 @@ def rows_of(path: str, format_name: str | None, time: str, key: str | None) -> C
     """
     file = Path(path)
     if not file.is_file():
-        raise InvalidArgumentError("there is no such file", given=path, expected="a file of records")
+        raise InvalidArgumentError("there is no such file", given=path, expected="a file of records, or a folder")
     format_name = format_name or _SUFFIXES.get(file.suffix.lower())
     if format_name is None:
         raise InvalidArgumentError(

@@ -91,7 +91,7 @@ def stored_run(path: str) -> StoredRun:
     """Opens the checkpoint in a folder, and changes nothing in it.
 
     Raises:
-        InvalidArgumentError: If the folder is not in a mounted file system, or has no checkpoint of windrow's.
+        InvalidArgumentError: If the path is a file, is not in a mounted file system, or has no checkpoint of windrow's.
         CheckpointError: If its description is damaged or missing.
     """
     folder = local_path(path)
@@ -100,6 +100,13 @@ def stored_run(path: str) -> StoredRun:
             "a checkpoint is checked without a session of Spark's, which opens other file systems",
             given=redact_address(path),
             expected="a checkpoint in a mounted file system, or a copy of one",
+        )
+    if Path(folder).is_file():
+        raise InvalidArgumentError(
+            "the checkpoint is a file",
+            given=path,
+            expected="the folder of a run on Spark",
+            hint="CHECKPOINT comes before FILE: were the two swapped?",
         )
     checkpoint = Checkpoint(Path(folder).absolute())
     description = checkpoint.description()
