@@ -76,7 +76,7 @@ def test_the_limits_of_windows_and_timers_are_those_of_the_code() -> None:
 def test_the_limits_of_files_and_numbers_are_those_of_the_code() -> None:
     assert f"A line has {TextSizes().longest_line >> 20} MiB at most" in LIMITS
     assert f"a cell of CSV {LONGEST_CELL:,} characters" in LIMITS
-    assert "Decimals have 38 digits in columns, 18 of them behind the point" in LIMITS
+    assert "Decimals have 38 digits in columns, 18 of them after the point" in LIMITS
     assert DecimalType(38, 18).precision == 38
     with pytest.raises(InvalidArgumentError):
         DecimalType(39, 18)
