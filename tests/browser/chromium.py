@@ -56,15 +56,23 @@ def fetch() -> None:
                 raise NoBrowserError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}") from None
 
 
+_running: Final[list[Browser]] = []
+
+
 @contextmanager
 def running_browser() -> Iterator[Browser]:
-    """A Chromium that runs until the end of the block."""
+    """A Chromium that runs until the end of the block; within another block its own, as Playwright allows one."""
+    if _running:
+        yield _running[0]
+        return
     # No sandbox: root, as which CI runs, has none; the pages are this repository's.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        _running.append(browser)
         try:
             yield browser
         finally:
+            _running.clear()
             browser.close()
 
 

@@ -71,4 +71,6 @@ def test_the_plan_knows_the_types() -> None:
     numbers, texts, flags = from_collection([], int), from_collection([], str), from_collection([], bool)
     assert numbers.union(texts).element_type == int | str
     assert numbers.union(flags, texts, numbers).element_type == int | str
-    assert numbers.union(texts.map(lambda text: text)).element_type is None
+    assert numbers.union(texts.map(lambda text: text)).element_type == int | str
+    unknown = texts.map(lambda text: [each.upper() for each in text][-1])
+    assert numbers.union(unknown).element_type is None

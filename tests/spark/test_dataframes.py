@@ -145,7 +145,7 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
         SparkRunner(spark).to_dataframe(stream)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(PlanError, match=r"returns(.|\n)*test_dataframes.py:\d+|test_dataframes.py:\d+(.|\n)*returns"):
-        runner.to_dataframe(stream.map(lambda reading: reading.celsius))
+        runner.to_dataframe(stream.map(lambda reading: [each.upper() for each in reading.sensor][-1]))
     wrong: Any = [1]  # what mypy refuses
     with pytest.raises(InvalidArgumentError, match="is made of a stream"):
         runner.to_dataframe(wrong)

@@ -290,7 +290,7 @@ def test_a_plan_whose_making_is_interrupted_leaves_nothing(spark: SparkSession, 
     checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
     runner = SparkRunner(spark, checkpoint=checkpoint)
     keyed = from_source(CollectionSource([1, 2])).key_by(lambda number: number % 2)
-    stream = keyed.sum(lambda number: number).returns(int)
+    stream = keyed.reduce(lambda a, b: a + b)
     witness = Witness(spark, checkpoint)
     pipeline = Pipeline("made", stream.sink_to(witness))
     calls: dict[str, Callable[[], object]] = {

@@ -42,8 +42,7 @@ from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.partitions import Told, partitioned_sources
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Port, Topology, source_of
-from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark import runner as runner_module
+from windrow_runtime.spark import SparkRunner, lowering
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.fragment import PortFragment
@@ -242,7 +241,7 @@ def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     plan, outputs = counted(logs(folder, bounded=False))
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with monkeypatch.context() as patch:  # as an earlier version began it
-        patch.setattr(runner_module, "has_several_partitions", lambda step: False)
+        patch.setattr(lowering, "has_several_partitions", lambda step: False)
         first = outputs.of(runner.run(plan, drain=False))
     stored = Checkpoint(tmp_path / "checkpoint").description()
     assert stored is not None

@@ -43,7 +43,7 @@ def windows(selector: Callable[[Any], Any]) -> Any:
 CASES: dict[str, Callable[[], Any]] = {
     "flat_map": lambda: from_collection(["ab"], str).flat_map(lambda text: text.upper()),
     "apply": lambda: windows(lambda text: text.upper()).apply(lambda key, window, elements: "".join(elements)),
-    "a key without a hash": lambda: windows(lambda text: [text]).aggregate(agg.count()),
+    "a key without a hash": lambda: windows(lambda text: [each * 1 for each in (text,)]).aggregate(agg.count()),
     "a key in a field": lambda: windows(lambda text: text.upper()).aggregate(
         agg.into(Counted, key=agg.key(), n=agg.count())
     ),

@@ -223,6 +223,7 @@ class SparkRunner:
                 pipeline = Pipeline("numbers", from_collection([1, 2]).map(lambda number: number * 2).sink_to(sink))
                 SparkRunner().run(pipeline).collected(sink)  # [2, 4]
         """
+        topology_of(pipeline)  # refuses what is no pipeline, and has no name for the bar
         query: Query | None = None
         wanted = self._wants_bar()
         with progress_shown(pipeline.name, lambda: None if query is None else query.measure(), wanted=wanted):
