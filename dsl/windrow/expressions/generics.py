@@ -72,5 +72,5 @@ def solved(declared: object, given: object, variables: dict[object, object]) -> 
 
 
 def is_open(kind: object) -> bool:
-    """Whether a type holds a type variable or Any, at any depth."""
-    return kind is Any or isinstance(kind, TypeVar) or any(map(is_open, typing.get_args(kind)))
+    """Whether a type holds a type variable, Any, or the Never of an empty list, at any depth."""
+    return kind in (Any, typing.Never) or isinstance(kind, TypeVar) or any(map(is_open, typing.get_args(kind)))
