@@ -62,12 +62,13 @@ _running: Final[list[Browser]] = []
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     """A Chromium that runs until the end of the block; within another block its own, as Playwright allows one."""
+    path = executable()
     if _running:
         yield _running[0]
         return
     # No sandbox: root, as which CI runs, has none; the pages are this repository's.
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         _running.append(browser)
         try:
             yield browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import os
 import pickle
 import random
 import resource
@@ -351,6 +352,8 @@ def in_a_process(function: str) -> list[str]:
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
+        # The tests' Spark session sets this as well, where there is one.
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=120,
