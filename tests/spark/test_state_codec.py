@@ -440,8 +440,8 @@ def test_a_class_that_moved_is_found_by_its_name(allow_pickled: bool) -> None:
     longer = of_module("jobs.program")
     stored_by_path = state_codec(classes(longer), allow_pickled=allow_pickled).pack([longer(3)])
     assert state_codec(classes(moved), allow_pickled=allow_pickled).unpack(stored_by_path) == [moved(3)]
-    with pytest.raises(IncompatibleStateError, match="does not know"):  # it may be quite another class
-        state_codec(classes(of_module("another")), allow_pickled=allow_pickled).unpack(stored_by_path)
+    renamed = of_module("program_v2")  # its file has another name by now
+    assert state_codec(classes(renamed), allow_pickled=allow_pickled).unpack(stored_by_path) == [renamed(3)]
     others = classes(moved, of_module("another"))  # nobody knows which of the two it is
     with pytest.raises(IncompatibleStateError, match="does not know"):
         state_codec(others, allow_pickled=allow_pickled).unpack(stored)

@@ -114,7 +114,7 @@ class StoredClasses:
 
     def find(self, name: object, *forms: StoredForm) -> type[Any]:
         """Looks up a stored name; raises if it is unknown, or if the class is stored in none of these forms."""
-        kind = self._kinds.get(name) or moved_class(name, self._moved) if isinstance(name, str) else None
+        kind = self._kinds.get(name) or self._moved.get(name.partition(":")[2]) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
         if forms and stored_form_of(kind) not in forms:
@@ -125,27 +125,14 @@ class StoredClasses:
 def moved_classes(classes: Iterable[UserClass]) -> dict[str, type[Any]]:
     """Returns the classes of a plan by their names without the module, where no two classes share one.
 
-    Stored values whose class is in another module by now are read by them: a class may move, and a main program is
-    another module when it is imported, as ``windrow run`` does.
+    Stored values whose class is in another module by now are read by them: a class may move, a file may get another
+    name, and a main program is another module when it is imported, as ``windrow run`` does. The plan's shape and the
+    stored fields refuse a class that is another one.
     """
     by_name: dict[str, set[type[Any]]] = {}
     for each in classes:
         by_name.setdefault(each.qualified, set()).add(each.kind)
     return {name: next(iter(kinds)) for name, kinds in by_name.items() if len(kinds) == 1}
-
-
-def moved_class(name: str, moved: Mapping[str, type[Any]]) -> type[Any] | None:
-    """Returns the class of a plan that is a stored one in another module; None if there is none.
-
-    The module is the main program now or then, or is found by a longer or a shorter path. A class of that name in
-    another module of the plan may have nothing in common with the stored one.
-    """
-    module, _, qualified = name.partition(":")
-    kind = moved.get(qualified)
-    if kind is None:
-        return None
-    is_moved = "__main__" in (module, kind.__module__) or module.split(".")[-1] == kind.__module__.split(".")[-1]
-    return kind if is_moved else None
 
 
 def refused(name: str) -> IncompatibleStateError:

@@ -22,7 +22,7 @@ from pyspark import cloudpickle
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.spark.daemon import DAEMON_MODULE
-from windrow_runtime.storage.stored_classes import moved_class, moved_classes, refused
+from windrow_runtime.storage.stored_classes import moved_classes, refused
 from windrow_runtime.storage.values import StateCodec
 
 _PROTOCOL = 5
@@ -153,7 +153,7 @@ class _Unpickler(pickle.Unpickler):
         self._plan_kinds, self._moved = kinds, moved
 
     def persistent_load(self, pid: Any) -> type[Any]:
-        kind = self._plan_kinds.get(pid) or moved_class(str(pid), self._moved)
+        kind = self._plan_kinds.get(pid) or self._moved.get(str(pid).partition(":")[2])
         if kind is None:
             raise refused(str(pid))
         return kind
