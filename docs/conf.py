@@ -9,6 +9,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from docutils import nodes
+
 from windrow.distribution import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -234,10 +236,24 @@ def write_playground(app: Sphinx) -> None:
     playground.write_own_files()
 
 
+def hide_tuple_field(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Leave out the fields of named tuples: their class says what they are, and Python gives them a number alone."""
+    return True if (getattr(member, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
+def mark_texts(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark the cells of tables that hold a text, for the style sheet."""
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > 40:
+            cell["classes"].append("text")
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("builder-inited", draw_pictures)
     app.connect("builder-inited", write_playground)
+    app.connect("autodoc-skip-member", hide_tuple_field)
+    app.connect("doctree-read", mark_texts)
     app.connect("autodoc-process-signature", hide_constructor)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", check_reference)

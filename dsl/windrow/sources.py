@@ -335,7 +335,7 @@ class FileSource(Source[T]):
 
     @property
     def shown_path(self) -> str:
-        """The path as ``explain()`` and errors show it: without the secrets that an address may hold."""
+        """The path as ``explain()`` and errors show it, without the secrets that an address may hold."""
         return redact_address(self.path)
 
     @property

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 from windrow import Pipeline, from_collection
-from windrow.aggregates import Binary, Constant, Element, Expression, Field, Opaque, recognise
+from windrow.aggregates import Expression, Opaque, recognise
 from windrow.aggregates.selectors import selector_text
 from windrow.expressions.tracing import TRACER
+from windrow.expressions.tree import Binary, Constant, Element, Field
 from windrow.plan.types import made_type
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from windrow.aggregates import Binary, Conditional, Constant, Element, Field, Item, Opaque, recognise
-from windrow.aggregates import Record as MadeRecord
+from windrow.aggregates import Opaque, recognise
 from windrow.aggregates.selectors import selected_type, selector_text
+from windrow.expressions.tree import Binary, Conditional, Constant, Element, Field, Item
+from windrow.expressions.tree import Record as MadeRecord
 from windrow.functions import KeySelector
 
 # Any in this module: selectors of all kinds of elements.

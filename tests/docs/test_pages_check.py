@@ -86,13 +86,16 @@ def test_texts_link_to_files_and_headings(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
     write(
         tmp_path,
+        crushed=f"<div role=main><table style='width: 90px'><td>{'words ' * 10}<td>{'x' * 10}</table></div>",
         cut=f"<div role=main><pre style='overflow-x: auto'>{'x' * 400}</pre></div>",
         fits=f"<div role=main><pre>short</pre><div style='overflow-x: auto'><table><td>{'x' * 200}</table></div></div>",
         folded=f"<div role=main><details><pre style='overflow-x: auto'>{'x' * 400}</pre></details></div>",
         wide="<div role=main><p style='width: 900px'>wide</p></div>",
     )
-    found = measure(tmp_path, ["cut.html", "fits.html", "folded.html", "wide.html"])
+    found = measure(tmp_path, ["crushed.html", "cut.html", "fits.html", "folded.html", "wide.html"])
     assert sorted((each.page, each.width, each.problem.partition(":")[0]) for each in found) == [
+        ("crushed.html", 420, "a column is crushed to 45 px"),
+        ("crushed.html", 1280, "a column is crushed to 45 px"),
         ("cut.html", 1280, "code is cut, its longest line has 400 columns"),
         ("folded.html", 1280, "code is cut, its longest line has 400 columns"),
         ("wide.html", 420, "it scrolls sideways by 480 px"),
@@ -101,7 +104,7 @@ def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
 
 
 def test_pictures_are_of_both_widths_light_and_dark(tmp_path: Path, chromium: str) -> None:
-    files = photograph(write(tmp_path, one="<p>one"), ["one.html"], tmp_path / "pictures", height=300)
+    files = photograph(write(tmp_path, one="<p>one"), ["one.html"], tmp_path / "pictures")
     assert [file.name for file in files] == [
         "one-1280-light.png",
         "one-1280-dark.png",

@@ -44,8 +44,8 @@ def measure(folder: Path, pages: Sequence[str]) -> list[Finding]:
     return findings
 
 
-def photograph(folder: Path, pages: Sequence[str], into: Path, *, height: int = 1000) -> list[Path]:
-    """Makes a picture of the top of each page at each width, light and dark, and returns the files.
+def photograph(folder: Path, pages: Sequence[str], into: Path) -> list[Path]:
+    """Makes a picture of the whole of each page at each width, light and dark, and returns the files.
 
     Raises:
         NoBrowserError: If there is no Chromium.
@@ -55,12 +55,12 @@ def photograph(folder: Path, pages: Sequence[str], into: Path, *, height: int = 
     with served(folder) as address, running_browser() as browser:
         for width in WIDTHS:
             for scheme in schemes:
-                with _window(browser, width, height, scheme) as window:
+                with _window(browser, width, 900, scheme) as window:
                     for page in pages:
                         window.goto(f"{address}/{page}")
                         name = page.removesuffix(".html").replace("/", "-")
                         files.append(into / f"{name}-{width}-{scheme}.png")
-                        window.screenshot(path=files[-1])
+                        window.screenshot(path=files[-1], full_page=True)
     return files
 
 

@@ -35,6 +35,10 @@
   for (const element of document.querySelectorAll(".toc-tree a, .sidebar-tree a")) {
     if (isCut(element)) found.push(`a line of the contents is cut: ${named(element)}`);
   }
+  for (const cell of main.querySelectorAll("td")) {
+    const width = Math.round(cell.clientWidth);
+    if (width && width < 100 && cell.textContent.trim().length > 40) found.push(`a column is crushed to ${width} px: ${named(cell)}`);
+  }
   if (root.clientWidth >= WIDE) {
     for (const element of main.querySelectorAll("pre")) {
       if (!isCut(element)) continue;

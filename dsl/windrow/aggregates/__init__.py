@@ -29,40 +29,12 @@ from windrow.aggregates.order import (
 from windrow.aggregates.sketches import approx_count_distinct, approx_quantile, approx_quantiles
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
-from windrow.expressions.tree import (
-    Binary,
-    Call,
-    Conditional,
-    Constant,
-    Contains,
-    Element,
-    Field,
-    Item,
-    Lookup,
-    Member,
-    Method,
-    Record,
-    Unary,
-)
 
 __all__ = [
-    "Binary",
-    "Call",
-    "Conditional",
-    "Constant",
-    "Contains",
     "Declaration",
     "DeclaredAggregate",
-    "Element",
     "Expression",
-    "Field",
-    "Item",
-    "Lookup",
-    "Member",
-    "Method",
     "Opaque",
-    "Record",
-    "Unary",
     "approx_count_distinct",
     "approx_quantile",
     "approx_quantiles",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
+from windrow.functions.keyed_state import KeyedStateStore
 from windrow.functions.process import KeyedProcessContext, OnTimerContext
 from windrow.functions.rich import RichFunction
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         ReadOnlyBroadcastState,
         ReducingState,
         ReducingStateDescriptor,
+        StateDescriptor,
         ValueState,
         ValueStateDescriptor,
     )
@@ -61,14 +63,12 @@ class ReadOnlyOnTimerContext(ReadOnlyContext[K_co], OnTimerContext[K_co], Protoc
     """The same when a timer fires."""
 
 
-class BroadcastContext(Protocol[K_co, R_contra]):
+class BroadcastContext(KeyedStateStore, Protocol[K_co, R_contra]):
     """Gives a function time, side outputs, and the rules, which it may change; it is not to be kept beyond the call.
 
     An element of the broadcast stream has no key, so there are no timers, and no state of a key. But
-    ``apply_to_keyed_state(descriptor, function)`` calls a function with each key that has the state which the
-    descriptor describes, and with this state, in any order. The function may change the state or clear it. The records
-    that it returns are emitted with the timestamp of the element; None emits nothing. In such a function, and nowhere
-    else, ``get_state`` gives further state of the same key; and the rules are fixed.
+    :meth:`apply_to_keyed_state` calls a function with each key that has a state. In such a function, and nowhere else,
+    :meth:`get_state` gives further state of the same key; and the rules are fixed.
     """
 
     @property
@@ -132,17 +132,17 @@ class BroadcastContext(Protocol[K_co, R_contra]):
         descriptor: AggregatingStateDescriptor[T, A, R],
         function: Callable[[K_co, AggregatingState[T, R]], Iterable[R_contra] | None],
     ) -> None: ...
+    def apply_to_keyed_state(
+        self, descriptor: StateDescriptor, function: Callable[[K_co, Any], Iterable[R_contra] | None]
+    ) -> None:
+        """Calls a function with each key that has a state, and with this state, in any order.
 
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[M, V]) -> MapState[M, V]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
-    @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
+        Args:
+            descriptor: Describes the state.
+            function: May change the state or clear it. The records that it returns are emitted with the timestamp of
+                the element; None emits nothing.
+        """
+        ...
 
 
 class KeyedBroadcastProcessFunction(RichFunction, ABC, Generic[K, T_contra, B_contra, R_co]):

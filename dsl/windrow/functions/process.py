@@ -5,24 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from windrow.functions.keyed_state import KeyedStateStore
 from windrow.functions.rich import RichFunction
 
 if TYPE_CHECKING:
-    # windrow.state needs aggregate functions; at run time this module needs none of these.
-    from windrow.state import (
-        AggregatingState,
-        AggregatingStateDescriptor,
-        ListState,
-        ListStateDescriptor,
-        MapState,
-        MapStateDescriptor,
-        ReducingState,
-        ReducingStateDescriptor,
-        ValueState,
-        ValueStateDescriptor,
-    )
     from windrow.tags import OutputTag
 
 __all__ = ["KeyedProcessContext", "KeyedProcessFunction", "OnTimerContext", "TimeDomain", "TimerService"]
@@ -95,7 +83,7 @@ class TimerService(Protocol):
         ...
 
 
-class KeyedProcessContext(Protocol[K_co]):
+class KeyedProcessContext(KeyedStateStore, Protocol[K_co]):
     """Gives a process function key, time, timers and side outputs during one call; it is not to be kept beyond it.
 
     Outside a call there is no key, and to ask for state or timers is an error.
@@ -124,17 +112,6 @@ class KeyedProcessContext(Protocol[K_co]):
             value: The element to emit.
         """
         ...
-
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[M, V]) -> MapState[M, V]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
-    @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
 
 
 class OnTimerContext(KeyedProcessContext[K_co], Protocol[K_co]):

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from windrow.state import (
-        AggregatingState,
-        AggregatingStateDescriptor,
-        ListState,
-        ListStateDescriptor,
-        MapState,
-        MapStateDescriptor,
-        ReducingState,
-        ReducingStateDescriptor,
-        StateDescriptor,
-        ValueState,
-        ValueStateDescriptor,
-    )
+from windrow.functions.keyed_state import KeyedStateStore
 
 __all__ = ["Counter", "MetricGroup", "RichFunction", "RuntimeContext"]
-
-K = TypeVar("K")
-V = TypeVar("V")
-T = TypeVar("T")
-A = TypeVar("A")
-R = TypeVar("R")
 
 
 class Counter(Protocol):
@@ -52,8 +33,12 @@ class MetricGroup(Protocol):
         ...
 
 
-class RuntimeContext(Protocol):
-    """Describes the step and the worker that a function runs in."""
+class RuntimeContext(KeyedStateStore, Protocol):
+    """Describes the step and the worker that a function runs in.
+
+    :meth:`get_state` gives a keyed process function a handle to keep on ``self``. It serves the key of each call, as in
+    Flink. ``open`` and ``close`` have no key, so that it cannot be used there.
+    """
 
     @property
     def step_name(self) -> str:
@@ -68,30 +53,6 @@ class RuntimeContext(Protocol):
     @property
     def metrics(self) -> MetricGroup:
         """The metrics of the step."""
-        ...
-
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
-    @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
-    def get_state(self, descriptor: StateDescriptor) -> object:
-        """Returns a handle on keyed state, which a keyed process function may keep on ``self``.
-
-        The handle serves the key of each call, as in Flink. ``open`` and ``close`` have no key, so that it cannot be
-        used there.
-
-        Args:
-            descriptor: Names the state, and says of which kind it is.
-
-        Raises:
-            UnsupportedOperationError: The function belongs to a window or to a step without keys.
-        """
         ...
 
 

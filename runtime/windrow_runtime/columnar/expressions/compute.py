@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.aggregates import (
+from windrow.aggregates import Expression
+from windrow.expressions.node import Texts, ordered
+from windrow.expressions.tree import (
     Binary,
     Call,
     Conditional,
     Constant,
     Contains,
     Element,
-    Expression,
     Field,
     Item,
     Method,
     Record,
     Unary,
 )
-from windrow.expressions.node import Texts, ordered
 from windrow_runtime.columnar import Mask
 from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 

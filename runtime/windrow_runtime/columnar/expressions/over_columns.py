@@ -13,14 +13,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windrow.aggregates import (
+from windrow.aggregates import Expression
+from windrow.errors import AggregateOverflowError
+from windrow.expressions.built_in import CALLS as BUILT_IN_CALLS
+from windrow.expressions.built_in import COMPARISONS, METHOD_TYPES
+from windrow.expressions.constant_texts import collection_digest, collection_text
+from windrow.expressions.tree import (
     Binary,
     Call,
     Conditional,
     Constant,
     Contains,
     Element,
-    Expression,
     Field,
     Item,
     Lookup,
@@ -29,10 +33,6 @@ from windrow.aggregates import (
     Record,
     Unary,
 )
-from windrow.errors import AggregateOverflowError
-from windrow.expressions.built_in import CALLS as BUILT_IN_CALLS
-from windrow.expressions.built_in import COMPARISONS, METHOD_TYPES
-from windrow.expressions.constant_texts import collection_digest, collection_text
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType

@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.aggregates import Constant, Expression, Opaque, Record, recognise
+from windrow.aggregates import Expression, Opaque, recognise
 from windrow.errors import InvalidArgumentError
+from windrow.expressions.tree import Constant, Record
 from windrow.functions.marked import FromLeft, FromRight
 from windrow.kafka import KafkaRecord
 from windrow.plan import FilterNode, MapNode, Step, TimestampsNode

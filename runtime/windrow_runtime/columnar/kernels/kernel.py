@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeAlias, final
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates import Element, Opaque, recognise
+from windrow.aggregates import Opaque, recognise
+from windrow.expressions.tree import Element
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups
 
