@@ -86,16 +86,19 @@ def test_texts_link_to_files_and_headings(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
     write(
         tmp_path,
-        crushed=f"<div role=main><table style='width: 90px'><td>{'words ' * 10}<td>{'x' * 10}</table></div>",
+        broken=f"<div role=main><h1 style='overflow-wrap: anywhere'>{'x' * 200}</h1></div>",
+        crushed=f"<div role=main><table><td style='display: block; width: 60px; padding: 0'>{'words ' * 10}</table></div>",
         cut=f"<div role=main><pre style='overflow-x: auto'>{'x' * 400}</pre></div>",
         fits=f"<div role=main><pre>short</pre><div style='overflow-x: auto'><table><td>{'x' * 200}</table></div></div>",
         folded=f"<div role=main><details><pre style='overflow-x: auto'>{'x' * 400}</pre></details></div>",
         wide="<div role=main><p style='width: 900px'>wide</p></div>",
     )
-    found = measure(tmp_path, ["crushed.html", "cut.html", "fits.html", "folded.html", "wide.html"])
+    found = measure(tmp_path, ["broken.html", "crushed.html", "cut.html", "fits.html", "folded.html", "wide.html"])
     assert sorted((each.page, each.width, each.problem.partition(":")[0]) for each in found) == [
-        ("crushed.html", 420, "a column is crushed to 45 px"),
-        ("crushed.html", 1280, "a column is crushed to 45 px"),
+        ("broken.html", 420, "a word of a heading is broken"),
+        ("broken.html", 1280, "a word of a heading is broken"),
+        ("crushed.html", 420, "a column is crushed to 60 px"),
+        ("crushed.html", 1280, "a column is crushed to 60 px"),
         ("cut.html", 1280, "code is cut, its longest line has 400 columns"),
         ("folded.html", 1280, "code is cut, its longest line has 400 columns"),
         ("wide.html", 420, "it scrolls sideways by 480 px"),

@@ -35,6 +35,11 @@
   for (const element of document.querySelectorAll(".toc-tree a, .sidebar-tree a")) {
     if (isCut(element)) found.push(`a line of the contents is cut: ${named(element)}`);
   }
+  for (const heading of main.querySelectorAll("h1, h2, h3")) {
+    heading.style.overflowWrap = "normal";
+    if (isCut(heading)) found.push(`a word of a heading is broken: ${named(heading)}`);
+    heading.style.overflowWrap = "";
+  }
   for (const cell of main.querySelectorAll("td")) {
     const width = Math.round(cell.clientWidth);
     if (width && width < 100 && cell.textContent.trim().length > 40) found.push(`a column is crushed to ${width} px: ${named(cell)}`);
