@@ -284,7 +284,7 @@ class StateTtlConfig:
         positive_millis(self.time_to_live, "the time to live of state")
         if not isinstance(self.time_domain, TimeDomain):
             raise InvalidArgumentError(
-                "state lives by the clock or by the timestamps of elements",
+                "state expires in processing time or in event time",
                 given=self.time_domain,
                 expected="TimeDomain.PROCESSING_TIME or TimeDomain.EVENT_TIME",
             )

@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
     write(
         tmp_path,
         broken=f"<div role=main><h1 style='overflow-wrap: anywhere'>{'x' * 200}</h1></div>",
-        crushed=f"<div role=main><table><td style='display: block; width: 60px; padding: 0'>{'words ' * 10}</table></div>",
+        crushed=f"<div role=main><table><td style='display:block; width:60px; padding:0'>{'wide ' * 9}</table></div>",
         cut=f"<div role=main><pre style='overflow-x: auto'>{'x' * 400}</pre></div>",
         fits=f"<div role=main><pre>short</pre><div style='overflow-x: auto'><table><td>{'x' * 200}</table></div></div>",
         folded=f"<div role=main><details><pre style='overflow-x: auto'>{'x' * 400}</pre></details></div>",

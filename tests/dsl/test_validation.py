@@ -698,7 +698,7 @@ def test_timeouts_in_event_time_need_it() -> None:
             f"{trigger.describe()} needs timestamps, and the stream has none"
         ]
         assert found(stamped().key_by(sensor).window(clocked).trigger(whole)) == [
-            f"{trigger.describe()} waits for the watermark, and {clocked.describe()} goes by the clock"
+            f"{trigger.describe()} waits for the watermark, and {clocked.describe()} is in processing time"
         ]
 
 

@@ -134,13 +134,13 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     f"columns, elements counted, runs shared by firings{NOT_AGGREGATED}each element is counted": lambda: (
         keyed().count_window(10, 5).aggregate(agg.count())
     ),
-    "columns, by the clock, partially aggregated before the exchange": lambda: (
+    "columns, in processing time, partially aggregated before the exchange": lambda: (
         keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    f"columns, by the clock{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
+    f"columns, in processing time{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
         keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.last(lambda r: r.celsius))
     ),
-    f"columns, by the clock{NOT_AGGREGATED}elements of sessions by the clock have no timestamps": (
+    f"columns, in processing time{NOT_AGGREGATED}elements of sessions in processing time have no timestamps": (
         lambda: keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
     ),
     f"columns, firings at intervals{NOT_AGGREGATED}late elements leave one by one": lambda: (
@@ -153,7 +153,7 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     f"columns, firings at intervals{NOT_AGGREGATED}each element fires at the end of the stream": lambda: (
         keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())
     ),
-    "columns, by the clock, firings at intervals, partially aggregated before the exchange": lambda: (
+    "columns, in processing time, firings at intervals, partially aggregated before the exchange": lambda: (
         keyed()
         .window(GlobalWindows.create())
         .trigger(PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(FIVE)))

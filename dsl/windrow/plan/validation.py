@@ -351,7 +351,7 @@ def _event_timeout_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         return
     if not isinstance(node.assigner, GlobalWindows):
         yield Fault(
-            f"{part.describe()} waits for the watermark, and {node.assigner.describe()} goes by the clock",
+            f"{part.describe()} waits for the watermark, and {node.assigner.describe()} is in processing time",
             step.where,
             "use an event-time assigner, or ProcessingTimeoutTrigger",
         )
@@ -428,7 +428,7 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
     ]
     if ends and not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows):
         yield Fault(
-            f"{ends[0].describe()} waits for the watermark, and {node.assigner.describe()} goes by the clock",
+            f"{ends[0].describe()} waits for the watermark, and {node.assigner.describe()} is in processing time",
             step.where,
             "use an event-time assigner, or after_processing_time(...)",
         )

@@ -35,7 +35,7 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     Args:
         inner: The other trigger.
-        timeout: How long after the first element of the window, by the clock; at least one millisecond.
+        timeout: How long after the first element of the window, in processing time; at least one millisecond.
         reset_timer_on_new_record: Whether it counts from the latest element instead.
         should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
 
@@ -175,7 +175,7 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
 
     Args:
         inner: The other trigger.
-        timeout: How long after the first element of the window, by the clock; at least one millisecond.
+        timeout: How long after the first element of the window, in processing time; at least one millisecond.
         reset_timer_on_new_record: Whether it counts from the latest element instead.
         should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
 

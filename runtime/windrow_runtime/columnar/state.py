@@ -381,7 +381,7 @@ class RowContents:
     """Stores, splits and joins rows by the hashes of their keys."""
 
     schema: pa.Schema
-    # Gives when something in rows is due next by the watermark, and by the clock; None: never.
+    # Gives when something in rows is due next by the watermark, and in processing time; None: never.
     due: Callable[[pa.RecordBatch], tuple[int | None, int | None]]
     check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
     defaults: Defaults = NO_DEFAULTS

@@ -120,7 +120,7 @@ class StepOperator(ABC, Generic[S, F]):
         """Fires what is due, in order, when the time of the step advances, and cleans the state up."""
 
     def advance_clock(self, state: S, times: Times) -> Iterable[Output[F]]:
-        """Fires what is due by the clock, in a step that runs by the watermark."""
+        """Fires what is due in processing time, in a step that runs by the watermark."""
         return ()
 
     @abstractmethod
@@ -167,7 +167,7 @@ class PagedOperator(StepOperator[StateRows, F]):
 
     @abstractmethod
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
-        """Returns when some rows are due next by the watermark, and by the clock; None: never."""
+        """Returns when some rows are due next by the watermark, and in processing time; None: never."""
 
 
 @dataclass

@@ -188,7 +188,7 @@ def is_keyed(node: Node) -> bool:
 
 
 def in_processing_time(node: WindowNode) -> bool:
-    """Returns whether windows fire by the clock."""
+    """Returns whether windows fire in processing time."""
     if node.effective_trigger.uses_processing_time:
         return True
     # Windows on the clock are cleaned up by it; the global window never is.

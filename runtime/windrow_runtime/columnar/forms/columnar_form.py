@@ -195,7 +195,7 @@ class ColumnarForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        clock = ", by the clock" if self.windows.by_clock else ""
+        clock = ", in processing time" if self.windows.by_clock else ""
         clock += ", a Python function for each window" if self.calls_function else ""
         aggregation, why = self.operator.partial_aggregation
         partial = {

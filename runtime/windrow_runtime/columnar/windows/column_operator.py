@@ -223,5 +223,5 @@ class KeyedRowsOperator(ColumnOperator[W, StateRows], PagedOperator[Fired]):
         """Returns the earliest time after ``time`` at which a row is due; MAX_TIMESTAMP: never."""
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int | None:
-        """Returns when a row is due by the clock, in a step that runs by the watermark; None: never."""
+        """Returns when a row is due in processing time, in a step that runs by the watermark; None: never."""
         return None

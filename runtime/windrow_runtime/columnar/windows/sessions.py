@@ -88,7 +88,7 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
         if self.windows.lateness:
             return PartialAggregation.NONE, self.why_late_cross
         if self.windows.by_clock:
-            return PartialAggregation.NONE, "elements of sessions by the clock have no timestamps"
+            return PartialAggregation.NONE, "elements of sessions in processing time have no timestamps"
         return PartialAggregation.ON_TIME, self.why_late_cross
 
     def _prepare(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[Crossing]:
