@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import CheckpointError
-from windrow_runtime.spark.checkpoint.spark_files import check_source_logs, check_spark_files, clear_leftovers
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.spark_files import (
+    check_source_logs,
+    check_spark_files,
+    clear_leftovers,
+    has_settled,
+)
 
 
 def lay(folder: Path, *files: str, offset: str = '{"logOffset":1}') -> Path:
@@ -235,3 +241,39 @@ def test_nothing_is_removed_behind_a_link_or_under_another_name(tmp_path: Path) 
     other.rename(checkpoint / "commits")
     clear_leftovers(checkpoint)
     assert sorted(os.listdir(checkpoint / "commits")) == [".profile.tmp", ".secret"]
+
+
+@pytest.mark.parametrize(
+    ("planned", "done", "settled"),
+    [
+        ('{"batchWatermarkMs":5,"batchTimestampMs":9,"conf":{}}', '{"nextBatchWatermarkMs":5}', True),
+        ('{"batchWatermarkMs":5,"batchTimestampMs":9,"conf":{}}', '{"nextBatchWatermarkMs":6}', False),
+        ('{"batchWatermarkMs":5,"batchTimestampMs":9,"conf":{}}', "{}", False),  # another format of Spark's
+        ('{"batchTimestampMs":9}', '{"nextBatchWatermarkMs":5}', False),
+        ("", "", False),
+    ],
+)
+def test_a_query_by_the_watermark_wakes_for_one_that_has_moved(
+    tmp_path: Path, planned: str, done: str, settled: bool
+) -> None:
+    checkpoint = Checkpoint.at(tmp_path)
+    checkpoint.control_folder.mkdir()
+    spark = Path(checkpoint.spark_path)
+    lay(spark, "offsets/7", "commits/7")
+    (spark / "offsets/7").write_text(f"v1\n{planned}\n-\n")
+    (spark / "commits/7").write_text(f"v1\n{done}")
+    assert has_settled(spark, 7) is settled
+    checkpoint.wake(by_watermark=True)
+    assert [line.name for line in checkpoint.control_folder.glob("*")] == ([] if settled else ["wake-8"])
+    checkpoint.wake()
+    assert [line.name for line in checkpoint.control_folder.glob("*")] == ["wake-8"]
+
+
+def test_a_batch_that_is_left_to_do_needs_no_line(tmp_path: Path) -> None:
+    checkpoint = Checkpoint.at(tmp_path)
+    checkpoint.control_folder.mkdir()
+    checkpoint.wake(by_watermark=True)
+    lay(Path(checkpoint.spark_path), "offsets/7", "offsets/8", "commits/7")
+    checkpoint.wake(by_watermark=True)
+    checkpoint.wake()
+    assert [*checkpoint.control_folder.glob("*")] == []

@@ -226,6 +226,11 @@ class Lowered:
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), EXCHANGE_SCHEMA)
         return frame
 
+    def wake(self) -> None:
+        """Let the next start of the query run a batch without data if the run before may have left something due."""
+        if self._checkpoint is not None and self.topology.keyed:
+            self._checkpoint.wake(by_watermark=not self.by_clock)
+
     def watched(self) -> list[WatchedStep]:
         """Returns the properties of each source, keyed step and sink that reports depend on."""
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]

@@ -358,6 +358,7 @@ class SparkRunner:
             lowered = self._lowered(
                 pipeline, topology, Checkpoint.in_query_folder(self._checkpoint, self._elsewhere()), by_user=True
             )
+            lowered.wake()
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 

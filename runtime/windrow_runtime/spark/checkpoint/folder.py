@@ -24,6 +24,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     check_spark_files,
     clear_leftovers,
     file_log,
+    has_settled,
     is_logged,
     last_number,
     takes_several,
@@ -292,13 +293,14 @@ class Checkpoint:
             with checkpoint_errors(self.path):
                 set_time(line, written - batches + number)
 
-    def wake(self) -> None:
+    def wake(self, *, by_watermark: bool = False) -> None:
         """Give the query a line to read if all planned batches are done, so that Spark runs another batch.
 
-        After a restart Spark waits for something to read, even if timers are due or the clock goes on.
+        After a restart Spark waits for something to read, even if timers are due or the clock goes on. A query that
+        waits for Spark's watermark alone, ``by_watermark``, gets no line if its newest batch has not moved it.
         """
         last = self.last_planned()
-        if last >= 0 and self.is_committed(last):
+        if last >= 0 and self.is_committed(last) and not (by_watermark and has_settled(self.spark_path, last)):
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
     def has_fired_all(self) -> bool:

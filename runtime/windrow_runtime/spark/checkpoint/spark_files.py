@@ -48,6 +48,33 @@ def is_logged(spark: StoragePath, file: StoragePath) -> bool:
         return any(name in entry.read_bytes() for entry in logs)
 
 
+class _PlannedTime(msgspec.Struct):
+    """The watermark under which a batch runs, in Spark's log of offsets."""
+
+    watermark: int = msgspec.field(name="batchWatermarkMs")
+
+
+class _DoneTime(msgspec.Struct):
+    """The watermark behind a batch, in Spark's log of commits."""
+
+    watermark: int = msgspec.field(name="nextBatchWatermarkMs")
+
+
+def has_settled(spark: StoragePath, batch: int) -> bool:
+    """Returns whether a batch that is done has left Spark's watermark where it was, so that nothing more is due."""
+    with checkpoint_errors(spark):
+        planned, done = (_second_line(spark / log / str(batch)) for log in _LOGS)
+    try:
+        before = msgspec.json.decode(planned, type=_PlannedTime).watermark
+        return msgspec.json.decode(done, type=_DoneTime).watermark == before
+    except ValueError:
+        return False  # Spark itself refuses a damaged file, and another format may say less
+
+
+def _second_line(file: StoragePath) -> bytes:
+    return b"".join(file.read_bytes().splitlines()[1:_HEAD])
+
+
 def check_spark_files(spark: StoragePath, newest: int, *, stateful: bool) -> None:
     """Refuse a folder of Spark's with missing files if Spark would go on as if these had never existed.
 

@@ -288,8 +288,8 @@ class Query:
         """
         # The first batch may be one that the previous run planned, before the sources had their present elements.
         planned = self._checkpoint.last_planned()
+        self.lowered.wake()
         if self.lowered.by_clock:
-            self._checkpoint.wake()
             self._run_until(lambda query: self._has_idled(query, after=planned))
         else:
             self.wait(self._start(availableNow=True))
