@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
 
 import pytest
 
 from tests.custom_sources import Logs
+from tests.kafka.topics import Topics, in_json
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_dataframe, from_source
 from windrow.aggregates import combine, count, key
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -251,6 +255,20 @@ def test_files_get_what_is_due_once_and_state_is_cleaned_up(spark: SparkSession,
     written = [json.loads(line) for file in sorted(out.rglob("*.json")) for line in file.read_text().splitlines()]
     assert sorted(written) == [["a", 1], ["b", 1]]
     assert batches(checkpoint) == (1, True)
+
+
+def test_topics_get_what_is_due_once(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topics = Topics(kafka, f"due-{uuid4().hex[:8]}")
+    incoming, out = topics.make("in"), topics.make("out")
+    topics.send(incoming, in_json(map(asdict, EVENTS)))
+    runner = SparkRunner(spark, checkpoint=tmp_path)
+    events = from_source(KafkaSource(kafka, incoming, Event, starting_offsets="earliest"))
+    pipeline = Pipeline("once", on_objects(events).sink_to(KafkaSink(kafka, out)))
+    stop_behind_first_batch(runner, pipeline, tmp_path)
+    for _ in range(2):
+        runner.run(pipeline, drain=False)
+        assert sorted(topics.values(out, 2)) == [["a", 1], ["b", 1]]
+        assert batches(tmp_path) == (1, True)
 
 
 def test_a_drain_behind_a_stop_fires_all_once(spark: SparkSession, tmp_path: Path) -> None:
