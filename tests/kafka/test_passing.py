@@ -42,6 +42,27 @@ def failure(name: str) -> Any:
     return client.KafkaException(client.KafkaError(getattr(client.KafkaError, name)))
 
 
+class Clock:
+    """Stands for the module ``time``: it moves by what is slept, and by what :class:`Answers` take."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which errors pass."""
+    own = Clock()
+    monkeypatch.setattr(kafka_errors, "time", own)
+    return own
+
+
 class Answers:
     """Answers requests one after the other: exceptions are raised."""
 
@@ -57,12 +78,6 @@ class Answers:
         return answer
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets errors pass for a moment only."""
-    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.2)
-
-
 @pytest.mark.parametrize("name", PASSING)
 def test_an_error_that_passes_is_asked_again(name: str) -> None:
     answers = Answers(failure(name), failure(name), 7)
@@ -70,12 +85,21 @@ def test_an_error_that_passes_is_asked_again(name: str) -> None:
     assert answers.seconds == [2, 4, 8]  # a request that is slow gets more time
 
 
+@pytest.mark.parametrize("slowly", [False, True])  # whether each request takes all the seconds that it may
 @pytest.mark.parametrize("name", PASSING)
-def test_an_error_that_does_not_pass_in_time_is_raised(name: str, impatient: None) -> None:
+def test_an_error_that_does_not_pass_in_time_is_raised(clock: Clock, name: str, slowly: bool) -> None:
     answers = Answers(failure(name))
+
+    def ask(seconds: float) -> Any:
+        clock.seconds += seconds if slowly else 0
+        return answers(seconds)
+
+    begin = clock.seconds
     with pytest.raises(client_library().KafkaException, match=name):
-        asked_again(answers)
-    assert len(answers.seconds) > 1
+        asked_again(ask)
+    taken = clock.seconds - begin
+    assert kafka_errors.PATIENCE - 2 * kafka_errors._PAUSE <= taken <= kafka_errors.PATIENCE
+    assert min(answers.seconds) > 0
 
 
 @pytest.mark.parametrize("name", LASTING)
@@ -86,11 +110,12 @@ def test_an_error_that_does_not_pass_is_raised_at_once(name: str) -> None:
     assert len(answers.seconds) == 1
 
 
-def test_a_topic_is_looked_for_before_it_is_told_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_looked_for_before_it_is_told_absent(clock: Clock) -> None:
     assert asked_again(Answers(failure("UNKNOWN_TOPIC_OR_PART"), 7)) == 7
-    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.1)
+    begin = clock.seconds
     with pytest.raises(client_library().KafkaException, match="UNKNOWN_TOPIC_OR_PART"):
         asked_again(Answers(failure("UNKNOWN_TOPIC_OR_PART")))
+    assert 2 < clock.seconds - begin <= kafka_errors._SECONDS_TO_APPEAR < kafka_errors.PATIENCE
 
 
 @pytest.mark.parametrize(

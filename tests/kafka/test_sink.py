@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -289,10 +288,8 @@ def test_a_record_that_is_too_large_is_named(topics: Topics, limit: str, size: i
 def test_a_topic_that_is_not_there(topics: Topics) -> None:
     absent = f"{topics.prefix}-absent"
     for sink in (KafkaSink[int](topics.servers, absent), KafkaSink[int](topics.servers, lambda _: absent)):
-        begin = time.monotonic()
         with pytest.raises(SinkError, match=rf"the topic of a sink is not there\n +given: .*{absent}(.|\n)*p\.2\.sink"):
             run(sink, [1])
-        assert time.monotonic() - begin < 10
 
 
 def test_a_topic_that_comes_while_the_run_lasts(topics: Topics) -> None:

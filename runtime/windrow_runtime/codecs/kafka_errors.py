@@ -178,15 +178,15 @@ def asked_again(ask: Callable[[float], T]) -> T:
 
     It is called again while its error may pass, for :data:`PATIENCE` at most.
     """
-    begin, seconds = time.monotonic(), _FIRST_SECONDS
+    begin, seconds = time.monotonic(), min(_FIRST_SECONDS, PATIENCE)
     while True:
         try:
-            return ask(min(seconds, PATIENCE))
+            return ask(seconds)
         except client_library().KafkaException as error:
-            left = min(PATIENCE, _seconds(error.args[0])) - (time.monotonic() - begin)
+            left = min(PATIENCE, _seconds(error.args[0])) - (time.monotonic() - begin) - _PAUSE
             if left <= 0:
                 raise
-        seconds = min(2 * seconds, max(left, _FIRST_SECONDS))
+        seconds = min(2 * seconds, left)
         time.sleep(_PAUSE)
 
 
