@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
-from windrow.errors import IncompatibleStateError, SourceError
+from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
@@ -275,6 +276,32 @@ def test_a_topic_that_was_made_anew_or_is_deleted_is_told(spark: SparkSession, t
     topics.delete(topic)
     with pytest.raises(SourceError, match=rf"deleted after it was found\n +given: .*{topic}: (.|\n)*p\.1\.in"):
         running.process_available()
+
+
+def test_a_batch_that_runs_again_reads_no_other_topic(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make("in")
+    topics.send(topic, readings(0, 10))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    taken: list[Reading] = []
+
+    def failing(batch: int, values: list[Reading]) -> None:
+        raise RuntimeError("as if the driver were killed")
+
+    def pipeline(on_lost: str, take: Callable[[int, list[Reading]], object]) -> Pipeline:
+        stream = from_source(source(topics, topic, on_lost_offsets=on_lost), name="in")
+        return Pipeline("p", stream.sink_to(FunctionSink(take)))
+
+    with pytest.raises(UserFunctionError, match="as if the driver were killed"):
+        runner.run(pipeline("fail", failing), drain=False)
+    topics.delete(topic)
+    topics.make("in")
+    topics.send(topic, readings(100, 120))  # it has all offsets of the batch
+    given = rf"{topic}, partition 0, offsets 0 to 10 are read: its id was "
+    with pytest.raises(SourceError, match=rf"made anew after it was read\n +given: +{given}(.|\n)*p\.1\.in"):
+        runner.run(pipeline("fail", lambda batch, values: taken.extend(values)), drain=False)
+    assert taken == []
+    runner.run(pipeline("earliest", lambda batch, values: taken.extend(values)), drain=False)
+    assert [each.at for each in taken] == [START + number * 1_000 for number in range(100, 120)]
 
 
 def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:

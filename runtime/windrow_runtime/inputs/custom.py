@@ -38,6 +38,12 @@ class Range(NamedTuple):
     partition: str
     start: Any
     end: Any
+    topic_id: str | None = None  # of the topic for which the offsets were planned, if brokers tell it
+
+    @property
+    def offsets(self) -> tuple[str, Any, Any]:
+        """The partition and its two offsets, as a user's source gets them."""
+        return self.partition, self.start, self.end
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ class Reads(ABC):
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns the ranges that a batch reads; partitions without new elements are left out."""
         ranges = (
-            Range(name, start[name][1] if name in start else begin, reached)
-            for name, (begin, reached, *_) in end.items()
+            Range(name, start[name][1] if name in start else begin, reached, *topic_id)
+            for name, (begin, reached, *topic_id) in end.items()
         )
         return [each for each in ranges if each.start != each.end]
 
@@ -193,8 +199,8 @@ class CustomReads(Reads):
 
         first = 0
         origin = f"{range_.partition} from {range_.start!r} to {range_.end!r}"
-        with self._errors("read_arrow", *range_):
-            for data in self.source.read_arrow(*range_):
+        with self._errors("read_arrow", *range_.offsets):
+            for data in self.source.read_arrow(*range_.offsets):
                 if isinstance(data, MalformedRecord):
                     yield TextRows(no_rows(kind), kind, [(0, SourceBatch(malformed=[data]))])
                     continue
@@ -203,8 +209,8 @@ class CustomReads(Reads):
                     first = rows.first + rows.rows.num_rows
 
     def _pairs(self, range_: Range) -> Iterator[tuple[Range, Any]]:
-        with self._errors("read", *range_):
-            yield from ((range_, element) for element in self.source.read(*range_))
+        with self._errors("read", *range_.offsets):
+            yield from ((range_, element) for element in self.source.read(*range_.offsets))
 
     def commit(self, offsets: Offsets) -> None:
         for name, (_, reached) in offsets.items():

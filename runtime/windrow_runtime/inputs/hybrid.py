@@ -102,8 +102,8 @@ class FileReads(CountedReads):
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns a range for each task, which has the names of its files in place of offsets."""
-        whole = super().ranges(start, end)
-        return [Range(_ALL, each, None) for _, first, last in whole for each in self.divide(self.listed()[first:last])]
+        files = [self.listed()[each.start : each.end] for each in super().ranges(start, end)]
+        return [Range(_ALL, chunk, None) for portion in files for chunk in self.divide(portion)]
 
     def read(self, range_: Range) -> Iterator[Any]:
         guard = PathGuard(self.path, self.pattern)

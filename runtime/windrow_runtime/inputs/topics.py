@@ -191,17 +191,20 @@ class TopicReads(Reads):
         """Returns the partitions that were read of topics with another id; refuses them unless they may be lost."""
         anew = [name for name in start if name in latest and _is_other(start[name], (0, 0, *self._id_of(name)))]
         if anew and self.topics.on_lost_offsets == "fail":
-            topic, partition = _place(anew[0])
             _, reached, before = start[anew[0]]
-            (now,) = self._id_of(anew[0])
-            raise SourceError(
-                "a topic was made anew after it was read",
-                given=f"{topic}, partition {partition}, read up to offset {reached}: its id was {before}, and is {now}",
-                expected="topics that keep records until they are read",
-                where=self.where,
-                hint=_HINT_OF_LOSS,
-            )
+            raise self._other_topic(anew[0], f"read up to offset {reached}", before, *self._id_of(anew[0]))
         return anew
+
+    def _other_topic(self, name: str, offsets: str, before: str, now: str) -> SourceError:
+        """Returns the error for the partition of a topic that has another id than before."""
+        topic, partition = _place(name)
+        return SourceError(
+            "a topic was made anew after it was read",
+            given=f"{topic}, partition {partition}, {offsets}: its id was {before}, and is {now}",
+            expected="topics that keep records until they are read",
+            where=self.where,
+            hint=_HINT_OF_LOSS,
+        )
 
     def _check_lost(self, end: Offsets, waiting: Mapping[str, Any]) -> None:
         """Refuses offsets whose records are gone, unless the source says how to go on."""
@@ -289,24 +292,45 @@ class TopicReads(Reads):
                         where=self.where,
                         hint="the brokers answered when the batch was planned; run again when they are back",
                     )
+            if self.topics.on_lost_offsets == "fail":
+                # It may have been made anew meanwhile. Ids do not come back, so all records were the planned ones.
+                self._is_of_other_topic(range_)
         finally:
             if _READERS.get(id(consumer)) is reader:
                 consumer.unassign()
+
+    def _is_of_other_topic(self, range_: Range) -> bool:
+        """Returns whether the topic has another id than the range; refuses that unless the source says how to go on."""
+        before, topic = range_.topic_id, _place(range_.partition)[0]
+        if before is None:
+            return False  # a checkpoint of an earlier version, or a broker that tells no ids
+        try:
+            topics = asked_again(lambda seconds: self._described((topic,), seconds))
+        except client_library().KafkaException as error:
+            if is_of(error.args[0], ABSENT):
+                return False  # its records were read before, or a reader finds none
+            raise
+        now = str(topics[topic].topic_id)
+        if now in (before, _NO_ID):
+            return False
+        if self.topics.on_lost_offsets == "fail":
+            offsets = f"offsets {range_.start} to {range_.end} are read"
+            raise self._other_topic(range_.partition, offsets, before, now)
+        return True
 
     def _first_offset(self, range_: Range, consumer: Any) -> int:
         """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
         begin: int = range_.start
         ends = self._ends(range_.partition, consumer)
-        if ends is None:
-            return int(range_.end)
+        if ends is None or self._is_of_other_topic(range_):
+            return int(range_.end)  # the next batch reads another topic from its first record on
         first, last = ends
         if self.topics.on_lost_offsets == "fail":
             # A batch that runs again is not planned again, and records may be gone by now.
             self._check_there(range_.partition, first, begin, last)
             return begin
         if begin > last:
-            # It is another topic, or brokers lost records: a client would begin at the first one, which the next batch
-            # reads as well.
+            # Brokers lost records: a client would begin at the first one, which the next batch reads as well.
             return int(range_.end)
         if first <= begin <= range_.end:
             return begin
@@ -316,6 +340,7 @@ class TopicReads(Reads):
         """Returns whether the brokers lack the rest of a range; refuses that unless the source says how to go on."""
         try:
             ends = self._ends(range_.partition, consumer)
+            is_other = ends is not None and self._is_of_other_topic(range_)
         except client_library().KafkaException as error:
             if may_pass(error.args[0]):
                 return False
@@ -323,7 +348,7 @@ class TopicReads(Reads):
         if self.topics.on_lost_offsets == "fail" and ends is not None:
             self._check_there(range_.partition, ends[0], following, ends[1])
             self._check_there(range_.partition, ends[0], range_.end, ends[1])
-        return ends is None or ends[1] < range_.end
+        return ends is None or is_other or ends[1] < range_.end
 
     def _ends(self, name: str, consumer: Any) -> tuple[int, int] | None:
         """Returns the offsets of the first record that a partition has, and behind the last one.
@@ -374,19 +399,24 @@ class TopicReads(Reads):
         wanted = self.topics.topics
 
         def ask(seconds: float) -> dict[str, Any]:
+            if not isinstance(wanted, Pattern):
+                return self._described(wanted, seconds)
             with reasons_told(client, errors):
-                if isinstance(wanted, Pattern):
-                    names = {*read, *filter(wanted.fullmatch, client.list_topics(timeout=seconds).topics)}
-                else:
-                    names = {*wanted}
-                asked = client_library().TopicCollection(sorted(names))
-                answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
-                return {name: _described(name, answer) for name, answer in answers.items()}
+                names = {*read, *filter(wanted.fullmatch, client.list_topics(timeout=seconds).topics)}
+            return self._described(names, seconds)
 
         with self._kafka_errors("the list of topics", was_there=bool(read or self.seen.ids)):
             topics = asked_again(ask)
         self.seen.ids = {name: str(topic.topic_id) for name, topic in topics.items()}
         return [f"{name}/{each.id}" for name, topic in sorted(topics.items()) for each in topic.partitions]
+
+    def _described(self, names: Collection[str], seconds: float) -> dict[str, Any]:
+        """Returns what brokers tell of topics, which have to be there."""
+        client, errors = self._admin()
+        with reasons_told(client, errors):
+            asked = client_library().TopicCollection(sorted(names))
+            answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
+            return {name: _described(name, answer) for name, answer in answers.items()}
 
     def _is_wanted(self, topic: str) -> bool:
         wanted = self.topics.topics

@@ -95,10 +95,10 @@ def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches, which may tell the open partitions."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
-            partition, start, end, *told = json.loads(text)
+            partition, start, end, topic_id, *told = json.loads(text)
             yield PartitionMark(partition, Told(*told[0]) if told else None)
             if start != end:
-                yield from reads.read(Range(partition, start, end))
+                yield from reads.read(Range(partition, start, end, topic_id))
 
 
 class _RangeSource(DataSource):
@@ -171,7 +171,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # A batch that runs again was planned by an earlier run.
                 known = self._latest if self._newest is None else self._newest
                 latest = self._planner.latest() if known is None else known
-                first = ranges[0] if ranges else (next(iter(end)), None, None)
+                first = ranges[0] if ranges else Range(next(iter(end)), None, None)
                 told = self._planner.told(end, latest)
                 ranges[:1] = [(*first, told if self._alignment is not None else Told(told.open))]
             return _as_partitions(ranges)
