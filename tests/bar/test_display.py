@@ -19,7 +19,7 @@ import pytest
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow_runtime.bar import Measure, progress_shown
+from windrow_runtime.bar import Measure, display, progress_shown
 from windrow_runtime.bar.last_rows import LastRows, is_terminal
 from windrow_runtime.local import LocalRunner
 
@@ -197,6 +197,29 @@ def test_a_measure_that_fails_leaves_the_run_alone(terminal: Terminal) -> None:
     with progress_shown("clicks", measure, wanted=True, after_seconds=0.0):
         assert asked.wait(60)
     assert terminal.shown() == [""] * ROWS
+
+
+def test_a_measure_that_gives_no_answer_does_not_hold_up_the_end(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.take()
+    monkeypatch.setattr(display, "_SECONDS_TO_END", 0.01)
+    asked, answered = threading.Event(), threading.Event()
+    bars: list[threading.Thread] = []
+
+    def measure() -> Measure:
+        bars.append(threading.current_thread())
+        asked.set()
+        answered.wait()
+        return Measure(rows=3, rows_total=4)
+
+    with progress_shown("clicks", measure, wanted=True, after_seconds=0.0):
+        assert asked.wait(60)
+    assert bars[0].is_alive()
+    answered.set()
+    bars[0].join(60)
+    assert (bars[0].is_alive(), len(bars)) == (False, 1)
+    assert terminal.shown() == [""] * ROWS  # a late answer is not drawn
 
 
 def test_where_no_thread_can_start_nothing_is_shown(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ def test_keys_of_other_columns_are_refused() -> None:
 def test_state_holds_what_the_result_takes_and_no_more() -> None:
     form = form_of(joined(0, 1, function=typed))
     assert isinstance(form, JoinForm)
-    assert form.describe() == "columns, pairs as elements arrive"
+    assert str(form.describe()) == "columns, pairs as elements arrive"
     assert form.state_text == "string, int64, int8, int64, double: left .number in 0, right .level in 1"
     swapped = form_of(
         joined(

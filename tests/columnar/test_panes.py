@@ -279,7 +279,7 @@ def distinct() -> Any:
 def test_why_elements_are_not_folded(name: str, reason: str) -> None:
     form = run(PLANS[name]("accumulating"), [], column_form).engine.form
     assert isinstance(form, ColumnarForm)
-    assert reason in form.describe()
+    assert reason in str(form.describe())
 
 
 @pytest.mark.parametrize("name", ["early count", "late each", "both clocks", "sliding", "late lost", "all time"])

@@ -145,7 +145,7 @@ def test_a_purging_trigger_at_the_end_makes_no_difference() -> None:
     build = joined(ASSIGNERS["tumbling"], stage=lambda windows: windows.trigger(PurgingTrigger.of(EventTimeTrigger())))
     form = form_of(build)
     assert isinstance(form, JoinForm)
-    assert form.describe() == "columns, pairs as windows end"
+    assert str(form.describe()) == "columns, pairs as windows end"
 
 
 def test_a_side_that_may_be_missing_gives_fields_that_may_be_none() -> None:

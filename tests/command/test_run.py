@@ -128,7 +128,7 @@ def test_the_summary_of_a_run_that_collects_nothing(windrow: Command, write: Wri
     )
     done = windrow("run", "folders.py")
     assert (done.code, done.out) == (0, "")
-    assert done.err == "folders ended: 0 dropped as late, 0 dropped otherwise\n"
+    assert done.err == "folders ended: 2 elements written, 0 dropped as late, 0 dropped otherwise\n"
     assert any((tmp_path / "out").glob("batch-*.json"))
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +21,11 @@ from tests.dsl.plan_formats import check_json, check_svg
 from tests.spark.test_lifecycle import wait_for
 from tests.terminals import seen_of
 from windrow import Pipeline
+from windrow.plan import Form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.spark import PipelineProgress
+from windrow_runtime.spark.progress import StepProgress
 from windrow_runtime.view import RunHistory
 
 ORDERS = """\
@@ -131,7 +134,7 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
     assert without_java(err) == [
         "windrow: orders runs until Ctrl-C; with --available-now it ends by itself",
         "windrow: stopping after the batch at hand; Ctrl-C again breaks it off",
-        "orders was stopped: 1 element collected, 0 dropped as late, 0 dropped otherwise",
+        "orders was stopped: 1 element collected, 1 element written, 0 dropped as late, 0 dropped otherwise",
     ]
     arrive(tmp_path, "third", 4)
     last = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now", "--format", "json"))
@@ -192,16 +195,19 @@ def test_a_page_shows_a_run_until_ctrl_c(write: Write, tmp_path: Path) -> None:
 
 
 class InterpretedRunner:
-    """Runs pipelines by the interpreter, in the place of a runner of Spark's."""
+    """Runs pipelines by the interpreter, in the place of a runner of Spark's, and reports on them as one batch."""
 
-    def __init__(self, **options: object) -> None:
-        pass
+    def __init__(self, *, on_progress: Callable[[PipelineProgress], object], **options: object) -> None:
+        self._on_progress = on_progress
 
-    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+    def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         return {}
 
     def run(self, pipeline: Pipeline, *, drain: bool) -> PipelineResult:
-        return LocalRunner(progress=False).run(pipeline, drain=drain)
+        result = LocalRunner(progress=False).run(pipeline, drain=drain)
+        steps = {step.id: StepProgress(dropped=result.counters.get(step.id, {})) for step in pipeline.steps}
+        self._on_progress(PipelineProgress(0, 1, 0, True, steps))
+        return result
 
 
 def test_a_page_about_a_run_that_ends_has_what_was_dropped(

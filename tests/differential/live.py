@@ -231,4 +231,5 @@ def _both(first: PipelineResult, second: PipelineResult) -> PipelineResult:
         for step, counts in result.counters.items():
             counters[step].update(counts)
     collected = {sink: [*first._collected[sink], *second._collected[sink]] for sink in first._collected}
-    return PipelineResult(first.pipeline, counters, collected)
+    written = Counter(first.written) + Counter(second.written)
+    return PipelineResult(first.pipeline, counters, written, collected)

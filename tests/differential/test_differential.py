@@ -285,7 +285,7 @@ def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Engine:
         result = _right(pipeline, clock)
         collected = dict(result._collected)
         change(collected)
-        return PipelineResult(pipeline, result.counters, collected)
+        return PipelineResult(pipeline, result.counters, result.written, collected)
 
     return run_wrongly
 
@@ -344,7 +344,7 @@ def test_counters_are_compared() -> None:
         counters = {
             step: {name: count + 1 for name, count in of_step.items()} for step, of_step in result.counters.items()
         }
-        return PipelineResult(pipeline, counters, result._collected)
+        return PipelineResult(pipeline, counters, result.written, result._collected)
 
     checked = check(Prepared(_SEED, range(8)), {**INTERPRETER, "the broken one": miscounting})
     assert checked.failures

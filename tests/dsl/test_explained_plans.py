@@ -19,6 +19,7 @@ from windrow import KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_co
 from windrow.errors import InvalidArgumentError
 from windrow.functions import with_pane
 from windrow.panes import WindowResult
+from windrow.plan import Form
 from windrow.plan.explained.document import PlanDocument
 from windrow.plan.explained.labels import function_text, pair_text, short_type
 from windrow.plan.types import made_type
@@ -197,15 +198,16 @@ def test_svg() -> None:
 
 def test_reasons_are_apart_from_the_form_in_json() -> None:
     class Engine:
-        def forms(self, pipeline: Pipeline) -> dict[str, str]:
-            return {
-                "shop.9.paid": "Python, a loop; not on columns: objects; elements cross the exchange one by one: so"
-            }
+        def forms(self, pipeline: Pipeline) -> dict[str, Form]:
+            reasons = "not on columns: it says; so", "elements cross the exchange one by one: so"
+            return {"shop.9.paid": Form("Python, a loop", reasons)}
 
     document = check_json(shop().explain(Engine(), format="json"))
     (join,) = [step for step in document["steps"] if step["kind"] == "join"]
     assert join["form"] == "Python, a loop"
-    assert join["reasons"] == ["not on columns: objects", "elements cross the exchange one by one: so"]
+    assert join["reasons"] == ["not on columns: it says; so", "elements cross the exchange one by one: so"]
+    line = "runs as Python, a loop; not on columns: it says; so; elements cross the exchange one by one: so"
+    assert line in shop().explain(Engine())
 
 
 def test_an_unknown_format_is_refused() -> None:

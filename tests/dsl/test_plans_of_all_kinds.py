@@ -27,6 +27,7 @@ from tests.conformance.skips import SKIPS
 from tests.differential.cases import Prepared
 from tests.dsl.plan_formats import check_whole
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.plan import Form
 from windrow.plan.explained.step_view import views_of
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
@@ -43,8 +44,8 @@ ROOT = Path(__file__).parents[2]
 class OnColumns:
     """Tells the forms that Spark has, without a session."""
 
-    def forms(self, pipeline: Pipeline) -> dict[str, str]:
-        return physical_plan(Topology(pipeline.steps)).texts()
+    def forms(self, pipeline: Pipeline) -> dict[str, Form]:
+        return physical_plan(Topology(pipeline.steps)).forms()
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))

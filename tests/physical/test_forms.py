@@ -97,8 +97,8 @@ def keyed() -> Keyed:
 
 def text(stream: DataStream[Any], *, columnar: bool = True) -> str:
     topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
-    (form,) = physical_plan(topology, columnar=columnar).texts().values()
-    return form
+    (form,) = physical_plan(topology, columnar=columnar).forms().values()
+    return str(form)
 
 
 def mean(stream: Keyed) -> DataStream[Any]:
@@ -509,14 +509,14 @@ BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
 @pytest.mark.parametrize("told", BEHIND)
 def test_a_window_behind_a_window(told: str) -> None:
     topology = Topology(Pipeline("plan", BEHIND[told]().sink_to(CollectSink())).steps)
-    _, found = physical_plan(topology).texts().values()
-    found = re.sub(r"plan\.\d+\.", "", found)
+    _, form = physical_plan(topology).forms().values()
+    found = re.sub(r"plan\.\d+\.", "", str(form))
     assert found == told or (found.startswith("Python, ") and told in found)
 
 
 def forms_before(sink: ParquetFileSink[Any], stream: DataStream[Any]) -> dict[str, str]:
-    texts = physical_plan(Topology(Pipeline("plan", stream.sink_to(sink)).steps)).texts()
-    return {step.rpartition(".")[2]: text for step, text in texts.items()}
+    forms = physical_plan(Topology(Pipeline("plan", stream.sink_to(sink)).steps)).forms()
+    return {step.rpartition(".")[2]: str(form) for step, form in forms.items()}
 
 
 def test_a_sink_behind_results_on_columns_says_why_it_gets_objects() -> None:

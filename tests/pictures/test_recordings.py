@@ -199,7 +199,7 @@ def test_the_runner_records_and_gives_the_same_results() -> None:
     assert [move.watermark for move in recording.watermarks] == [3_999, MAX_TIMESTAMP]
     with pytest.raises(InvalidArgumentError, match=r"was not recorded(.|\n)*LocalRunner\(record=True\)"):
         _ = LocalRunner().run(pipeline).recording
-    assert "faster forms are turned off" in "".join(LocalRunner(record=True).forms(pipeline).values())
+    assert "faster forms are turned off" in "".join(map(str, LocalRunner(record=True).forms(pipeline).values()))
 
 
 def test_a_key_without_a_hash_is_named_as_in_a_run_that_is_not_recorded() -> None:

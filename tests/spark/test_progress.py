@@ -30,6 +30,7 @@ from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
@@ -123,6 +124,8 @@ def check(first: PipelineProgress, second: PipelineProgress) -> None:
     assert figures(second, windows, *COUNTS, *HELD) == (3, 2, 1, 0, 2, 2)
     # They run on columns, which set no timers.
     assert figures(second, sessions, *COUNTS, *HELD) == (3, 2, 1, 0, 2, None)
+    assert figures(second, sessions, "dropped") == ({"late_records_dropped": 1},)
+    assert figures(second, windows, "dropped") == ({},)  # it was put out
     assert figures(second, process, *COUNTS, *HELD) == (3, 3, 0, 0, None, 4)
     assert figures(second, "5.sink", *COUNTS) == (2, 0, 0, 0)
     assert figures(first, windows, "watermark", "lag_ms") == (19_999, first.ended_at - 19_999)
@@ -156,6 +159,9 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
     # Live, and as they are at the end.
     assert counters == result.counters
     assert counters["watched.1.source"] == {"records_malformed": 1}
+    taken = {step: sum(report.steps[step].records_in for report in told) for step in result.written}
+    assert result.written == taken
+    assert [*taken] == [step.id for step in pipeline.steps if step.node.kind == "sink"]
     assert counters["watched.6.window"] == {"late_records_dropped": 1}
     assert set(watermarks) == {"watched.4.window", "watched.6.window", "watched.8.process"}
     assert set(watermarks.values()) == {21_999}
@@ -164,6 +170,7 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
     first, second = told[:2]
     assert [report.batch for report in told] == list(range(len(told)))
     check(first, second)
+    assert [*first.steps] == [step.id for step in pipeline.steps if step.id in first.steps]
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     assert len(lines) == len(told)
     assert lines[1].startswith("pipeline watched, batch 1: 4 records read, 7 written, 2 late, 1 malformed, ")
@@ -207,10 +214,11 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     )
     told: list[PipelineProgress] = []
     runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
-    assert all("columns" in form and "not on columns" not in form for form in runner.forms(pipeline).values())
+    assert all("columns" in str(form) and "not on columns" not in str(form) for form in runner.forms(pipeline).values())
     check_whole(pipeline, runner)
     shown = check_json(pipeline.explain(runner, format="json"))
-    runner.run(pipeline)
+    result = runner.run(pipeline)
+    assert result.written == LocalRunner().run(pipeline).written == {"columns.5.sink": 4, "columns.7.sink": 4}
     first, second = told[:2]
     assert shown["runner"] == "SparkRunner"
     assert first.steps.keys() < {step["id"] for step in shown["steps"]}
@@ -291,12 +299,16 @@ def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pyte
     assert WatermarkBounds(None, None).read()("p.2.window") == MIN_TIMESTAMP, "a batch job has no watermark"
 
 
+LOSSES = ("late", "malformed", "dropped")
+
+
 def test_a_report_is_one_line_and_a_table() -> None:
-    busy = StepProgress(records_in=1_200, records_out=3, late=2, open_windows=0, state_bytes=5_000, lag_ms=443_000_000)
+    busy = StepProgress(1_200, 3, late=2, dropped={"a": 2}, open_windows=0, state_bytes=5_000, lag_ms=443_000_000)
     report = PipelineProgress(12, 1_840, 9_000, False, {"p.1.<b>": StepProgress(records_in=9), "p.2.w": busy})
     assert repr(report) == "PipelineProgress(batch 12, 2 steps, watermark 5 d 3 h behind, in 1.8 s)"
     assert repr(busy) == (
-        "StepProgress(records_in=1200, records_out=3, late=2, open_windows=0, state_bytes=5000, lag_ms=443000000)"
+        "StepProgress(records_in=1200, records_out=3, late=2, dropped={'a': 2}, open_windows=0, state_bytes=5000, "
+        "lag_ms=443000000)"
     )
     assert eval(repr(busy)) == busy
     html = report._repr_html_()
@@ -304,9 +316,9 @@ def test_a_report_is_one_line_and_a_table() -> None:
     assert "<b>" not in html
     assert [text.text for text in root.iter("p")] == [repr(report)]
     assert [[cell.text for cell in row] for row in root.iter("tr")] == [
-        ["step", "records in", "records out", "late", "malformed", "windows", "timers", "state", "watermark"],
-        ["p.1.<b>", "9", "0", "0", "0", None, None, None, None],
-        ["p.2.w", "1,200", "3", "2", "0", "0", None, "5,000 bytes", "5 d 3 h behind"],
+        ["step", "records in", "records out", *LOSSES, "windows", "timers", "state", "watermark"],
+        ["p.1.<b>", "9", "0", "0", "0", "0", None, None, None, None],
+        ["p.2.w", "1,200", "3", "2", "0", "2", "0", None, "5,000 bytes", "5 d 3 h behind"],
     ]
     ended = PipelineProgress(1, 90, 9_000, True, {"p.1.source": StepProgress()})
     assert repr(ended) == "PipelineProgress(batch 1, 1 step, in 90 ms, ended)"

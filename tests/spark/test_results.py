@@ -48,7 +48,7 @@ def files(folder: Path) -> list[Path]:
 
 def put(results: Results, batch: int, *values: object, late: int = 0) -> None:
     """A batch with one sink, number 3, that takes these values."""
-    results.put(batch, {3: list(values)}, Counter({(STEP, "late"): late} if late else {}))
+    results.put(batch, {3: list(values)}, Counter({(STEP, "late"): late} if late else {}), Counter())
 
 
 @KINDS
@@ -66,9 +66,14 @@ def test_a_batch_that_is_run_again_replaces_its_own(make: Callable[[Path], Resul
     put(results, 6, "d")
     put(results, 6, "d", late=300)
     put(results, 7)
-    results.put(11, {3: ["e"], 4: [1, 2]}, Counter({(STEP, "late"): 1000, ("p.2", "seen"): 2}))
+    counted = Counter({(STEP, "late"): 1000, ("p.2", "seen"): 2})
+    results.put(11, {3: ["e"], 4: [1, 2]}, counted, Counter({"p.3.sink": 4}))
     assert results.collected(3) == ["a", "d", "e"]
     assert results.collected(4) == [1, 2]
+    assert results.counters() == {STEP: {"late": 1301}, "p.2": {"seen": 2}}
+    results.put(11, {3: ["e"], 4: [1, 2]}, counted, Counter({"p.3.sink": 5}))
+    results.put(12, {}, Counter(), Counter({"p.3.sink": 2}))
+    assert results.written() == {"p.3.sink": 7}
     assert results.counters() == {STEP: {"late": 1301}, "p.2": {"seen": 2}}
 
 
@@ -103,7 +108,7 @@ def test_processes_of_the_server_may_take_turns(tmp_path: Path) -> None:
 
 def test_counts_of_numpy_are_counts(tmp_path: Path) -> None:
     results = spooled(tmp_path)
-    results.put(0, {}, Counter({(STEP, "late"): np.int64(5)}))  # as a user may count
+    results.put(0, {}, Counter({(STEP, "late"): np.int64(5)}), Counter())  # as a user may count
     assert results.counters() == {STEP: {"late": 5}}
 
 

@@ -197,7 +197,7 @@ def test_rewritten_counts_and_reports_of_connect_are_refused(tmp_path: Path) -> 
     results.clear()
     report = PipelineProgress(3, 120, 1_000, False, {"a": StepProgress(records_in=1, watermark=-5, lag_ms=7)})
     results.report(report)
-    results.put(3, {}, Counter({("a", "late"): 2**70}))
+    results.put(3, {}, Counter({("a", "late"): 2**70}), Counter())
     assert results.latest_report() == report
     assert results.counters() == {"a": {"late": 2**70}}
     (folder,) = tmp_path.iterdir()

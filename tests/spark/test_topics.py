@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -284,10 +284,10 @@ def test_a_batch_that_runs_again_reads_no_other_topic(spark: SparkSession, topic
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     taken: list[Reading] = []
 
-    def failing(batch: int, values: list[Reading]) -> None:
+    def failing(batch: int, values: Sequence[Reading]) -> None:
         raise RuntimeError("as if the driver were killed")
 
-    def pipeline(on_lost: str, take: Callable[[int, list[Reading]], object]) -> Pipeline:
+    def pipeline(on_lost: str, take: Callable[[int, Sequence[Reading]], object]) -> Pipeline:
         stream = from_source(source(topics, topic, on_lost_offsets=on_lost), name="in")
         return Pipeline("p", stream.sink_to(FunctionSink(take)))
 

@@ -88,7 +88,7 @@ def test_each_function_of_a_plan_of_three_levels_is_traced_once(tmp_path: Path) 
     pipeline.explain()
     pipeline.explain(SparkRunner())
     plan = physical_plan(Topology(pipeline.steps))
-    assert len(plan.on_columns) == 3, plan.texts()
+    assert len(plan.on_columns) == 3, plan.forms()
     for function in FUNCTIONS:
         mark_of(function)
     LocalRunner().run(pipeline)

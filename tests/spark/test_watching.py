@@ -69,7 +69,7 @@ def test_a_page_follows_a_run_to_its_failure(spark: SparkSession, tmp_path: Path
         assert running.recent_progress[-1] == running.progress
         assert running.pipeline is pipeline
         window = next(step.id for step in pipeline.steps if step.node.kind == "window")
-        assert running.forms(pipeline)[window].startswith("Python, loop of tumbling windows; not on columns: ")
+        assert str(running.forms(pipeline)[window]).startswith("Python, loop of tumbling windows; not on columns: ")
         assert "runs as Python, loop of tumbling windows" in pipeline.explain(running)
         shown = running._repr_html_()
         assert shown.startswith("<p>RunningPipeline('clicks', 6 steps, active)</p>\n<p>PipelineProgress(batch ")
@@ -95,13 +95,14 @@ def _until(port: int, name: str, value: object) -> dict[str, object]:
 
 
 def test_the_reports_of_a_bounded_run_fill_a_history(spark: SparkSession, tmp_path: Path) -> None:
-    arrive(tmp_path / "in", "1", Click("a", 1_000))
-    arrive(tmp_path / "in", "2", Click("a", 62_000))
+    arrive(tmp_path / "in", "1", Click("a", 1_000), Click("a", 122_000))
+    arrive(tmp_path / "in", "2", Click("a", 2_000))
     pipeline = counted(tmp_path / "in")
     history = RunHistory(pipeline)
     SparkRunner(spark, partitions=1, on_progress=history.add).run(pipeline)
     snapshot = history.snapshot()
-    assert (snapshot.rows, snapshot.is_drained, snapshot.watermark) == (2, True, None)
+    assert (snapshot.rows, snapshot.is_drained, snapshot.watermark) == (3, True, None)
+    assert (snapshot.late, snapshot.dropped) == (1, 1)
 
 
 @pytest.mark.classic(reason="a WriterSink's stream is Spark's own")

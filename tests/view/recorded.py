@@ -10,6 +10,7 @@ from typing import NamedTuple
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import WindrowError
+from windrow.plan import Form
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -44,7 +45,13 @@ def clicks_pipeline(name: str = "clicks") -> Pipeline:
 
 
 def report_of(
-    pipeline: Pipeline, batch: int, *, late: int = 0, rows: int = 1_000, ended: bool = False
+    pipeline: Pipeline,
+    batch: int,
+    *,
+    late: int = 0,
+    rows: int = 1_000,
+    ended: bool = False,
+    dropped: Mapping[str, int] | None = None,
 ) -> PipelineProgress:
     """The report on a batch: two seconds after the one before, of 800 milliseconds, half a minute of event time."""
     now = NOON + 2_000 * batch
@@ -59,6 +66,7 @@ def report_of(
                 records_in=rows,
                 records_out=rows // 10,
                 late=late,
+                dropped=dropped or {},
                 open_windows=40 + batch,
                 timers=80,
                 state_bytes=120_000 + 5_000 * (batch % 7),
@@ -98,8 +106,9 @@ class RecordedRun:
     def is_active(self) -> bool:
         return not self._over.is_set()
 
-    def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
-        return {step.id: "on columns" for step in pipeline.steps if step.node.kind == "window"}
+    def forms(self, pipeline: Pipeline) -> Mapping[str, Form]:
+        form = Form("on columns", ("not partially aggregated: so",))
+        return {step.id: form for step in pipeline.steps if step.node.kind == "window"}
 
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         return self.dropped

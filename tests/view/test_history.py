@@ -10,6 +10,7 @@ import pytest
 from tests.view.recorded import NOON, RecordedRun, clicks_pipeline, report_of
 from windrow import DataStreamSink, Pipeline, from_source
 from windrow.errors import EngineError
+from windrow.plan import Form
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.stages.keyed_stream import KeyedStream
@@ -52,7 +53,7 @@ def test_a_clock_that_stands_still_leaves_the_duration() -> None:
 
 def test_totals_and_losses_are_told_by_step() -> None:
     pipeline = clicks_pipeline()
-    history = RunHistory(pipeline, {"clicks.4.window": "on columns"})
+    history = RunHistory(pipeline, {"clicks.4.window": Form("on columns")})
     history.add(report_of(pipeline, 0, late=2))
     history.add(report_of(pipeline, 1, late=3))
     window = next(step.id for step in pipeline.steps if step.node.kind == "window")
@@ -61,6 +62,20 @@ def test_totals_and_losses_are_told_by_step() -> None:
     step = next(each for each in snapshot.steps if each.step == window)
     assert (step.records_in, step.total_in, step.late, step.dropped) == (1_000, 2_000, 5, {"late_records_dropped": 4})
     assert (snapshot.late, snapshot.malformed, snapshot.dropped) == (15, 1, 4)
+
+
+def test_reports_tell_what_was_dropped_until_counters_do() -> None:
+    pipeline = clicks_pipeline()
+    history = RunHistory(pipeline)
+    history.add(report_of(pipeline, 0, dropped={"late_records_dropped": 2}))
+    history.add(report_of(pipeline, 1, dropped={"late_records_dropped": 1, "closed_window_records_dropped": 5}))
+    snapshot = history.snapshot()
+    losses = {"late_records_dropped": 3, "closed_window_records_dropped": 5}
+    assert [step.dropped for step in snapshot.steps] == [{}, *[losses, {}] * 3]
+    assert snapshot.dropped == 3 * 8
+    # The counters of a run that somebody follows go back further than the reports that are kept.
+    history.count({"clicks.4.window": {"late_records_dropped": 40}})
+    assert history.snapshot().dropped == 40
 
 
 def test_the_watermark_of_a_run_is_the_lowest_and_none_at_the_end_of_the_stream() -> None:

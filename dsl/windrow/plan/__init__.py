@@ -1,5 +1,6 @@
 """Plans: what a chain of builder calls makes."""
 
+from windrow.plan.explained.form import Form
 from windrow.plan.location import Scope
 from windrow.plan.nodes import (
     AggregateSpec,
@@ -43,6 +44,7 @@ __all__ = [
     "Engine",
     "FilterNode",
     "FlatMapNode",
+    "Form",
     "FunctionSpec",
     "IntervalJoinNode",
     "KeyByNode",

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, no_attribute, warn
+from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
@@ -26,14 +27,14 @@ T = TypeVar("T")
 class Engine(Protocol):
     """What runs pipelines, as far as ``explain()`` asks."""
 
-    def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
+    def forms(self, pipeline: Pipeline) -> Mapping[str, Form]:
         """In which form it runs steps of a pipeline, by their ids.
 
         Args:
             pipeline: The pipeline.
 
         Returns:
-            A text for each step that has one.
+            The form of each step that has one.
         """
         ...
 

@@ -19,6 +19,8 @@ __all__ = ["Screen", "html_of", "progress_shown"]
 
 _LOG: Final = logging.getLogger("windrow")
 _TURN_SECONDS: Final = 0.25
+_SECONDS_TO_END: Final = 5.0
+"""How long the end of a run waits for its bar: an engine that does not answer holds up no result."""
 
 
 class Screen(Protocol):
@@ -129,6 +131,8 @@ class _Bar(threading.Thread):
             try:
                 while True:
                     measure, now = self._measure(), time.monotonic()
+                    if self._over.is_set():
+                        return
                     started = now if measure is None else started
                     self._screen.draw(self._pipeline, measure, now - (begun if measure is None else started))
                     if self._over.wait(_TURN_SECONDS):
@@ -143,4 +147,4 @@ class _Bar(threading.Thread):
         """Ends the bar, and takes it away."""
         self._over.set()
         if self.ident is not None:
-            self.join()
+            self.join(_SECONDS_TO_END)

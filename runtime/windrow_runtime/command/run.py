@@ -27,6 +27,7 @@ from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.result import PipelineResult
 
@@ -169,9 +170,7 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
     history = RunHistory(pipeline, runner.forms(pipeline) if has_history else None)
     if not goes_on:
         with _viewed(history, options), _ended(history):
-            result = runner.run(pipeline, drain=drain)
-            history.count(result.counters)  # reports have none
-            return result, False
+            return runner.run(pipeline, drain=drain), False
     running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
     ending = "--available-now --drain" if drain else "--available-now"
     print(f"windrow: {pipeline.name} runs until Ctrl-C; with {ending} it ends by itself", file=sys.stderr)
@@ -269,11 +268,13 @@ def _summary(result: PipelineResult, *, is_interrupted: bool) -> Iterator[str]:
     """Yields the lines of the summary: how it ended, totals, and the counters of each step."""
     sinks = _collecting(result.pipeline)
     collected = sum(len(result.collected(sink)) for _, sink in sinks)
-    # A result does not say how many elements went to other sinks.
-    found = f"{collected:,} {'element' if collected == 1 else 'elements'} collected, " if sinks else ""
+    printed = {step.id for step, _ in sinks}
+    others = [count for step, count in result.written.items() if step not in printed]
+    told = [(collected, "collected")] * bool(sinks) + [(sum(others), "written")] * bool(others)
+    found = "".join(f"{count:,} {'element' if count == 1 else 'elements'} {verb}, " for count, verb in told)
     dropped: Counter[str] = Counter()
     for counters in result.counters.values():
-        dropped.update({name: count for name, count in counters.items() if name.endswith("_dropped")})
+        dropped.update(losses_in(counters))
     late = dropped["late_records_dropped"]
     yield (
         f"{result.pipeline.name} {'was stopped' if is_interrupted else 'ended'}: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -121,6 +121,7 @@ class Execution:
         self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
+        self.written = Counter({step.id: 0 for step in topology.sinks})  # how many elements each has taken
         self._phase_before = False
         # The watermarks that process functions without keys see, by step id, in this round and in the previous one.
         self._seen: dict[str, int] = {}
@@ -341,6 +342,7 @@ class Execution:
             taken = self.sinks.pop(step.id, None)
             if taken is None or not taken.values:
                 continue
+            self.written[step.id] += len(taken.values)
             sink = sink_of(step)
             if isinstance(sink, CollectSink):
                 collected[id(sink)].extend(taken.values)

@@ -15,7 +15,7 @@ from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError, warn
 from windrow.functions.names import function_name
 from windrow.kafka import TopicSource
-from windrow.plan import Pipeline, Step, WindowNode
+from windrow.plan import Form, Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.code import call_text
@@ -87,13 +87,13 @@ class LocalRunner:
             progress=None if self._shows_progress else "False",
         )
 
-    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+    def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Returns the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         Args:
             pipeline: The pipeline.
         """
-        return PhysicalPlan(topology_of(pipeline), fast=self._fast).texts()
+        return PhysicalPlan(topology_of(pipeline), fast=self._fast).forms()
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -154,7 +154,8 @@ class LocalRunner:
         counters = {
             identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
         }
-        return PipelineResult(pipeline, counters, run.collected, None if recorders is None else recording_of(recorders))
+        recording = None if recorders is None else recording_of(recorders)
+        return PipelineResult(pipeline, counters, dict(run.execution.written), run.collected, recording)
 
     def stop(self) -> None:
         """Ends the run after the batch at hand, from a signal handler or another thread; open windows do not fire.

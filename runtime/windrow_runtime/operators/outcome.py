@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,16 @@ _OWN_COUNTERS: Final = (
     "unfired_window_records_dropped",
 )
 """What windrow counts by itself, of each step that drops records."""
+
+
+def is_loss(name: str) -> bool:
+    """Returns whether a counter counts elements that a step dropped."""
+    return name.endswith("_dropped")
+
+
+def losses_in(counters: Mapping[str, int]) -> dict[str, int]:
+    """Returns those counters of a step that count elements which it dropped."""
+    return {name: count for name, count in counters.items() if is_loss(name)}
 
 
 def check_counter(name: str, counted: Iterable[str], steps: Iterable[Step]) -> None:

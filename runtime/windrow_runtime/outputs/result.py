@@ -45,10 +45,13 @@ class PipelineResult:
         pipeline: The pipeline.
         counters: The counters of each step, by step id and name: ``late_records_dropped``, ``records_malformed``, and
             those of the user's functions.
+        written: How many elements each sink took, by step id. Sinks of a pipeline are not in it where Spark writes the
+            batches by itself, as it does with a ``DataStreamWriter``.
     """
 
     pipeline: Pipeline
     counters: Mapping[str, Mapping[str, int]]
+    written: Mapping[str, int]
     # Any: elements of every sink side by side, by the identity of the sink.
     _collected: Mapping[int, list[Any]]
     _recording: Recording | None = None

@@ -13,7 +13,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from windrow.panes import Change
-from windrow.plan import ChangelogNode, ReturnsNode, SinkNode, Step
+from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
@@ -105,13 +105,13 @@ class PhysicalStep:
         """Makes a new operator, which runs the step on objects."""
         return operator_for(self.step, fast=self.fast)
 
-    def describe(self) -> str:
+    def describe(self) -> Form:
         """Describes for ``explain()`` how the step runs and, if not on columns, why, and how elements get there."""
         if not isinstance(self.form, Objects):
             return self.form.describe()
         on_objects = form_text(self.step, fast=self.fast)
         if self.form is NO_COLUMNS:
-            return on_objects
+            return Form(on_objects)
         why: object = self.arrival
         if isinstance(self.arrival, Objects):
             lacking = "elements cross the exchange one by one"
@@ -119,9 +119,10 @@ class PhysicalStep:
             on_objects += f", {self.arrival.describe()}"
             lacking = "not partially aggregated before the exchange"
             why = self.aggregation
-        text = f"{on_objects}; not on columns: {self.form.reason}"
-        # A reason that the text already has is not repeated.
-        return f"{text}; {lacking}: {why.reason}" if isinstance(why, Objects) and why.reason not in text else text
+        form = Form(on_objects, (f"not on columns: {self.form.reason}",))
+        if not isinstance(why, Objects) or why.reason in str(form):
+            return form
+        return replace(form, reasons=(*form.reasons, f"{lacking}: {why.reason}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,11 @@ class PhysicalSink:
     kind: RecordType | None  # the type of its elements; None: they have no columns
     routes: tuple[Route, ...] | Objects  # from each source and each keyed step on columns
 
-    def describe(self) -> str:
+    def describe(self) -> Form:
         """Describes for ``explain()`` how elements get there and, if not as columns, why."""
         if isinstance(self.routes, Objects):
-            return f"Python, element by element; not on columns: {self.routes.reason}"
-        return "columns, in Arrow"
+            return Form("Python, element by element", (f"not on columns: {self.routes.reason}",))
+        return Form("columns, in Arrow")
 
     def with_steps(self, by_id: Mapping[str, Step]) -> PhysicalSink:
         """Returns the same sink, with routes through other steps, such as those of workers, by their ids."""
@@ -172,17 +173,17 @@ class PhysicalPlan:
             elif (sink := planner.sink(step)) is not None:
                 self.sinks[step.id] = sink
 
-    def texts(self) -> dict[str, str]:
+    def forms(self) -> dict[str, Form]:
         """Describes for ``explain()`` how each keyed step of a new run runs, and sinks that take columns."""
-        texts = {step_id: step.describe() for step_id, step in self.keyed.items()}
+        forms = {step_id: step.describe() for step_id, step in self.keyed.items()}
         for step_id, sink in self.sinks.items():
             # What is downstream of a keyed step runs as that one says, unless steps in between leave the columns.
             leaves_columns = isinstance(sink.routes, Objects) and self.on_columns.issuperset(
                 self.topology.boundaries_before[step_id]
             )
             if leaves_columns or not self.topology.keyed_before(sink.step):
-                texts[step_id] = sink.describe()
-        return texts
+                forms[step_id] = sink.describe()
+        return forms
 
     @cached_property
     def state_ids(self) -> dict[str, str]:

@@ -232,7 +232,7 @@ class Lowered:
             self._checkpoint.wake(by_watermark=not self.by_clock)
 
     def watched(self) -> list[WatchedStep]:
-        """Returns the properties of each source, keyed step and sink that reports depend on."""
+        """Returns the properties of each source, keyed step and sink that reports depend on, in the plan's order."""
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
@@ -241,7 +241,8 @@ class Lowered:
             has_watermark = bool(self.topology.timestamp_steps[step.id])
             names = step_id, self.steps.plan.state_ids[step_id]
             found.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))
-        return found
+        places = {step.id: step.index for step in self.topology.steps}
+        return sorted(found, key=lambda watched: places[watched.step])
 
     def _scanned(self) -> DataFrame:
         return reduce(lambda frame, other: frame.union(other), map(self._packed, self.topology.sources, count()))

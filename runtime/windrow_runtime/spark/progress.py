@@ -22,6 +22,7 @@ from windrow.drawing.svg import text
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, lag_text, now_millis
 from windrow.triggers.code import call_text
+from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale
 from windrow_runtime.spark.checkpoint.storage import StoragePath
@@ -65,6 +66,8 @@ class StepProgress:
         records_out: How many elements the step gave to its main output in the batch; 0 for a sink.
         late: How many elements of the batch came too late for the step, dropped or sent to a side output.
         malformed: How many records of the batch did not fit the type of the source.
+        dropped: How many elements the step dropped in the batch, by the name of the counter, such as
+            ``late_records_dropped``.
         open_windows: How many windows of all keys have elements or state stored after the batch. None for a step
             without windows, for tumbling and sliding windows that run on Arrow columns, which do not store each window
             by itself, and after a restart that does not find the sums of the previous run.
@@ -81,6 +84,7 @@ class StepProgress:
     records_out: int = 0
     late: int = 0
     malformed: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
     open_windows: int | None = None
     timers: int | None = None
     state_bytes: int | None = None
@@ -89,9 +93,12 @@ class StepProgress:
 
     def __repr__(self) -> str:
         # Most fields of most steps have nothing to tell.
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        texts = {each.name: str(told[each.name]) for each in fields(self) if told[each.name] != each.default}
+        told = {each.name: (getattr(self, each.name), getattr(_NO_WORK, each.name)) for each in fields(self)}
+        texts = {name: str(value) for name, (value, none) in told.items() if value != none}
         return call_text("StepProgress", **texts)
+
+
+_NO_WORK: Final = StepProgress()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,8 +112,8 @@ class PipelineProgress:
         ended_at: Processing time at the end of the batch, in milliseconds since 1970, UTC: the runner's clock.
         ended: Whether the stream is at its end. Every window and timer in event time fires then, and no watermark is
             reported any more.
-        steps: What the batch did in each source, keyed step and sink, by step id. Steps without state run within
-            these, and have no report of their own.
+        steps: What the batch did in each source, keyed step and sink, by step id, in the order of the plan. Steps
+            without state run within these, and have no report of their own.
     """
 
     batch: int
@@ -123,8 +130,7 @@ class PipelineProgress:
 
     def _repr_html_(self) -> str:
         """A table of the steps, for notebooks."""
-        heads = ["step", "records in", "records out", "late", "malformed", "windows", "timers", "state", "watermark"]
-        return f"<p>{text(repr(self))}</p>\n{table(heads, [_cells(*step) for step in self.steps.items()])}"
+        return f"<p>{text(repr(self))}</p>\n{table(_HEADS, [_cells(*step) for step in self.steps.items()])}"
 
     def _watermark(self) -> list[str]:
         """How far the watermarks are behind, at most; nothing where there are none."""
@@ -132,9 +138,16 @@ class PipelineProgress:
         return [f"watermark {lag_text(max(lags))} behind"] if lags else []
 
 
+_HEADS: Final = (
+    *("step", "records in", "records out", "late", "malformed", "dropped"),
+    *("windows", "timers", "state", "watermark"),
+)
+
+
 def _cells(name: str, step: StepProgress) -> list[str]:
     """A row of the table of a report; a cell is empty where there is nothing to tell."""
-    numbers = [step.records_in, step.records_out, step.late, step.malformed, step.open_windows, step.timers]
+    losses = step.late, step.malformed, sum(step.dropped.values())
+    numbers = [step.records_in, step.records_out, *losses, step.open_windows, step.timers]
     size = "" if step.state_bytes is None else f"{step.state_bytes:,} bytes"
     behind = "" if step.lag_ms is None else f"{lag_text(step.lag_ms)} behind"
     return [name, *["" if each is None else f"{each:,}" for each in numbers], size, behind]
@@ -274,11 +287,14 @@ class ProgressKeeper:
         watermark = clock.watermarks.get(step.step)
         if clock.ended or watermark in {MIN_TIMESTAMP, MAX_TIMESTAMP}:
             watermark = None
+        of_step = [(name, count) for (each, name), count in counts.items() if each == step.step]
+        counters = {name: count for name, count in of_step if isinstance(name, str)}
         return StepProgress(
             records_in=counts[step.step, RECORDS_IN],
             records_out=counts[step.step, RECORDS_OUT],
             late=counts[step.step, LATE],
             malformed=counts[step.step, "records_malformed"],
+            dropped=losses_in(counters),
             open_windows=windows if step.has_windows else None,
             timers=timers if step.has_timers else None,
             state_bytes=size,

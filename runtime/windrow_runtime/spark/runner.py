@@ -23,7 +23,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.names import function_name
 from windrow.kafka import KafkaSink
-from windrow.plan import Pipeline, Step
+from windrow.plan import Form, Pipeline, Step
 from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow.triggers.code import call_text
@@ -182,7 +182,7 @@ class SparkRunner:
         if self._session is None:
             check_jar(sources_and_sinks)
 
-    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+    def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
@@ -190,7 +190,7 @@ class SparkRunner:
         Args:
             pipeline: The pipeline.
         """
-        return physical_plan(topology_of(pipeline), columnar=self._columnar).texts()
+        return physical_plan(topology_of(pipeline), columnar=self._columnar).forms()
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from windrow.errors import WindrowError
-from windrow.plan import Pipeline
+from windrow.plan import Form, Pipeline
 from windrow_runtime.view.history import RunHistory
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Follower", "Running", "history_of"]
 
 _TURN_SECONDS: Final = 0.5
+_SECONDS_TO_LEAVE: Final = 5.0
 
 
 class Running(Protocol):
@@ -42,7 +43,7 @@ class Running(Protocol):
         """Whether it runs."""
         ...
 
-    def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
+    def forms(self, pipeline: Pipeline) -> Mapping[str, Form]:
         """The form in which each keyed step runs."""
         ...
 
@@ -74,9 +75,9 @@ class Follower:
         self._thread.start()
 
     def leave(self) -> None:
-        """Stops following, after what there is now was read."""
+        """Stops following, after what there is now was read, if the engine answers within some seconds."""
         self._left.set()
-        self._thread.join()
+        self._thread.join(_SECONDS_TO_LEAVE)
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Waits for the end of the run; returns whether it has ended."""

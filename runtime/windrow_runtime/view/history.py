@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from windrow.plan import Pipeline, SourceNode
+from windrow.plan import Form, Pipeline, SourceNode
+from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.view.open_windows import open_windows
 from windrow_runtime.view.snapshot import RunState, Sample, Snapshot, StepSnapshot
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["RunHistory"]
 
 _SAMPLES: Final = 120
-_NOT_COLUMNS: Final = "; "
-"""Behind it forms say why they are no faster one, as the plan shows."""
 
 
 class RunHistory:
@@ -33,7 +32,7 @@ class RunHistory:
         forms: The form in which each keyed step runs, by step id, as ``runner.forms(pipeline)`` gives them.
     """
 
-    def __init__(self, pipeline: Pipeline, forms: Mapping[str, str] | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, forms: Mapping[str, Form] | None = None) -> None:
         self.pipeline = pipeline
         self._forms = dict(forms or {})
         self._steps = {step.id: step for step in pipeline.steps}
@@ -46,9 +45,10 @@ class RunHistory:
         self._first_batch: int | None = None
         self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
         self._totals: Counter[tuple[str, str]] = Counter()
-        self._counters: Mapping[str, Mapping[str, int]] = {}
+        self._losses: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by the reports
+        self._counters: Mapping[str, Mapping[str, int]] | None = None
 
-    def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
+    def forms(self, pipeline: Pipeline) -> Mapping[str, Form]:
         """Returns the form in which each keyed step runs, for ``pipeline.explain(history)``."""
         return self._forms
 
@@ -67,6 +67,7 @@ class RunHistory:
                 self._totals.update(
                     {(step, "in"): work.records_in, (step, "late"): work.late, (step, "malformed"): work.malformed}
                 )
+                self._losses[step].update(work.dropped)
             rows = sum(report.steps[source].records_in for source in self._sources)
             between = report.duration_ms if before is None else report.ended_at - before.ended_at
             # A clock of a test's may stand still.
@@ -77,7 +78,7 @@ class RunHistory:
             self.change()
 
     def count(self, counters: Mapping[str, Mapping[str, int]]) -> None:
-        """Takes the counters since the start of the run, by step id and name."""
+        """Takes the counters since the start of the run, by step id and name; reports may have begun later."""
         with self._changed:
             if counters != self._counters:
                 self._counters = counters
@@ -119,6 +120,7 @@ class RunHistory:
             report = self._report
             steps = () if report is None else tuple(self._step(step) for step in self._steps if step in report.steps)
             watermarks = [step.watermark for step in steps if step.watermark is not None]
+            dropped = {step: losses_in(counters) for step, counters in self._counted().items()}
             windows = (open_windows(self._steps[step.step], step.watermark) for step in steps)
             return Snapshot(
                 pipeline=self.pipeline.name,
@@ -129,13 +131,16 @@ class RunHistory:
                 rows=sum(self._totals[source, "in"] for source in self._sources),
                 late=sum(step.late for step in steps),
                 malformed=sum(step.malformed for step in steps),
-                dropped=sum(map(sum, (_dropped(counters).values() for counters in self._counters.values()))),
+                dropped=sum(sum(losses.values()) for losses in dropped.values()),
                 watermark=min(watermarks, default=None),
                 is_drained=report is not None and report.ended,
                 samples=tuple(self._samples),
                 steps=steps,
                 windows=tuple(each for each in windows if each is not None),
             )
+
+    def _counted(self) -> Mapping[str, Mapping[str, int]]:
+        return self._losses if self._counters is None else self._counters
 
     def _step(self, step: str) -> StepSnapshot:
         assert self._report is not None
@@ -148,16 +153,11 @@ class RunHistory:
             total_in=self._totals[step, "in"],
             late=self._totals[step, "late"],
             malformed=self._totals[step, "malformed"],
-            dropped=_dropped(self._counters.get(step, {})),
+            dropped=losses_in(self._counted().get(step, {})),
             open_windows=work.open_windows,
             timers=work.timers,
             state_bytes=work.state_bytes,
             watermark=work.watermark,
             lag_ms=work.lag_ms,
-            form=None if step not in self._forms else self._forms[step].split(_NOT_COLUMNS)[0],
+            form=None if step not in self._forms else self._forms[step].name,
         )
-
-
-def _dropped(counters: Mapping[str, int]) -> dict[str, int]:
-    """Returns the counters of elements that a step dropped."""
-    return {name: count for name, count in counters.items() if name.endswith("_dropped")}

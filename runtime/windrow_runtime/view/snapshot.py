@@ -45,7 +45,8 @@ class StepSnapshot:
         total_in: How many records it took in all batches of the history.
         late: How many elements came too late for it, in all these batches.
         malformed: How many records did not fit, in all these batches.
-        dropped: How many elements it dropped since the start of the run, by the name of the counter.
+        dropped: How many elements it dropped, by the name of the counter, since the start of the run; in all batches of
+            the history if nobody has told the counters of the run.
         open_windows: As a report has it, and so the next three.
         timers: See there.
         state_bytes: See there.
@@ -106,7 +107,7 @@ class Snapshot:
         rows: How many rows the sources have read in all batches of the history.
         late: How many elements came too late, in all these batches.
         malformed: How many records did not fit, in all these batches.
-        dropped: How many elements steps dropped since the start of the run.
+        dropped: How many elements steps dropped; see there.
         watermark: The lowest watermark of the steps; None: there is none.
         is_drained: Whether the stream is at its end, so that there is no watermark any more.
         samples: The newest batches, oldest first.

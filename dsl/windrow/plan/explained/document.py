@@ -141,8 +141,8 @@ def _step(view: StepView, ids: Mapping[int, str]) -> StepDocument:
         "where": None if node.location is None else {"file": node.location.file, "line": node.location.line},
         "windows": _windows(node) if isinstance(node, WindowNode) else None,
         "notes": list(view.notes),
-        "form": view.runs_as,
-        "reasons": list(view.reasons),
+        "form": None if view.form is None else view.form.name,
+        "reasons": [] if view.form is None else list(view.form.reasons),
         "members": [step.id for step in view.members],
     }
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, OneRecord, SideKey
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.panes import TimestampCombiner
 from windrow.plan.changing import repeating_windows
+from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
 from windrow.plan.nodes import (
     AsOfJoinNode,
@@ -41,8 +42,6 @@ __all__ = ["PlanFormat", "StepView", "sides_of", "views_of"]
 PlanFormat: TypeAlias = Literal["text", "tree", "mermaid", "json", "svg"]
 """The name of a format of ``explain()``."""
 
-_BEFORE_REASON: Final = "; "
-
 
 @dataclass(frozen=True, slots=True)
 class StepView:
@@ -65,7 +64,7 @@ class StepView:
     inputs: tuple[int, ...]
     element_type: str | None
     notes: tuple[str, ...]
-    form: str | None
+    form: Form | None
     members: tuple[Step, ...] = ()
 
     @property
@@ -78,18 +77,8 @@ class StepView:
         """The title of the step."""
         return self.step.title
 
-    @property
-    def runs_as(self) -> str | None:
-        """The form, without the reasons why it is no faster one."""
-        return None if self.form is None else self.form.split(_BEFORE_REASON)[0]
 
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the form is no faster one."""
-        return () if self.form is None else tuple(self.form.split(_BEFORE_REASON)[1:])
-
-
-def views_of(steps: Sequence[Step], forms: Mapping[str, str]) -> list[StepView]:
+def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]:
     """Views of the steps of a plan, in their order.
 
     Args:

@@ -15,7 +15,7 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, ProcessSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, Form, ProcessSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.fitting import is_subtype
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Ints
@@ -193,17 +193,16 @@ class ColumnarForm(ScanTarget):
             types = [narrowed(kind, self.element, fields) for kind in types]
         return ", ".join(map(str, types))
 
-    def describe(self) -> str:
-        """A few words for ``explain()``."""
+    def describe(self) -> Form:
+        """The form, for ``explain()``."""
         clock = ", in processing time" if self.windows.by_clock else ""
         clock += ", a Python function for each window" if self.calls_function else ""
         aggregation, why = self.operator.partial_aggregation
-        partial = {
-            PartialAggregation.NONE: f"; not partially aggregated before the exchange: {why}",
-            PartialAggregation.ALL: ", partially aggregated before the exchange",
-            PartialAggregation.ON_TIME: ", partially aggregated before the exchange where on time and worth it",
-        }[aggregation]
-        return f"columns{clock}{self.operator.describe()}{partial}"
+        name = f"columns{clock}{self.operator.describe()}"
+        if aggregation is PartialAggregation.NONE:
+            return Form(name, (f"not partially aggregated before the exchange: {why}",))
+        where = " where on time and worth it" if aggregation is PartialAggregation.ON_TIME else ""
+        return Form(f"{name}, partially aggregated before the exchange{where}")
 
 
 def check_ends(routes: Sequence[Route]) -> None:

@@ -18,7 +18,7 @@ from windrow.functions.marked import LEFT, RIGHT, JoinKind, JoinPairs
 from windrow.functions.wrapper import unwrapped
 from windrow.joins import DeclaredJoin
 from windrow.joins.declared_join import JoinField, JoinSide
-from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, WindowNode
+from windrow.plan import AsOfJoinNode, Form, IntervalJoinNode, Step, WindowNode
 from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
@@ -125,9 +125,9 @@ class JoinForm(ScanTarget):
         """Returns the same: the state has values of elements, and no records."""
         return self.state_text
 
-    def describe(self) -> str:
-        """A few words for ``explain()``."""
-        return f"columns, {self.operator.describe()}"
+    def describe(self) -> Form:
+        """The form, for ``explain()``."""
+        return Form(f"columns, {self.operator.describe()}")
 
 
 def join_form(step: Step, side_routes: Callable[[Step], tuple[Route, ...]]) -> JoinForm:

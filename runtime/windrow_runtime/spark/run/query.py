@@ -499,7 +499,9 @@ def _result_of(lowered: Lowered, results: Results) -> PipelineResult:
         for number, step in lowered.sinks.items()
         if isinstance(sink_of(step), CollectSink)
     }
-    return PipelineResult(lowered.pipeline, results.counters(), collected)
+    counted = results.written()
+    written = {} if _writer_sink(lowered) else {step.id: counted.get(step.id, 0) for step in lowered.topology.sinks}
+    return PipelineResult(lowered.pipeline, results.counters(), written, collected)
 
 
 # Any: sinks of elements of every type.

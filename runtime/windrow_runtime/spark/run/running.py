@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from windrow.drawing.svg import text
 from windrow.errors import UnsupportedOperationError, WindrowError
-from windrow.plan import Pipeline
+from windrow.plan import Form, Pipeline
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.progress import PipelineProgress
@@ -70,14 +70,14 @@ class RunningPipeline:
         """The pipeline that runs."""
         return self._query.lowered.pipeline
 
-    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+    def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Returns the form in which each keyed step of this run runs, by its id, for ``pipeline.explain(running)``.
 
         Args:
             pipeline: The pipeline of this run; steps of another one have no form here.
         """
         steps = {step.id for step in pipeline.steps}
-        return {step: form for step, form in self._query.lowered.steps.plan.texts().items() if step in steps}
+        return {step: form for step, form in self._query.lowered.steps.plan.forms().items() if step in steps}
 
     @property
     def streaming_query(self) -> StreamingQuery:

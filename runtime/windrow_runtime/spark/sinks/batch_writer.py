@@ -17,6 +17,7 @@ from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.partitions import Told
+from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
@@ -26,7 +27,7 @@ from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.checkpoint.lease import RunLock
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.facts import ROWS_READ, Count
+from windrow_runtime.spark.exchange.facts import RECORDS_IN, ROWS_READ, Count
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
@@ -190,7 +191,7 @@ class BatchWriter:
         numbers = [number for number, step in self.sinks.items() if writer_of(step) is SinkWriter.RESULTS]
         collected = {number: _unpacked(taken[number]) for number in numbers}
         counts = self._counted(values[RowKind.COUNTERS])
-        self.results.put(batch, collected, counts)
+        self.results.put(batch, collected, counts, self._written())
         if self.counters is not None:
             self.counters.write(batch, counts)
         for number, step in self.sinks.items():
@@ -204,14 +205,22 @@ class BatchWriter:
             self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=told)
         return names, present
 
+    def _written(self) -> Counter[str]:
+        """Returns how many elements of the batch each sink took, by step id."""
+        sinks, written = {step.id for step in self.sinks.values()}, Counter[str]()
+        for step, name, count in self._facts:
+            if name == RECORDS_IN and step in sinks:
+                written[step] += count
+        return written
+
     def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
-        """Adds up the counters of tasks; facts and malformed records also go into the batch's report."""
+        """Adds up the counters of tasks; facts, and records that were malformed or dropped, are for the report too."""
         counted: Counter[tuple[str, str]] = Counter()
         self._facts = []
         for step, name, count in counts:
             if isinstance(name, str):
                 counted[step, name] += count
-            if isinstance(name, int) or name == "records_malformed":
+            if isinstance(name, int) or name == "records_malformed" or is_loss(name):
                 self._facts.append((step, name, count))
         return counted
 

@@ -21,6 +21,9 @@ from windrow_runtime.storage.values import StateCodec
 Counted: TypeAlias = "Counter[tuple[str, str]]"
 """Increments of counters, by step id and name."""
 
+_WRITTEN: Final = ""
+"""Stands for the name of a counter where elements are counted that a sink took; no counter has it."""
+
 _REPORT: Final = "report-"
 _REPORTS_KEPT: Final = 100
 
@@ -36,8 +39,9 @@ class _Counts:
     batch: int = -1
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def with_batch(self, batch: int, counted: Counted) -> _Counts:
+    def with_batch(self, batch: int, counted: Counted, written: Counter[str]) -> _Counts:
         """Returns the counters with a batch's counts, which replace earlier ones of the batch; itself if unchanged."""
+        counted = Counter({**counted, **{(step, _WRITTEN): count for step, count in written.items()}})
         assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return self
@@ -67,15 +71,15 @@ class Results:
         self._counts = _Counts()
         self._reports: tuple[PipelineProgress, ...] = ()
 
-    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted) -> None:
-        """Keep the collected elements of a batch, by the number of the sink, and its counts."""
+    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted, written: Counter[str]) -> None:
+        """Keep the collected elements of a batch, by the number of the sink, its counts, and what sinks took."""
         for number, values in collected.items():
             # A pipeline that runs for months has many batches with nothing to collect.
             if values:
                 self._collected[number][batch] = values
             else:
                 self._collected[number].pop(batch, None)
-        self._counts = self._counts.with_batch(batch, counted)
+        self._counts = self._counts.with_batch(batch, counted, written)
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, in place of an earlier one on it, and no more of the oldest."""
@@ -96,6 +100,15 @@ class Results:
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Returns the totals of all counters, by step and name."""
+        totals = self._totals()
+        named = {step: {name: n for name, n in counts.items() if name != _WRITTEN} for step, counts in totals.items()}
+        return {step: counts for step, counts in named.items() if counts}
+
+    def written(self) -> dict[str, int]:
+        """Returns how many elements each sink took, by step; sinks that took none are left out."""
+        return {step: counts[_WRITTEN] for step, counts in self._totals().items() if _WRITTEN in counts}
+
+    def _totals(self) -> dict[str, dict[str, int]]:
         return self._counts.totals()
 
 
@@ -120,7 +133,7 @@ class SpooledResults(Results):
         with checkpoint_errors(self._folder):
             self._folder.mkdir(parents=True)
 
-    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted) -> None:
+    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted, written: Counter[str]) -> None:
         packed = {number: self._codec.dumps(values) for number, values in collected.items() if values}
         with checkpoint_errors(self._folder):
             for number in collected:
@@ -131,7 +144,7 @@ class SpooledResults(Results):
                     file.unlink(missing_ok=True)
         # The counts are read each time, since another process of the server may have written them.
         before = self._read_counts()
-        counts = before.with_batch(batch, counted)
+        counts = before.with_batch(batch, counted, written)
         if counts is not before:
             self._counts_file.write(counts)
 
@@ -152,7 +165,7 @@ class SpooledResults(Results):
         files = [self._folder / f"{_prefix_of(number)}{batch}" for batch in self._batches(_prefix_of(number))]
         return [value for file in files for value in self._read(file)]
 
-    def counters(self) -> dict[str, dict[str, int]]:
+    def _totals(self) -> dict[str, dict[str, int]]:
         return self._read_counts().totals()
 
     @property

@@ -1,0 +1,23 @@
+"""The form in which an engine runs a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Form"]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form in which an engine runs a step, as ``explain()`` shows it; ``str`` of it is that text.
+
+    Attributes:
+        name: How the step runs, such as ``"columns, partially aggregated before the exchange"``.
+        reasons: Why it runs in no faster form.
+    """
+
+    name: str
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join((self.name, *self.reasons))
