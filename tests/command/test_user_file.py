@@ -60,6 +60,11 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("none.py", "the file has no pipeline\n  given:    none.py"),
         ("none.py:", "no pipeline is named behind the colon"),
         ("none.py:numbers", "hint:     did you mean number?"),
+        ("none.py:a.b", "the file has no such name\n  given:    none.py:a.b\n"),
+        ("none.py:a-b", "the file has no such name\n  given:    none.py:a-b\n"),
+        ("none:a.b", "the file has no such name\n  given:    none:a.b\n"),
+        ("nothing.inner:a.b", "there is no such file or module\n  given:    nothing.inner\n"),
+        ("folder/nothing.py:a.b", "there is no such file\n  given:    folder/nothing.py:a.b\n"),
         ("none.py:number", "the name is not that of a pipeline\n  given:    number, 7\n"),
     ],
 )

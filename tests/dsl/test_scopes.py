@@ -91,6 +91,16 @@ def test_a_scope_has_the_name_of_its_function(function: Any, name: str) -> None:
     assert ids(NUMBERS.pipe(function))[1] == f"2.{name}/map"
 
 
+def test_a_stream_is_shown_with_its_scope() -> None:
+    def outer(numbers: DataStream[int]) -> DataStream[int]:
+        return numbers.apply_transform(doubled, name="inner")
+
+    shown = repr(NUMBERS.pipe(outer))
+    assert shown.startswith("DataStream(filter 'outer/inner/enough': int, ")
+    assert repr(NUMBERS.pipe(lambda numbers: numbers.map(str))).startswith("DataStream(lambda/map: str, ")
+    assert repr(NUMBERS).startswith("DataStream(source: int, ")
+
+
 def test_a_function_may_be_an_object() -> None:
     class Scaled:
         def __call__(self, numbers: DataStream[int]) -> DataStream[int]:

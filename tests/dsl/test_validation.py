@@ -468,6 +468,8 @@ def test_the_step_that_loses_the_type_is_named() -> None:
     Pipeline(
         "plan", sums(unstamped().key_by(lambda reading: "".join([*reading.sensor]), str)).sink_to(JsonFileSink("out"))
     )
+    in_part = unstamped().apply_transform(lambda part: part.map(lambda reading: [*reading.sensor][-1]), name="part")
+    assert hint_of(in_part).startswith(f"the type is lost at part/map, {__file__}:")
     mixed: DataStream[Any] = from_collection([1, "a"])
     assert "the type is lost at source, " in hint_of(mixed)
 

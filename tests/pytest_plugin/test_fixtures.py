@@ -85,7 +85,7 @@ def test_sums(stream_harness, timeline_snapshot):
     file = pytester.makepyfile(test_kept=program.replace("VALUE", "1"))
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no picture is kept as __timelines__/test_kept.test_sums.after-one.svg*"])
+    result.stdout.fnmatch_lines(["*no picture is kept as __timelines__/test_kept.test_sums.after one.svg*"])
 
     pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
@@ -93,10 +93,10 @@ def test_sums(stream_harness, timeline_snapshot):
     file.write_text(program.replace("VALUE", "20"))
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after-one.new.svg*"])
-    assert (pytester.path / "__timelines__" / "test_kept.test_sums.after-one.new.svg").read_text().startswith("<svg")
+    result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after one.new.svg*"])
+    assert (pytester.path / "__timelines__" / "test_kept.test_sums.after one.new.svg").read_text().startswith("<svg")
     pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
-    assert [each.name for each in (pytester.path / "__timelines__").iterdir()] == ["test_kept.test_sums.after-one.svg"]
+    assert [each.name for each in (pytester.path / "__timelines__").iterdir()] == ["test_kept.test_sums.after one.svg"]
 
 
 def test_tests_of_one_name_in_two_classes_have_a_time_line_each(pytester: pytest.Pytester) -> None:
@@ -119,6 +119,27 @@ class TestTwo(TestOne):
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
     kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
     assert kept == ["test_two.TestOne.test_sums.svg", "test_two.TestTwo.test_sums.svg"]
+
+
+def test_names_that_differ_in_their_signs_have_a_time_line_each(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_signs=HARNESS
+        + """
+import pytest
+
+@pytest.mark.parametrize("name", ["a/b", "a-b", "a:b", "a%2fb"])
+def test_sums(name, stream_harness, timeline_snapshot):
+    harness = stream_harness(sums, numbers, record=True)
+    harness.process_element(len(name) * ord(name[1]), timestamp=0)
+    for each in (name, name + "."):
+        timeline_snapshot(timeline(harness.recording, values=str), each)
+"""
+    )
+    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
+    assert len(kept) == 8
+    assert kept[-2:] == ["test_signs.test_sums[a-b].a-b%2e.svg", "test_signs.test_sums[a-b].a-b.svg"]
 
 
 def test_the_plugin_imports_nothing_of_windrow_by_itself(pytester: pytest.Pytester) -> None:

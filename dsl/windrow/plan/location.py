@@ -47,6 +47,11 @@ class Scope:
     parent: Scope | None = None
     location: Location | None = None
 
+    @property
+    def path(self) -> str:
+        """What stands in front of the names of its steps, ``outer/inner/``; a plan numbers uses of one name."""
+        return f"{'' if self.parent is None else self.parent.path}{self.name}/"
+
 
 _CURRENT: Final[ContextVar[Scope | None]] = ContextVar("windrow scope", default=None)
 

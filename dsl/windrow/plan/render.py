@@ -31,6 +31,7 @@ def render_text(name: str, views: Sequence[StepView]) -> str:
 
 def node_line(kind: str, node: Node) -> str:
     """A stream in one line: its class, the step that makes it, the type of its elements, and where that is."""
-    step = f"{node.kind} {node.name!r}" if node.name else node.kind
+    path = "" if node.scope is None else node.scope.path
+    step = f"{node.kind} {path + node.name!r}" if node.name else f"{path}{node.kind}"
     elements = "" if node.element_type is None else f": {short_type(node.element_type)}"
     return f"{kind}({step}{elements}, {node.location})"

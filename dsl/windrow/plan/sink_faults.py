@@ -95,7 +95,7 @@ def _type_hint(node: Node) -> str:
         node = before
     unread = _unread(node)
     lost = (
-        f"the type is lost at {node.name or node.kind}"
+        f"the type is lost at {'' if node.scope is None else node.scope.path}{node.name or node.kind}"
         + (f", {node.location}" if node.location else "")
         + (f", because {unread}" if unread else "")
     )

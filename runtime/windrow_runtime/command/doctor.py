@@ -34,7 +34,7 @@ from windrow_runtime.spark import PACKAGES
 from windrow_runtime.spark.java import check_java
 
 _EXTRA: Final = re.compile(r"extra\s*==\s*['\"](\w[\w-]*)['\"]")
-_CLAUSE: Final = re.compile(r"(>=|<=|==|!=|<|>)\s*(\d+(?:\.\d+)*)")
+_CLAUSE: Final = re.compile(r"(~=|>=|<=|==|!=|<|>)\s*(\d+(?:\.\d+)*)(\.\*)?")
 _WORKER_PROGRAM: Final = """
 import importlib, json, sys
 failed = []
@@ -66,11 +66,15 @@ class Requirement:
     def admits(self, version: str) -> bool:
         """Whether a version lies within the bounds."""
         given = _numbers(version)
-        for operator, bound in _CLAUSE.findall(self.bounds):
+        for operator, bound, is_family in _CLAUSE.findall(self.bounds):
             limit = _numbers(bound)
             size = max(len(given), len(limit))
             a, b = (numbers + (0,) * (size - len(numbers)) for numbers in (given, limit))
+            if is_family:  # ==1.4.* is each version that begins with 1.4
+                a, b = a[: len(limit)], limit
             holds = {">=": a >= b, "<=": a <= b, "==": a == b, "!=": a != b, "<": a < b, ">": a > b}
+            # ~=1.4.2 is >=1.4.2 and ==1.4.*
+            holds["~="] = a >= b and a[: len(limit) - 1] == limit[:-1]
             if not holds[operator]:
                 return False
         return True

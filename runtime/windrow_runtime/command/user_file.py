@@ -57,7 +57,7 @@ def named_pipeline(text: str) -> Pipeline:
         WindrowError: What building the pipeline raises.
     """
     file, _, name = text.rpartition(":")
-    if not file or not (name.isidentifier() or not name):
+    if not file or not (name.isidentifier() or not name or _is_name_of(text, file)):
         file, name = text, ""  # the colon is a part of the path, or there is none
     elif not name:
         raise InvalidArgumentError("no pipeline is named behind the colon", given=text, expected="FILE:PIPELINE")
@@ -79,6 +79,12 @@ def named_pipeline(text: str) -> Pipeline:
         expected=f"{_EXPECTED}, as its annotation -> Pipeline says",
         hint=f"name a function that has no annotation: {file}:FUNCTION",
     )
+
+
+def _is_name_of(text: str, file: str) -> bool:
+    """Returns whether what follows the last colon shall be a name in a file or a module, though it can be none."""
+    is_module = all(part.isidentifier() for part in file.split("."))
+    return not Path(text).exists() and (Path(file).is_file() or (is_module and not {"/", "\\"} & {*text}))
 
 
 def _imported(text: str) -> tuple[ModuleType, Path | None]:

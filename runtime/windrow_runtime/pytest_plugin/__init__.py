@@ -157,7 +157,10 @@ def timeline_snapshot(request: pytest.FixtureRequest) -> TimelineSnapshot:
 
 
 def _file_name(text: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in text)
+    """Returns a name of a file for a text; two texts have two."""
+    safe = "-_ []=,+"  # neither the dot between parts, nor what a file system refuses
+    escaped = (f"%{sign.encode('utf-8', 'surrogatepass').hex('%')}" for sign in text)
+    return "".join(sign if sign.isalnum() or sign in safe else each for sign, each in zip(text, escaped, strict=True))
 
 
 def _shown(path: Path) -> str:

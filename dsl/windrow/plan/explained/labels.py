@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from types import FunctionType, NoneType, UnionType
@@ -12,6 +11,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
+from windrow.expressions.tree import Element, Field
+from windrow.expressions.typed_nodes import Argument
 from windrow.functions.marked import Tagged
 from windrow.functions.names import function_name
 
@@ -21,8 +22,6 @@ __all__ = ["function_text", "pair_text", "short_type"]
 
 _LONGEST: Final = 80
 """How many characters of an expression are shown."""
-
-_PAIR: Final = re.compile(r"(?<![\w)\]'\"])\.(left|right)\b")
 
 
 def function_text(function: Callable[..., Any]) -> str:
@@ -42,8 +41,14 @@ def pair_text(function: Callable[..., Any]) -> str:
     found = _of_pair(function) if name == "lambda" else None
     if found is None:
         return name
-    first, second = inspect.signature(function).parameters
-    return _shortened(_PAIR.sub(lambda match: first if match[1] == "left" else second, str(found)))
+    sides = dict(zip(("left", "right"), map(Argument, inspect.signature(function).parameters), strict=True))
+    named: dict[Expression, Expression] = {}
+    for part in found.parts():
+        if isinstance(part, Field) and isinstance(part.of, Element):
+            named[part] = sides[part.name]
+        else:
+            named[part] = part.with_children(named)
+    return _shortened(str(named[found]))
 
 
 def _of_pair(function: Callable[..., Any]) -> Expression | None:
