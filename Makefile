@@ -99,7 +99,7 @@ types: $(STAMP) ## check types with mypy --strict and with pyright in strict mod
 
 docs: $(STAMP) ## build the pages into docs/_build/html, and check their links and how they are shown
 	$(BIN)/sphinx-build -q -E -W -n --keep-going -b html docs docs/_build/html
-	$(BIN)/python -m tests.pages docs/_build/html
+	$(BIN)/python -m tests.pages docs/_build/html || { [ $$? -eq 3 ] && [ -z "$$CI" ]; }  # 3: there is no Chromium
 
 format: $(STAMP) ## mend style and format where a machine can
 	$(BIN)/ruff check --fix

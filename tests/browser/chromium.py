@@ -6,16 +6,17 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-__all__ = ["NoBrowserError", "executable", "fetch", "running_browser", "served"]
+__all__ = ["NoBrowserError", "QuietServer", "executable", "fetch", "running_browser", "served"]
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -82,10 +83,18 @@ class _Handler(SimpleHTTPRequestHandler):
         """Says nothing: the tests look at the page."""
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Says nothing of browsers that close a connection before they have read all, as they do with a page they leave."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # Any: as the base class has them
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a server on loopback that gives the files of a folder until the end of the block."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder))) as server:
+    with QuietServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

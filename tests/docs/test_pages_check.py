@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.browser.chromium import NoBrowserError, executable
+from tests.browser.chromium import NoBrowserError, QuietServer, executable
 from tests.pages import __main__ as program
 from tests.pages.browser import measure, photograph
 from tests.pages.links import Page, of_built_pages, of_texts, outside_problem
@@ -117,6 +120,23 @@ def test_pictures_are_of_both_widths_light_and_dark(tmp_path: Path, chromium: st
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
 
 
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_browser_that_leaves_a_page_is_no_error(capsys: pytest.CaptureFixture[str], is_left: bool) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            raise LookupError("of the server's own")
+
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    with server, socket.create_connection(("127.0.0.1", server.server_port)) as browser:
+        browser.sendall(b"GET /" if is_left else b"GET / HTTP/1.0\r\n\r\n")
+        if is_left:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            browser.close()  # by a reset
+        server.process_request_thread(*server.get_request())
+    shown = capsys.readouterr().err
+    assert shown == "" if is_left else "LookupError: of the server's own" in shown
+
+
 def test_the_program_tells_what_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +147,7 @@ def test_the_program_tells_what_is_wrong(
     assert program.main([str(tmp_path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == "one.html: two.html: there is no such file\n"
-    assert "the pages were not shown: there is no Chromium" in shown.err
+    assert "not checked is how the pages are shown: there is no Chromium" in shown.err
     write(tmp_path, two="")
-    assert program.main([str(tmp_path)]) == 0
+    assert program.main([str(tmp_path)]) == program.NOT_SHOWN != 0
     assert program.main([str(tmp_path), "--only", "three"]) == 2

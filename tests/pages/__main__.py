@@ -2,6 +2,9 @@
 
 Links have to lead somewhere, in the pages and in the repository's own texts. In Chromium no page scrolls sideways,
 nothing is wider than its page, and no code is cut. ``--pictures FOLDER`` also writes pictures of the pages.
+
+The exit code is 0 if all is well, 1 if something is wrong, 2 if there are no such pages, and 3 if links are well and
+there is no Chromium to show the pages.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from tests.pages.browser import measure, photograph
 from tests.pages.links import of_built_pages, of_texts
 
 ROOT = Path(__file__).parents[2]
+NOT_SHOWN = 3
 TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "benchmarks/README.md")
 
 
@@ -38,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.pictures is not None:
             photograph(options.folder, pages, options.pictures)
     except NoBrowserError as error:
-        print(f"the pages were not shown: {error}", file=sys.stderr)
+        print(f"not checked is how the pages are shown: {error}", file=sys.stderr)
+        print(*found, sep="\n", end="\n" if found else "")
+        return 1 if found else NOT_SHOWN
     print(*found, sep="\n", end="\n" if found else "")
     return int(bool(found))
 
