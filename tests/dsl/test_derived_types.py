@@ -428,6 +428,41 @@ def test_functions_that_are_no_lambdas() -> None:
     assert rows.map(lambda r: settings.value).element_type is None
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("LIMIT", float),
+        ("MOST", float),
+        ("LEAST", int),
+        ("SOME", None),
+        ("MONEY", None),  # its annotation cannot be read
+        ("typed_rows.LIMIT", float),
+        ("typed_rows.MOST", float),
+        ("typed_rows.LEAST", int),
+        ("typed_rows.SOME", None),
+        ("typed_rows.FACTOR", int),
+        ("typed_rows.SHARES[0]", float),
+        ("Limits.usual", float),
+        ("Limits.usual * r.n", float),
+        ("Limits.most", float),
+        ("Limits.least", int),
+        ("Limits.some", None),
+        ("Limits.plain", int),
+        ("Limits.name", str | None),
+        ("Limits.shares[0]", float),
+        ("OtherLimits.usual", float),
+        ("OtherLimits.plain", int),
+        ("typed_rows.OtherLimits.most", float),
+        ("Color.RED", Color),
+    ],
+)
+def test_a_variable_is_of_the_type_that_it_is_declared_as(
+    text: str, kind: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typed_rows, "typed_rows", typed_rows, raising=False)
+    assert made_type(eval(f"lambda r: {text}", vars(typed_rows)), Row) == kind
+
+
 # --- what cannot be read --------------------------------------------------------------------------------------------
 
 
@@ -550,7 +585,7 @@ def test_a_class_or_module_may_have_names_that_what_stands_for_it_has(monkeypatc
 
 def test_a_value_of_a_class_or_a_module_may_change() -> None:
     class Limits:
-        highest: Any = 1
+        highest = 1
 
     limits = ModuleType("limits")
     vars(limits)["lowest"] = 1
@@ -559,7 +594,7 @@ def test_a_value_of_a_class_or_a_module_may_change() -> None:
         return Limits.highest, limits.lowest
 
     assert derived_type(both, [Row]) == tuple[int, int]
-    Limits.highest = "a"
+    Limits.highest = "a"  # type: ignore[assignment]  # that is what is tested
     assert derived_type(both, [Row]) == tuple[str, int]
     vars(limits)["lowest"] = 2.5
     assert derived_type(both, [Row]) == tuple[str, float]

@@ -6,13 +6,16 @@ import dataclasses
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
 # Any in this module: what users write who say nothing.
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    Money: TypeAlias = float
 
 
 class Color(Enum):
@@ -107,6 +110,28 @@ class Holder:
 
 FACTOR = 3
 LIMIT: float = 3
+MOST: Final[float] = 3
+LEAST: Final = 3
+SOME: Any = 3
+MONEY: Money = 3
+SHARES: list[float] = [1, 2]
+
+
+@dataclasses.dataclass
+class Limits:
+    usual: float = 3
+    most: ClassVar[float] = 3
+    least: Final = 3
+    some: Any = 3
+    plain = 3
+    name: str | None = None
+    shares: ClassVar[list[float]] = [1, 2]
+
+
+class OtherLimits(Limits):
+    plain = 4
+
+
 NAMES = {1: "one", 2: "two"}
 
 

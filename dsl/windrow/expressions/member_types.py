@@ -7,7 +7,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, Literal, Union
 
 from windrow.expressions.built_in import ATTRIBUTE_TYPES, COMPARISONS, METHOD_TYPES, OPERATOR_TYPES
@@ -20,6 +20,7 @@ __all__ = [
     "attribute_type",
     "binary_type",
     "called_type",
+    "declared_type",
     "item_type",
     "iterated_type",
     "kinds_of",
@@ -120,7 +121,7 @@ def _found(kind: object, name: str) -> tuple[type | None, object]:
     return None, None
 
 
-def _annotations(owner: type) -> Mapping[str, object]:
+def _annotations(owner: type | ModuleType) -> Mapping[str, object]:
     try:
         return inspect.get_annotations(owner)
     except Exception:
@@ -129,14 +130,38 @@ def _annotations(owner: type) -> Mapping[str, object]:
 
 def _known(kind: object, owner: type, hint: object) -> object | None:
     """What an annotation in a class says of values of a type; None where it does not say it for sure."""
-    while typing.get_origin(hint) in (ClassVar, typing.Final):
-        hint = next(iter(typing.get_args(hint)), None)
+    hint = _variable_type(hint)
     if hint is typing.Self:
         return kind
     found = substituted(hint, variables_of(kind, owner))
     # Type variables say nothing here, and neither does Any.
     parameters: tuple[object, ...] = getattr(found, "__parameters__", ())
     return None if found is Any or isinstance(found, typing.TypeVar) or parameters else found
+
+
+def declared_type(holder: type | ModuleType, name: str) -> object | None:
+    """The type that the annotation of a variable in a class or a module says; ``Any`` where that is no type for sure.
+
+    None: it has no annotation, or one that says no type, as ``Final`` alone.
+    """
+    owners = holder.__mro__ if isinstance(holder, type) else (holder,)
+    owner = next((each for each in owners if name in vars(each) or name in _annotations(each)), None)
+    if owner is None or name not in _annotations(owner):
+        return None
+    hint = _variable_type(resolved_hints(owner).get(name, Any))
+    if hint is None or not isinstance(holder, type):
+        return hint
+    return attribute_type(holder, name) or Any
+
+
+def _variable_type(hint: object) -> object | None:
+    """The type in an annotation of a variable: that of ``Final[int]`` is ``int``, and ``Final`` alone says none."""
+    while typing.get_origin(hint) in _QUALIFIERS:
+        hint = next(iter(typing.get_args(hint)), None)
+    return None if hint in _QUALIFIERS else hint
+
+
+_QUALIFIERS: Final = (ClassVar, typing.Final)
 
 
 def item_type(kind: object | None, key: object | None, key_type: object | None = None) -> object | None:

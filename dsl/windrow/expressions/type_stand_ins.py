@@ -21,6 +21,7 @@ from typing import Any, Final
 from windrow.expressions.built_in import FUNCTION_TYPES
 from windrow.expressions.member_types import (
     called_type,
+    declared_type,
     iterated_type,
     kinds_of,
     made_by_class,
@@ -41,7 +42,6 @@ from windrow.expressions.recorder import (
 from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Constant
 from windrow.expressions.typed_nodes import IsInstance, IsNone, Rule
-from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class, making_hook
 
 __all__ = ["TypeStandIns"]
@@ -120,10 +120,11 @@ class TypeStandIns:
         self._around.note(read, value, None)
         return value
 
-    def member(self, name: str, value: Any) -> object:
-        """Returns what stands for the value of a class, or of a module."""
-        is_value = issubclass(type(value), _VALUES)
-        found = self._variable(name, value, None) if is_value else self.called(name, value)
+    def member(self, name: str, value: Any, declared: object | None) -> object:
+        """Returns what stands for the value of a class, or of a module, which its annotation may say."""
+        is_declared = declared is not None and not hasattr(type(value), "__get__")
+        is_value = is_declared or issubclass(type(value), _VALUES)
+        found = self._variable(name, value, declared) if is_value else self.called(name, value)
         if found is None:
             raise RefusedError(f"uses {name}")
         return found
@@ -217,7 +218,7 @@ def _declared(function: FunctionType, name: str) -> object | None:
     if module is None or vars(module) is not function.__globals__:
         return None
     is_global = name not in code.co_freevars and name not in code.co_varnames
-    return resolved_hints(module).get(name) if is_global and name in inspect.get_annotations(module) else None
+    return declared_type(module, name) if is_global else None
 
 
 class _Module:
@@ -232,7 +233,7 @@ class _Module:
     def __getattr__(self, name: str) -> object:
         module = self.__stands_for__
         value = self.__made__.read(lambda: vars(module).get(name))
-        return self.__made__.member(f"{module.__name__}.{name}", value)
+        return self.__made__.member(f"{module.__name__}.{name}", value, declared_type(module, name))
 
 
 class _Class:
@@ -267,7 +268,9 @@ class _Class:
             bound = getattr(kind, name)
             made = FUNCTION_TYPES.get(bound) if kind.__module__ in sys.stdlib_module_names else None
         else:
-            return self.__made__.member(shown, getattr(kind, name, None) if _is_enum(kind) else found)
+            if _is_enum(kind):
+                return self.__made__.member(shown, getattr(kind, name, None), None)
+            return self.__made__.member(shown, found, declared_type(kind, name))
         return partial(self.__made__.result, shown, lambda _: made)
 
 

@@ -12,7 +12,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType, ModuleType
 
 import typing_extensions
 
@@ -66,7 +66,8 @@ def _annotated(owner: object) -> Iterator[object]:
 
 
 def _resolved(annotation: object, module: dict[str, object], names: dict[str, object], include_extras: bool) -> object:
-    def holder() -> None: ...
+    class holder:  # noqa: N801  a class may have Final and ClassVar, of which a function knows nothing
+        pass
 
     holder.__annotations__ = {"it": annotation}
     return typing_extensions.get_type_hints(holder, module, names, include_extras=include_extras)["it"]
@@ -76,7 +77,7 @@ def _globals_of(owner: object) -> dict[str, object]:
     function = _function_of(owner)
     if function is not None:
         return function.__globals__
-    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    module = owner if isinstance(owner, ModuleType) else sys.modules.get(getattr(owner, "__module__", None) or "")
     return {} if module is None else vars(module)
 
 
