@@ -211,20 +211,21 @@ def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> Attr
     return AttributeError(text + hint, name=name, obj=owner)
 
 
-def require_callable(given: object, what: str, expected: str) -> None:
+def require_callable(given: object, what: str, expected: str, *, where: object = None) -> None:
     """Refuse what cannot be called.
 
     Args:
         given: The argument.
         what: What it is, such as ``the delta of a delta trigger``.
         expected: What it takes and gives.
+        where: The line of the user's program.
 
     Raises:
         InvalidArgumentError: If it cannot be called.
     """
     if not callable(given):
         raise InvalidArgumentError(
-            f"{what} must be a function", given=given, expected=expected, hint=function_hint(given)
+            f"{what} must be a function", given=given, expected=expected, where=where, hint=function_hint(given)
         )
 
 

@@ -173,8 +173,10 @@ class ArrowSource(Source[T]):
             record batches. A reader is read whole by the first run.
         record_type: The type of the elements, whose fields are the columns; others are left out. A type without fields
             has one column, ``value``. By default it is derived, for which pyarrow reads the data at once: a frozen
-            dataclass ``Row`` with a field for each column, which may be None where the column has a null. The index of
-            a pandas data frame is a column if it has a name.
+            dataclass ``Row`` with a field for each column, which may be None where the column has a null, in whichever
+            batch. Libraries say of nearly every column that it may have some, so the data tell. A later run on data
+            with nulls in other columns has another type: give a record type where that may be. The index of a pandas
+            data frame is a column if it has a name.
         batch_size: How many rows make a batch; by default all are in one.
         on_malformed: What becomes of rows that do not fit the type, such as those with a null where it has no None.
             pandas has NaN for a missing number, and hands over a null.

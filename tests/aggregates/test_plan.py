@@ -188,6 +188,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: agg.into(Climate, low=agg.count(), m=agg.count()),
         r"Climate does not take these results: (.|\n)*given:    low, m\n  expected: Climate\(low: ",
     ),
+    "a tuple": (lambda: anything.into(tuple, agg.count(), agg.count()), r"tuple does not take these results"),
     "missing field": (lambda: anything.into(Climate, agg.count()), r"missing a required argument: 'n'"),
 }
 
@@ -195,8 +196,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_refused(name: str) -> None:
     call, message = WRONG[name]
-    with pytest.raises(InvalidArgumentError, match=message):
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
         call()
+    assert str(caught.value.where).startswith(f"{__file__}:")
 
 
 class Weather(NamedTuple):

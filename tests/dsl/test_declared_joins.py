@@ -211,8 +211,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_wrong_declarations_are_refused(name: str) -> None:
     make, message = REFUSED[name]
-    with pytest.raises(InvalidArgumentError, match=message):
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
         make()
+    assert str(caught.value.where).startswith(f"{__file__}:")
 
 
 def test_a_key_is_known_to_joins_alone() -> None:

@@ -153,6 +153,16 @@ class Price:
     price: float
 
 
+def test_a_null_of_a_later_batch_is_in_the_type_and_a_flag_alone_is_not() -> None:
+    flags = {"a": True, "b": True, "c": False}
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=flag) for name, flag in flags.items()])
+    batches = [pa.record_batch([[number], [1], [2]], schema=schema) for number in (1, 2, None)]
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    row: Any = from_arrow(reader, batch_size=1).element_type
+    kinds = {field.name: field.type for field in dataclasses.fields(row)}
+    assert kinds == {"a": int | None, "b": int, "c": int}
+
+
 def test_a_missing_number_of_pandas_is_none() -> None:
     frame = pd.DataFrame({"price": [1.5, float("nan")]})
     assert rows_of(frame) == [{"price": 1.5}, {"price": None}]

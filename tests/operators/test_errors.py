@@ -25,6 +25,8 @@ from windrow.functions import (
     AggregateFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
+    ProcessContext,
+    ProcessFunction,
     ProcessWindowContext,
     ProcessWindowFunction,
     RichFunction,
@@ -402,6 +404,71 @@ def test_a_name_of_flinks_contexts_has_a_hint(name: str, hint: str) -> None:
         pytest.raises(UserFunctionError, match=f"has no attribute '{name}'") as caught,
     ):
         harness.process_element(BAD)
+    assert caught.value.hint == hint
+
+
+class OfEach(ProcessFunction[Event, object]):
+    def __init__(self, ask: Callable[[Any], object]) -> None:
+        self.ask = ask
+
+    def process_element(self, value: Event, context: ProcessContext) -> list[object]:
+        return [self.ask(context)]
+
+
+class OfKey(KeyedProcessFunction[str, Event, object]):
+    def __init__(self, ask: Callable[[Any], object]) -> None:
+        self.ask = ask
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[object]:
+        return [self.ask(context)]
+
+
+class OfWindow(ProcessWindowFunction[Event, object, Any, Any]):
+    def __init__(self, ask: Callable[[Any], object]) -> None:
+        self.ask = ask
+
+    def process(self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[Event]) -> list[object]:
+        return [self.ask(context)]
+
+
+AT_THE_END = GlobalWindows.create_with_end_of_stream_trigger()
+ASKED: dict[type[Any], Callable[[DataStream[Event], Callable[[Any], object]], DataStream[object]]] = {
+    OfEach: lambda stream, ask: stream.process(OfEach(ask)),
+    OfKey: lambda stream, ask: stream.key_by(key_of).process(OfKey(ask)),
+    OfWindow: lambda stream, ask: stream.key_by(key_of).window(AT_THE_END).process(OfWindow(ask)),
+}
+WITHOUT_KEY = "a stream without keys has no {}: use key_by(...) and a KeyedProcessFunction"
+FIRST_ARGUMENT = "the key of a window is the first argument of process; a window of window_all has none"
+PROPERTY = "write {0}, a property, for {0}()"
+CAUSE = "the original error is the cause, with its traceback"
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask", "hint"),
+    [
+        (OfEach, lambda context: context.key, WITHOUT_KEY.format("key")),
+        (OfEach, lambda context: context.get_current_key(), WITHOUT_KEY.format("get_current_key")),
+        (OfEach, lambda context: context.get_state(None), WITHOUT_KEY.format("get_state")),
+        (OfEach, lambda context: context.nothing, CAUSE),
+        (OfEach, lambda context: context.timestamp(), PROPERTY.format("timestamp")),
+        (OfEach, lambda context: context.timer_service.current_watermark(), PROPERTY.format("current_watermark")),
+        (OfKey, lambda context: context.timestamp(), PROPERTY.format("timestamp")),
+        (OfKey, lambda context: context.key() + "!", PROPERTY.format("key")),
+        (OfKey, lambda context: context.timer_service.current_watermark(), PROPERTY.format("current_watermark")),
+        (OfKey, lambda context: (context.output, context.key)[1](), CAUSE),
+        (OfKey, lambda context: Event("a", 1, 0).key(), CAUSE),  # type: ignore[operator]  # that is what is tested
+        (OfWindow, lambda context: context.key, FIRST_ARGUMENT),
+        (OfWindow, lambda context: context.window(), PROPERTY.format("window")),
+    ],
+    ids=map(str, range(13)),
+)
+def test_what_a_context_lacks_and_what_is_no_method_has_a_hint(
+    kind: type[Any], ask: Callable[[Any], object], hint: str
+) -> None:
+    sink = CollectSink[object]()
+    elements = from_collection([BAD], Event)
+    with pytest.raises(UserFunctionError) as caught:
+        LocalRunner().run(Pipeline("p", ASKED[kind](elements, ask).sink_to(sink)))
     assert caught.value.hint == hint
 
 

@@ -14,6 +14,7 @@ from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
 from windrow.plan.fitting import accepts_none, can_fit
+from windrow.plan.location import caller_location
 from windrow.plan.nodes import type_name
 from windrow.plan.types import base_argument, parameter_types, result_type
 
@@ -387,13 +388,17 @@ def into(
     """
     if not callable(record):
         raise InvalidArgumentError(
-            "into needs something to make", given=record, expected="a record class, or a function of the results"
+            "into needs something to make",
+            given=record,
+            expected="a record class, or a function of the results",
+            where=caller_location(),
         )
     if positional and named:
         raise InvalidArgumentError(
             "into got aggregates by position and by name",
             given=f"{len(positional)} by position; {', '.join(named)}",
             expected="one or the other",
+            where=caller_location(),
         )
     _checked((*positional, *named.values()), "into")
     check_target(record, "results", positional, named)
@@ -405,13 +410,16 @@ def _checked(
     members: tuple[AggregateFunction[Any, Any, Any, Any, Any], ...], call: str
 ) -> tuple[AggregateFunction[Any, Any, Any, Any, Any], ...]:
     if not members:
-        raise InvalidArgumentError(f"{call} needs aggregates", expected="at least one, such as count()")
+        raise InvalidArgumentError(
+            f"{call} needs aggregates", expected="at least one, such as count()", where=caller_location()
+        )
     for member in members:
         if not isinstance(member, AggregateFunction):
             raise InvalidArgumentError(
                 f"{call} combines aggregate functions",
                 given=member,
                 expected="aggregates such as count(), or instances of AggregateFunction",
+                where=caller_location(),
                 hint=f"{member.__name__}()" if callable(member) and hasattr(member, "__name__") else None,
             )
     return members

@@ -13,6 +13,7 @@ from windrow.aggregates.selectors import selector_text
 from windrow.errors import require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RichFunction, RuntimeContext
+from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 
 __all__ = ["Declaration", "DeclaredAggregate", "check_selector", "optional"]
@@ -122,7 +123,8 @@ def check_selector(selector: object, aggregate: str) -> None:
     Raises:
         InvalidArgumentError: If it cannot.
     """
-    require_callable(selector, f"the selector of {aggregate}", "a function of an element, such as lambda r: r.celsius")
+    expected = "a function of an element, such as lambda r: r.celsius"
+    require_callable(selector, f"the selector of {aggregate}", expected, where=caller_location())
 
 
 def optional(kind: object | None) -> object | None:

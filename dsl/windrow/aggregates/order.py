@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.counts import check_positive
+from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
 
 __all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "top_k"]
@@ -323,7 +324,7 @@ def top_k(
     Raises:
         InvalidArgumentError: If ``k`` is not a positive int.
     """
-    check_positive(k, "k of top_k")
+    check_positive(k, "k of top_k", where=caller_location())
     check_selector(by, "top_k")
     if value is None:
         return TopK[T, T](k, None, by, reverse, with_ties)

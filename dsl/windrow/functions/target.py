@@ -8,6 +8,7 @@ from typing import Any
 
 from windrow.errors import InvalidArgumentError, similar_name
 from windrow.functions.names import function_name
+from windrow.plan.location import caller_location
 
 __all__ = ["check_target"]
 
@@ -41,5 +42,6 @@ def check_target(
             f"{function_name(target)} does not take these {parts}: {error}",
             given=", ".join(named) or f"{len(positional)} {parts}",
             expected=f"{function_name(target)}{signature}",
+            where=caller_location(),
             hint=next(filter(None, hints), f"one of the {parts} for each argument, by position or by name"),
         ) from error

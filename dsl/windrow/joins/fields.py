@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.target import check_target
 from windrow.joins.declared_join import DeclaredJoin, JoinField, JoinSide
+from windrow.plan.location import caller_location
 
 __all__ = ["into", "key", "left", "left_or_none", "right", "right_or_none"]
 
@@ -82,7 +83,8 @@ def key() -> JoinField[L, U, Any]:  # pyright: ignore[reportInvalidTypeVarUse]
 
 
 def _checked(selector: Callable[[Any], V], call: str) -> Callable[[Any], V]:
-    require_callable(selector, f"the selector of {call}", "a function of an element, such as lambda order: order.id")
+    expected = "a function of an element, such as lambda order: order.id"
+    require_callable(selector, f"the selector of {call}", expected, where=caller_location())
     return selector
 
 
@@ -173,22 +175,24 @@ def into(
         InvalidArgumentError: If there are fields of both kinds or none, if one is no field of a join, or if ``record``
             does not take them.
     """
-    require_callable(record, "what into makes", "a record class, or a function of the values")
+    require_callable(record, "what into makes", "a record class, or a function of the values", where=caller_location())
     if positional and named:
         raise InvalidArgumentError(
             "into got fields by position and by name",
             given=f"{len(positional)} by position; {', '.join(named)}",
             expected="one or the other",
+            where=caller_location(),
         )
     fields = tuple([("", field) for field in positional]) or tuple(named.items())
     if not fields:
-        raise InvalidArgumentError("into needs fields", expected="at least one, such as key()")
+        raise InvalidArgumentError("into needs fields", expected="at least one, such as key()", where=caller_location())
     for _, field in fields:
         if not isinstance(field, JoinField):
             raise InvalidArgumentError(
                 "into makes a record of fields of a join",
                 given=field,
                 expected="left(...), right(...) or key() of windrow.joins",
+                where=caller_location(),
             )
     check_target(record, "fields", positional, named)
     return DeclaredJoin(fields, record)

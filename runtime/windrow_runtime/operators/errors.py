@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,12 @@ from windrow.errors import (
     UserFunctionError,
     WindrowError,
 )
+from windrow.functions import KeyedProcessContext
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow.plan.location import caller_location
+from windrow.state import KeyedStateStore
 from windrow_runtime.operators.state.model import NOTHING
 
 USER_ERRORS: Final = (Exception, SystemExit)
@@ -101,17 +104,44 @@ def _is_no_iterable(error: BaseException) -> bool:
 
 
 def _name_here(error: BaseException) -> str | None:
-    """Returns a hint if a context was asked for a name that it has in Flink, such as ``getCurrentKey``."""
+    """Returns a hint if a context was asked for a key that it lacks, or for a name that it has in Flink."""
+    if isinstance(error, TypeError):
+        return _called_property(error)
     if not (isinstance(error, AttributeError) and type(error.obj).__module__.startswith("windrow_runtime.")):
         return None
     given = error.name or ""
     snake = re.sub("([A-Z])", r"_\1", given).lower()
-    for prefix in ("", "get_", "current_", "get_current_"):
-        name = snake.removeprefix(prefix)
-        if name != given and hasattr(type(error.obj), name):
-            is_method = callable(getattr(type(error.obj), name))
+    names, kind = [snake.removeprefix(prefix) for prefix in ("", "get_", "current_", "get_current_")], type(error.obj)
+    for name in names:
+        if name != given and hasattr(kind, name):
+            is_method = callable(getattr(kind, name))
             return f"write {name}(...) in place of {given}" if is_method else f"write {name}, a property, for {given}()"
+    if "key" in names and hasattr(kind, "window"):
+        return "the key of a window is the first argument of process; a window of window_all has none"
+    if hasattr(kind, "timer_service") and not hasattr(kind, "key") and any(map(_KEYED.__contains__, names)):
+        return f"a stream without keys has no {given}: use key_by(...) and a KeyedProcessFunction"
     return None
+
+
+_KEYED: Final = frozenset(vars(KeyedProcessContext)) | frozenset(vars(KeyedStateStore))
+"""What the context of a function with keys has."""
+
+
+def _called_property(error: TypeError) -> str | None:
+    """Returns a hint if a property of a context was called, as in ``context.timestamp()``."""
+    if error.__traceback__ is None or not str(error).endswith("object is not callable"):
+        return None
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    for variable, service, name in _CALLED.findall(linecache.getline(frame.f_code.co_filename, line)):
+        kind = type(frame.f_locals.get(variable))
+        if service and "timer_service" in getattr(kind, "__slots__", ()):
+            kind = type(frame.f_locals[variable].timer_service)  # others are the service themselves
+        if kind.__module__.startswith("windrow_runtime.") and not callable(getattr(kind, name, callable)):
+            return f"write {name}, a property, for {name}()"
+    return None
+
+
+_CALLED: Final = re.compile(r"\b(\w+)\.(timer_service\.)?(\w+)\(")
 
 
 def call_description(
