@@ -41,7 +41,8 @@ def pair_text(function: Callable[..., Any]) -> str:
     found = _of_pair(function) if name == "lambda" else None
     if found is None:
         return name
-    sides = dict(zip(("left", "right"), map(Argument, inspect.signature(function).parameters), strict=True))
+    names = inspect.signature(function).parameters
+    sides: dict[str, Expression] = dict(zip(("left", "right"), map(Argument, names), strict=True))
     named: dict[Expression, Expression] = {}
     for part in found.parts():
         if isinstance(part, Field) and isinstance(part.of, Element):
