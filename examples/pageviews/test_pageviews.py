@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pageviews import BOUND, View, Views, late, views_per_page
@@ -45,6 +45,7 @@ def test_a_view_after_its_window_goes_to_the_side_output(
     ]
 
 
+@settings(deadline=None)  # the first example imports the interpreter
 @given(
     disordered_streams(
         st.sampled_from(["home", "cart"]), max_out_of_orderness=BOUND
