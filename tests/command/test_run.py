@@ -187,7 +187,7 @@ def test_a_command_imports_what_it_needs_alone(write: Write) -> None:
         "heavy = ('pyspark', 'pyarrow', 'pandas', 'msgspec', 'windrow_runtime.command');"
         "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
     )
-    own = {"failures", "program"}
+    own = {"failures", "process", "program"}
     for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "user_file"})):
         command = [sys.executable, "-c", program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -28,6 +28,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     NOT_BEGUN = 2
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 def show_failure(error: BaseException, *, with_stack: bool = False) -> None:

@@ -129,10 +129,11 @@ def prepare(options: Namespace) -> Callable[[], int]:
 def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[PipelineResult, bool]:
     runner, interruptions = LocalRunner(progress=progress), 0
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
         interruptions += 1
-        if interruptions > 1:
+        # What sends SIGTERM waits for some seconds, and the whole input may be one batch.
+        if interruptions > 1 or number != signal.SIGINT:
             raise KeyboardInterrupt
         print(_STOPPING, file=sys.stderr)
         runner.stop()
