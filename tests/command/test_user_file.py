@@ -65,12 +65,13 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("none:a.b", "the file has no such name\n  given:    none:a.b\n"),
         ("nothing.inner:a.b", "there is no such file or module\n  given:    nothing.inner\n"),
         ("folder/nothing.py:a.b", "there is no such file\n  given:    folder/nothing.py:a.b\n"),
+        ("none.py:soon", "the function is asynchronous\n  given:    none.py:soon\n"),
         ("none.py:number", "the name is not that of a pipeline\n  given:    number, 7\n"),
     ],
 )
 def test_a_name_without_a_pipeline_is_refused(name: str, expected: str, windrow: Command, write: Write) -> None:
     for file in ("none.py", "json.py", "words.txt"):
-        write(file, "number = 7\n")
+        write(file, 'number = 7\nasync def soon() -> "Pipeline": ...\n')
     done = windrow("explain", name)
     assert (done.code, done.out) == (2, "")
     assert expected in done.err

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from windrow import Pipeline
+from windrow.addresses.paths import checked_path
 from windrow.errors import InvalidArgumentError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink
@@ -87,6 +88,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
         raise InvalidArgumentError(
             "the interpreter has no checkpoints", given="--checkpoint", expected="--engine spark"
         )
+    if options.checkpoint is not None:
+        checked_path(options.checkpoint, "a checkpoint is kept at")  # a variable of the shell that is not set is empty
     if options.interval is not None and not goes_on:
         raise InvalidArgumentError(
             "a run that ends by itself has no interval",
@@ -105,10 +108,15 @@ def prepare(options: Namespace) -> Callable[[], int]:
             given="--view" if options.view else "--dashboard",
             expected="--engine spark",
         )
+    # Views are imported where one is asked for.
     if options.view:
-        from windrow_runtime.view.terminal import check_rich  # a view is imported where one is asked for
+        from windrow_runtime.view.terminal import check_rich
 
         check_rich()
+    if options.dashboard is not None:
+        from windrow_runtime.view.dashboard import check_port
+
+        check_port(options.dashboard)  # before Spark starts, and a batch with it
     pipeline = named_pipeline(options.pipeline)
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
     drain = options.checkpoint is None if options.drain is None else bool(options.drain)

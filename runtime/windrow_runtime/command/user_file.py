@@ -161,7 +161,7 @@ def _makes_pipeline(function: FunctionType) -> bool:
     except Exception:  # an annotation may name what is imported for type checkers alone
         returned = function.__annotations__.get("return")
     is_pipeline = returned is Pipeline or (isinstance(returned, str) and returned.rpartition(".")[2] == "Pipeline")
-    return is_pipeline and _takes_nothing(function)
+    return is_pipeline and _takes_nothing(function) and not inspect.iscoroutinefunction(function)
 
 
 def _takes_nothing(function: Callable[..., object]) -> bool:
@@ -186,6 +186,13 @@ def _pipeline(
     if callable(value) and not isinstance(value, Pipeline):
         if not _takes_nothing(value):
             raise InvalidArgumentError("the function needs arguments", given=f"{file}:{name}", expected=_EXPECTED)
+        if inspect.iscoroutinefunction(value):
+            raise InvalidArgumentError(
+                "the function is asynchronous",
+                given=f"{file}:{name}",
+                expected=_EXPECTED,
+                hint="define it by def, without async",
+            )
         with errors_of_file(file, root, f"the pipeline cannot be built: {name}() raised an error"):
             value = value()
     if not isinstance(value, Pipeline):
