@@ -31,7 +31,7 @@ class _Printed(io.StringIO):
     has_more = False
 
     def write(self, text: str, /) -> int:
-        room = _MOST_PRINTED - self.tell()
+        room = max(_MOST_PRINTED - self.tell(), 0)
         self.has_more = self.has_more or len(text) > room
         super().write(text[:room])
         return len(text)
