@@ -25,7 +25,7 @@ from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, check_beside, named_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.outcome import losses_in
@@ -118,6 +118,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
 
         check_port(options.dashboard)  # before Spark starts, and a batch with it
     pipeline = named_pipeline(options.pipeline)
+    if options.engine == "spark":
+        check_beside()
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
     drain = options.checkpoint is None if options.drain is None else bool(options.drain)
 
