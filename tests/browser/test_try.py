@@ -129,6 +129,24 @@ def test_a_program_without_end_can_be_stopped(page: Page) -> None:
     assert "Session(" in page.locator("#try-output .try-values").first.inner_text()
 
 
+def test_a_program_that_was_stopped_does_not_begin_again(page: Page) -> None:
+    endless = "while True:\n    pass\n"
+    page.fill("#try-code", endless)
+    expect(page.locator("#try-status")).to_have_text("Running …", timeout=RUN)
+    page.click("#try-stop")
+    expect(page.locator("#try-status")).to_have_text(re.compile("Python is ready"), timeout=START)
+    assert page.locator("#try-stop").is_disabled()
+    run_program(page, "print('so far')\n")
+
+
+def test_python_is_loaded_anew_behind_a_program_that_breaks_it(page: Page) -> None:
+    run_program(page, "import json\njson.dumps = None\n")
+    assert "TypeError" in page.locator("#try-output pre.try-error").inner_text()
+    expect(page.locator("#try-status")).to_have_text(re.compile("Python is ready"), timeout=START)
+    run_program(page, "print('it runs')\n")
+    assert page.locator("#try-output pre.try-printed").inner_text().strip() == "it runs"
+
+
 def test_pages_without_pyodide_say_so(browser: Browser, tmp_path: Path, address: str) -> None:
     static = tmp_path / "_static" / "try"
     shutil.copytree(FOLDER, static, ignore=shutil.ignore_patterns("pyodide"))

@@ -100,6 +100,16 @@ def test_a_java_that_cannot_be_run_is_refused(
     assert shown in str(caught.value.given)
 
 
+def test_a_java_that_says_no_text_or_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = program(tmp_path, "printf '\\377 version \"17.0.1\"\\n' >&2", "bin/java")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert check_java() == f"Java 17, {java}"
+    program(tmp_path, "exec sleep 100", "bin/java")
+    monkeypatch.setattr("windrow_runtime.spark.java._SECONDS", 0.1)
+    with pytest.raises(UnsupportedOperationError, match="timed out"):
+        check_java()
+
+
 def test_hosts() -> None:
     assert host_finding("127.0.0.1", "any").mend is None
     foreign = host_finding("192.0.2.1", "any")  # an address for documentation, which no machine has
@@ -108,6 +118,7 @@ def test_hosts() -> None:
     unknown = host_finding(None, "no such host.invalid")
     assert "does not resolve" in unknown.text
     assert "export SPARK_LOCAL_IP=127.0.0.1" in str(unknown.mend)
+    assert "SPARK_LOCAL_IP=a..b: does not resolve" in host_finding("a..b", "any").text
 
 
 def program(tmp_path: Path, text: str, name: str = "program") -> Path:
@@ -134,8 +145,8 @@ def test_the_python_of_workers(tmp_path: Path) -> None:
     ("version", "expected"),
     [
         ('openjdk version "17.0.9" 2023-10-17', "ok     Java 17, "),
-        ('java version "1.8.0_202"', "wrong  Java: Spark needs a newer Java (Java 1)"),
-        ('openjdk version "11.0.2" 2019-01-15', "wrong  Java: Spark needs a newer Java (Java 11)"),
+        ('java version "1.8.0_202"', "wrong  Java: Spark needs a newer Java (Java 1.8.0_202)"),
+        ('openjdk version "11.0.2" 2019-01-15', "wrong  Java: Spark needs a newer Java (Java 11.0.2)"),
         (None, "wrong  Java: Spark needs Java, and there is none (JAVA_HOME="),
     ],
 )

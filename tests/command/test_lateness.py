@@ -228,7 +228,9 @@ def test_a_field_that_json_does_not_have(options: Sequence[str], expected: str, 
     [
         ("absent.json", None, 2, "there is no such file"),
         ("words.txt", "", 2, "the name of the file does not tell its format"),
-        ("other.csv", "time\n1\n", 1, "the file has no such column\n  given:    at\n  expected: time"),
+        ("other.csv", "time\n1\n", 1, "windrow: the file has no such column\n  given:    at\n  expected: time"),
+        ("deep.json", "[" * 100_000, 1, "a line of the file is no JSON\n"),
+        ("endless.json", '{"at": 123456789012345678901234567890}\n', 1, "the field at is no timestamp\n"),
         ("bad.json", '{"at": 1}\n{', 1, "where:    bad.json:2"),
         ("bad.csv", "at\nsoon\n", 1, "the field at is no timestamp\n  given:    'soon'"),
         ("bad.parquet", "PAR", 1, "the file is no Parquet file"),
@@ -248,6 +250,18 @@ def test_what_cannot_be_measured(
     assert (done.code, done.out) == (code, "")
     assert expected in done.err
     assert "Traceback" not in done.err
+
+
+def test_timestamps_as_far_apart_as_they_can_be(windrow: Command, write: Write) -> None:
+    write("far.json", '{"at": 43000000000000000}\n{"at": -43000000000000000}\n')
+    done = windrow("lateness", "far.json", "--time", "at", "--unit", "ms")
+    assert (done.code, done.err) == (0, "")
+    assert "timedelta(seconds=86000000000000)) loses nothing: 0 of 2" in done.out
+
+
+def test_a_cell_as_long_as_a_source_reads_it(windrow: Command, write: Write) -> None:
+    write("long.csv", f"at,text\n1,{'x' * 200_000}\n")
+    assert windrow("lateness", "long.csv", "--time", "at")[::2] == (0, "")
 
 
 def test_a_bound_that_is_no_length(windrow: Command) -> None:

@@ -90,3 +90,13 @@ def test_a_folder_with_files_stays_as_it_is(windrow: Command, write: Write, tmp_
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "file.txt"]
     (tmp_path / "empty").mkdir()
     assert windrow("new", "empty").code == 0
+
+
+def test_a_project_does_not_need_itself(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write("there", "")
+    for folder, expected in (("pytest", "pytest-project"), ("windrow streams", "windrow-streams-project"), ("a", "a")):
+        assert windrow("new", folder).code == 0
+        settings = tomllib.loads((tmp_path / folder / "pyproject.toml").read_text())
+        assert settings["project"]["name"] == expected
+        needed = [*settings["project"]["dependencies"], *settings["dependency-groups"]["dev"]]
+        assert expected not in {name.partition("[")[0] for name in needed}

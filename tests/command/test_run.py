@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,8 @@ def test_the_summary_of_a_run_that_collects_nothing(windrow: Command, write: Wri
         (["--view"], "the interpreter makes no reports on its batches, which views show"),
         (["--dashboard", "0"], "the interpreter makes no reports on its batches, which views show"),
         (["--engine", "spark", "--dashboard", "page"], "invalid int value: 'page'"),
+        (["--engine", "spark", "--dashboard", "65536"], "no page can be served on this port"),
+        (["--engine", "spark", "--checkpoint", ""], "a checkpoint is kept at a path\n  given:    ''"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str], expected: str, windrow: Command, write: Write) -> None:
@@ -187,7 +190,7 @@ def test_a_command_imports_what_it_needs_alone(write: Write) -> None:
         "heavy = ('pyspark', 'pyarrow', 'pandas', 'msgspec', 'windrow_runtime.command');"
         "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
     )
-    own = {"failures", "program"}
+    own = {"failures", "process", "program"}
     for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "user_file"})):
         command = [sys.executable, "-c", program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -205,3 +208,11 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(write: Write) -> None
     finally:
         os.close(written)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_port_that_is_taken_is_found_before_spark_starts(windrow: Command, write: Write) -> None:
+    write("counting.py", COUNTS)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = windrow("run", "counting.py", "--engine", "spark", "--dashboard", taken.getsockname()[1])
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("windrow: no page can be served on this port: ")

@@ -176,7 +176,8 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
 
 
 @pytest.mark.program
-def test_a_page_shows_a_run_until_ctrl_c(write: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("told_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
     write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
     write("paged.py", ORDERS)
     arrive(tmp_path, "first", 1, 2)
@@ -187,10 +188,11 @@ def test_a_page_shows_a_run_until_ctrl_c(write: Write, tmp_path: Path) -> None:
         with urlopen(line.split()[-1] + "events", timeout=60) as events:
             told = (json.loads(each[6:]) for each in events if each.startswith(b"data: "))
             assert next(run for run in told if run["batch"] is not None)["rows"] == 2
-            process.send_signal(signal.SIGINT)
+            process.send_signal(told_by)
             *_, last, over = told
-        _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    assert out == "Order(shop='A', amount=1)\nOrder(shop='A', amount=3)\n"
     assert (last["state"], over) == ("ended", {})
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS, ONE
+from windrow.errors import InvalidArgumentError
+from windrow_runtime.command.user_file import check_beside
 
 
 def test_the_only_pipeline_needs_no_name(windrow: Command, write: Write) -> None:
@@ -65,12 +67,13 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("none:a.b", "the file has no such name\n  given:    none:a.b\n"),
         ("nothing.inner:a.b", "there is no such file or module\n  given:    nothing.inner\n"),
         ("folder/nothing.py:a.b", "there is no such file\n  given:    folder/nothing.py:a.b\n"),
+        ("none.py:soon", "the function is asynchronous\n  given:    none.py:soon\n"),
         ("none.py:number", "the name is not that of a pipeline\n  given:    number, 7\n"),
     ],
 )
 def test_a_name_without_a_pipeline_is_refused(name: str, expected: str, windrow: Command, write: Write) -> None:
     for file in ("none.py", "json.py", "words.txt"):
-        write(file, "number = 7\n")
+        write(file, 'number = 7\nasync def soon() -> "Pipeline": ...\n')
     done = windrow("explain", name)
     assert (done.code, done.out) == (2, "")
     assert expected in done.err
@@ -106,3 +109,18 @@ def test_functions_annotated_by_a_text_are_found(windrow: Command, write: Write)
     write("checked.py", beginning + for_types + ONE + made)
     assert windrow("explain", "postponed.py").code == 0
     assert "checked.py:one, checked.py:made" in windrow("explain", "checked.py").err
+
+
+def test_a_file_that_hides_a_module_of_python_from_workers_is_refused(windrow: Command, write: Write) -> None:
+    write("jobs/counting_beside.py", COUNTS)
+    for harmless in ("jobs/os.py", "jobs/sys.py", "jobs/lib2to3.py", "jobs/csv/data.txt"):
+        write(harmless, "")
+    assert windrow("run", "jobs/counting_beside.py")[:2] == (0, "1\n1\n1\n")
+    check_beside()
+    write("jobs/random.py", "")
+    done = windrow("run", "jobs/counting_beside.py", "--engine", "spark")
+    assert (done.code, done.out) == (2, "")
+    assert "hides a module of Python's from the workers of Spark\n  given:    jobs/random.py\n" in done.err
+    (write("json/__init__.py", "").parents[1] / "jobs/random.py").unlink()
+    with pytest.raises(InvalidArgumentError, match=r"\n  given:    json/__init__.py\n"):
+        check_beside()

@@ -46,3 +46,20 @@ def test_an_error_begins_at_the_program(answered: Any) -> None:
     answer = answered("print('so far')\n1 / 0\n")
     assert answer["printed"] == "so far\n"
     assert answer["error"].splitlines()[1].startswith('  File "program.py", line 2')
+
+
+def test_what_is_long_is_cut(answered: Any) -> None:
+    answer = answered("for _ in range(1_000):\n    print('x' * 500)\n")
+    assert len(answer["printed"]) < 101_000
+    assert answer["printed"].endswith("x\n… and more"), answer["printed"][-20:]
+    answer = answered(PROGRAM.replace("windows.count()", "numbers.map(lambda number: 'y' * 1_000_000)"))
+    (sink,) = answer["runs"][0]["collected"]
+    assert [len(value) for value in sink["values"]] == [5_000] * 3
+
+
+def test_a_program_may_close_its_streams_or_end_itself(answered: Any) -> None:
+    answer = answered("import sys\nprint('so far')\nsys.stdout.close()\nsys.stderr.close()\n1 / 0\n")
+    assert answer["printed"] == "so far\n"
+    assert answer["error"].endswith("ZeroDivisionError: division by zero")
+    assert answered("import sys\nsys.exit()\n")["error"] == "the program has ended itself"
+    assert answered("import sys\nsys.exit(3)\n")["error"] == "3"

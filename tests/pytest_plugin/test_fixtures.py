@@ -43,6 +43,28 @@ def test_the_example_is_compared_with_spark(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, deselected=4)
 
 
+@pytest.mark.program
+@pytest.mark.spark
+def test_workers_find_modules_that_pytest_imports_by_their_path(pytester: pytest.Pytester) -> None:
+    # The folder from which pytest runs is not that of the project.
+    pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\n"})
+    pytester.makepyfile(
+        **{
+            "project/checks/test_numbers": """
+                from windrow import from_collection
+
+                def twice(number: int) -> int:
+                    return 2 * number
+
+                def test_twice(assert_same_on_spark):
+                    assert_same_on_spark(from_collection([1, 2]).map(twice))
+            """
+        }
+    )
+    result = pytester.runpytest_subprocess("project", "--windrow-require-spark", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
 def test_harnesses_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         HARNESS

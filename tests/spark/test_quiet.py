@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -11,13 +12,14 @@ import traceback
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from windrow import Pipeline, from_collection
 from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark.faults import MarkedError, engine_failure
-from windrow_runtime.spark.quiet import _log4j_named
+from windrow_runtime.spark.quiet import _log4j_named, quiet_session
 
 PROGRAM = """
 import logging, sys
@@ -51,6 +53,10 @@ try:
     runner.run(Pipeline("refused", wrong.sink_to(JsonFileSink("refused"))))
 except WindrowError as error:
     print(error.message)
+logs = runner.spark._jvm.org.apache.logging.log4j.LogManager
+scheduler = logs.getLogger("org.apache.spark.scheduler.DAGScheduler")
+scheduler.error("Failed to update accumulator 0 (org.apache.spark.api.python.PythonAccumulatorV2) for task 0")
+scheduler.error("this is news")
 print("it fails now", file=sys.stderr, flush=True)
 failing = from_collection([1, 0]).map(lambda number: inverse(number)).returns(int)
 runner.run(Pipeline("failing", failing.key_by(lambda number: number).sum(int).sink_to(CollectSink())))
@@ -76,7 +82,7 @@ def test_a_program_has_stderr_to_itself(tmp_path: Path) -> None:
     # Two keyed steps, one behind the other, in two queries each: the stream, and its end.
     running, _, behind = run.stderr.partition("it is refused now\n")
     refused, _, failing = behind.partition("it fails now\n")
-    assert not refused
+    assert [line.rpartition(": ")[2] for line in refused.splitlines()] == ["this is news"], refused
     assert set(running.splitlines()) >= USERS, run.stderr
     assert len(running.splitlines()) - len(USERS) <= 2, running
     assert run.stdout.count("console ") == 3
@@ -122,6 +128,24 @@ def test_ctrl_c_shows_the_line_that_was_interrupted(tmp_path: Path) -> None:
     assert told.count("Traceback") == 1, told
     assert "py4j" not in told
     assert "SparkRunner().run" in told
+
+
+def test_ctrl_c_while_a_session_starts_is_not_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (None, "py4j.clientserver"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])
+
+    def start() -> SparkSession:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            logging.exception("KeyboardInterrupt while sending command.")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        quiet_session(start)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

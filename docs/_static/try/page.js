@@ -7,7 +7,7 @@ const element = (id) => document.getElementById(`try-${id}`);
 const code = element("code"), status = element("status"), output = element("output");
 const stop = element("stop"), run = element("run"), choice = element("choice");
 
-let programs = {}, worker, number = 0, waiting, limit, isReady = false;
+let programs = {}, worker, number = 0, waiting, limit, isReady = false, submitted, halted;
 
 function say(text, isError = false) {
   status.textContent = text;
@@ -23,11 +23,16 @@ function start() {
     if (data.ready) {
       isReady = true;
       say(`Python is ready (${(data.milliseconds / 1000).toFixed(1)} s)`);
-      return submit();
+      // A program that was stopped would have to be stopped again.
+      return code.value === halted ? undefined : submit();
     }
     if (data.number !== number) return;
     clearTimeout(limit);
     stop.disabled = true;
+    if (data.failed) {
+      show({ error: data.failed, runs: [] });
+      return halt("Python failed");
+    }
     show(data.answer);
     if (data.answer.error) say("The program failed", true);
     else say(`Ran in ${data.milliseconds.toFixed(0)} ms`);
@@ -41,7 +46,8 @@ function submit() {
   number += 1;
   stop.disabled = false;
   say("Running …");
-  worker.postMessage({ number, code: code.value });
+  submitted = code.value;
+  worker.postMessage({ number, code: submitted });
   clearTimeout(limit);
   limit = setTimeout(() => halt(`Stopped after ${LIMIT / 1000} s`), LIMIT);
 }
@@ -50,6 +56,7 @@ function halt(text) {
   clearTimeout(limit);
   stop.disabled = true;
   number += 1;
+  halted = submitted;
   start();
   say(`${text}; Python is loaded anew …`, true);
 }

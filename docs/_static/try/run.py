@@ -21,11 +21,31 @@ from windrow_runtime.pictures import lanes, timeline
 _FILE = "program.py"
 _WIDTH = 680
 _MOST_VALUES = 200
+_MOST_PRINTED = 100_000
+_LONGEST_VALUE = 5_000
+
+
+class _Printed(io.StringIO):
+    """What a program prints: so much of it that a page can show it. A program that closes its stream has it still."""
+
+    has_more = False
+
+    def write(self, text: str, /) -> int:
+        room = max(_MOST_PRINTED - self.tell(), 0)
+        self.has_more = self.has_more or len(text) > room
+        super().write(text[:room])
+        return len(text)
+
+    def close(self) -> None:
+        """Leaves it open."""
+
+    def shown(self) -> str:
+        return self.getvalue() + ("\n… and more" if self.has_more else "")
 
 
 def run_program(code: str) -> str:
     """Runs a program, and every pipeline that it leaves in a variable; returns what to show, as JSON."""
-    printed = io.StringIO()
+    printed = _Printed()
     linecache.cache[_FILE] = (len(code), None, code.splitlines(keepends=True), _FILE)
     # Classes look for their module by name, for example to resolve annotations.
     module = types.ModuleType("program")
@@ -43,10 +63,10 @@ def run_program(code: str) -> str:
         except WindrowError as error:
             answer["error"] = f"{type(error).__name__}: {error}"
         except SystemExit as end:
-            answer["error"] = str(end)
+            answer["error"] = str(end) if end.args else "the program has ended itself"
         except BaseException:
             answer["error"] = _users_part(*sys.exc_info())
-    answer["printed"] = printed.getvalue()
+    answer["printed"] = printed.shown()
     return json.dumps(answer)
 
 
@@ -57,7 +77,7 @@ def _run(pipeline: Pipeline, names: dict[str, object]) -> dict[str, Any]:
     for name, sink in sinks.items():
         with contextlib.suppress(WindrowError):  # a sink of another pipeline
             values = result.collected(sink)
-            shown = [repr(value) for value in values[:_MOST_VALUES]]
+            shown = [_cut(repr(value)) for value in values[:_MOST_VALUES]]
             collected.append({"name": name, "values": shown, "more": len(values) - len(shown)})
     return {
         "name": pipeline.name,
@@ -75,6 +95,10 @@ def _pictures(recording: Any) -> Iterator[dict[str, str]]:
     for step, recorded in recording.processes.items():
         if recorded.events:
             yield {"step": step, "svg": lanes(recording, step=step, width=_WIDTH, values=_short).svg}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 def _short(value: object) -> str:

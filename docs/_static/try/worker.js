@@ -24,6 +24,10 @@ prepared.then(
 onmessage = async ({ data }) => {
   const runProgram = await prepared;
   const begun = performance.now();
-  const answer = JSON.parse(runProgram(data.code));
-  postMessage({ number: data.number, answer, milliseconds: performance.now() - begun });
+  try {
+    const answer = JSON.parse(runProgram(data.code));
+    postMessage({ number: data.number, answer, milliseconds: performance.now() - begun });
+  } catch (error) { // the memory is full, or the program has changed what this page needs of Python
+    postMessage({ number: data.number, failed: String(error) });
+  }
 };

@@ -187,7 +187,7 @@ def host_finding(local_ip: str | None, name: str) -> Finding:
     shown = f"host name {name}" if local_ip is None else f"SPARK_LOCAL_IP={local_ip}"
     try:
         family, kind, _, _, address = socket.getaddrinfo(local_ip or name, 0, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name of empty labels has no form in DNS
         return Finding(f"{shown}: does not resolve ({error})", _mended_host(local_ip, name))
     try:
         with socket.socket(family, kind) as listening:
@@ -216,6 +216,7 @@ def worker_finding(python: str) -> Finding:
             env=environment,
             capture_output=True,
             text=True,
+            errors="replace",
             check=True,
             timeout=_WORKER_SECONDS,
         )

@@ -16,7 +16,7 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.operators.errors import USER_ERRORS, first_line
 from windrow_runtime.operators.outcome import is_ours
 
-__all__ = ["ExitCode", "errors_of_file", "show_failure"]
+__all__ = ["ExitCode", "errors_of_file", "show_failure", "shown_path"]
 
 _SHOW_STACK: Final = "--verbose shows the stack"
 
@@ -28,6 +28,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     NOT_BEGUN = 2
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 def show_failure(error: BaseException, *, with_stack: bool = False) -> None:
@@ -72,7 +73,7 @@ def errors_of_file(name: str, root: Path | None, doing: str) -> Iterator[None]:
     except WindrowError:
         raise
     except SyntaxError as error:
-        where = name if error.filename is None else f"{_shown(error.filename)}:{error.lineno}"
+        where = name if error.filename is None else f"{shown_path(error.filename)}:{error.lineno}"
         line = (error.text or "").strip()
         raise InvalidArgumentError(
             doing, given=first_line(error), expected="Python", where=f"{where}: {line}" if line else where
@@ -91,7 +92,7 @@ def _line_of(error: BaseException, root: Path | None) -> str | None:
         return None
     file, line = users[-1]
     text = linecache.getline(file, line).strip()
-    return f"{_shown(file)}:{line}: {text}" if text else f"{_shown(file)}:{line}"
+    return f"{shown_path(file)}:{line}: {text}" if text else f"{shown_path(file)}:{line}"
 
 
 def _is_users(file: str, root: Path | None) -> bool:
@@ -100,7 +101,7 @@ def _is_users(file: str, root: Path | None) -> bool:
     return root is None or (Path(file).is_relative_to(root) and "site-packages" not in file)
 
 
-def _shown(file: str) -> str:
+def shown_path(file: str) -> str:
     """Returns the path of a file from the working directory, if it lies there."""
     path, here = Path(file), Path(os.getcwd())
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

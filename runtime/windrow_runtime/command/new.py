@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from windrow.distribution import DISTRIBUTION
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.command.failures import ExitCode
 
@@ -21,6 +22,9 @@ _FILES: Final = {
     "data/readings.json": "readings.json.txt",
 }
 """The files of a project, and what they are made from, in the folder ``starter`` beside this module."""
+
+_NEEDED: Final = frozenset({DISTRIBUTION, "mypy", "pytest"})
+"""What a project needs, by the names of distributions."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,6 +44,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
 
     def create() -> int:
         name = re.sub(r"[^A-Za-z0-9]+", "-", folder.absolute().name).strip("-").lower() or "pipeline"
+        name = f"{name}-project" if name in _NEEDED else name  # else the project would need itself
         for path, template in _FILES.items():
             text = (files(__package__) / "starter" / template).read_text(encoding="utf-8")
             file = folder / path

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import codecs
-import io
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +11,7 @@ from typing import Final, Protocol, cast
 
 import windrow
 from windrow_runtime.command.failures import ExitCode, show_failure
+from windrow_runtime.command.process import Ending, ending_told, prepare_streams
 
 __all__ = ["COMMANDS", "main"]
 
@@ -34,6 +32,7 @@ exit codes:
   1    the run failed, or a check found something wrong
   2    the command could not begin: its arguments are wrong, or a file or a pipeline is not there or cannot be imported
   130  Ctrl-C interrupted it
+  143  SIGTERM, as of `kill`, did so
 """
 
 
@@ -56,46 +55,41 @@ class Subcommand(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with some arguments, by default those of the process; returns the exit code."""
-    _escape_what_cannot_be_shown()
+    prepare_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
+    with ending_told() as ending:
+        return _executed(given, ending)
+
+
+def _executed(given: Sequence[str], ending: Ending) -> int:
     named = next((argument for argument in given if not argument.startswith("-")), None)
+    code, is_verbose = ExitCode.NOT_BEGUN, False
     try:
-        options = _parser(named).parse_args(given)
-    except SystemExit as exited:  # argparse has shown the help, or what is wrong
-        return exited.code if isinstance(exited.code, int) else ExitCode.NOT_BEGUN
-    return _executed(_module(options.command), options)
-
-
-def _escape_what_cannot_be_shown() -> None:
-    """Lets stdout write characters that it does not have as JSON does, so that no result of a run is lost for one."""
-
-    def escaped(error: UnicodeError) -> tuple[str, int]:
-        if not isinstance(error, UnicodeEncodeError):
-            raise error
-        return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-    codecs.register_error("windrow_escapes", escaped)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="windrow_escapes")
-
-
-def _executed(subcommand: Subcommand, options: argparse.Namespace) -> int:
-    code = ExitCode.NOT_BEGUN
-    try:
-        work = subcommand.prepare(options)
+        try:
+            options = _parser(named).parse_args(given)
+        except SystemExit as exited:  # argparse has shown the help, or what is wrong
+            return exited.code if isinstance(exited.code, int) else ExitCode.NOT_BEGUN
+        is_verbose = options.verbose
+        work = _module(options.command).prepare(options)
         code = ExitCode.FAILED
         result = work()
         sys.stdout.flush()
-        return result
+        return ending.code if result == ExitCode.INTERRUPTED else result
     except KeyboardInterrupt:
-        print("windrow: interrupted", file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return _interrupted(ending)
     except BrokenPipeError:  # what reads the output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails once more as it ends
         return code
     except Exception as error:
-        show_failure(error, with_stack=options.verbose)
+        if ending.is_told and not is_verbose:  # what told this process may have told its Java and its workers, too
+            return _interrupted(ending)
+        show_failure(error, with_stack=is_verbose)
         return code
+
+
+def _interrupted(ending: Ending) -> int:
+    print(f"windrow: {'terminated' if ending.is_told else 'interrupted'}", file=sys.stderr)
+    return ending.code
 
 
 def _parser(named: str | None) -> argparse.ArgumentParser:

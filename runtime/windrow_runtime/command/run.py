@@ -18,13 +18,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from windrow import Pipeline
+from windrow.addresses.paths import checked_path
 from windrow.errors import InvalidArgumentError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, check_beside, named_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.outcome import losses_in
@@ -87,6 +88,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
         raise InvalidArgumentError(
             "the interpreter has no checkpoints", given="--checkpoint", expected="--engine spark"
         )
+    if options.checkpoint is not None:
+        checked_path(options.checkpoint, "a checkpoint is kept at")  # a variable of the shell that is not set is empty
     if options.interval is not None and not goes_on:
         raise InvalidArgumentError(
             "a run that ends by itself has no interval",
@@ -105,11 +108,18 @@ def prepare(options: Namespace) -> Callable[[], int]:
             given="--view" if options.view else "--dashboard",
             expected="--engine spark",
         )
+    # Views are imported where one is asked for.
     if options.view:
-        from windrow_runtime.view.terminal import check_rich  # a view is imported where one is asked for
+        from windrow_runtime.view.terminal import check_rich
 
         check_rich()
+    if options.dashboard is not None:
+        from windrow_runtime.view.dashboard import check_port
+
+        check_port(options.dashboard)  # before Spark starts, and a batch with it
     pipeline = named_pipeline(options.pipeline)
+    if options.engine == "spark":
+        check_beside()
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
     drain = options.checkpoint is None if options.drain is None else bool(options.drain)
 
@@ -129,10 +139,11 @@ def prepare(options: Namespace) -> Callable[[], int]:
 def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[PipelineResult, bool]:
     runner, interruptions = LocalRunner(progress=progress), 0
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
         interruptions += 1
-        if interruptions > 1:
+        # What sends SIGTERM waits for some seconds, and the whole input may be one batch.
+        if interruptions > 1 or number != signal.SIGINT:
             raise KeyboardInterrupt
         print(_STOPPING, file=sys.stderr)
         runner.stop()

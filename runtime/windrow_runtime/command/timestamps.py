@@ -12,7 +12,8 @@ from os.path import abspath, join, relpath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from windrow.errors import InvalidArgumentError, SourceError, similar_name
+from windrow.errors import InvalidArgumentError, SourceError, WindrowError, similar_name
+from windrow_runtime.codecs.csv import long_cells
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.inputs.listing import FileOrder
 
@@ -31,6 +32,9 @@ _LARGEST: Final = {"s": 1e11, "ms": 1e14, "us": 1e17, "ns": math.inf}
 """Up to which number the unit is taken: seconds end in the year 5138, milliseconds begin in 1973."""
 
 _NAMES: Final = {"s": "in seconds", "ms": "in milliseconds", "us": "in microseconds", "ns": "in nanoseconds"}
+_MOST_MILLIS: Final = timedelta.max // timedelta(milliseconds=2)
+"""The largest timestamp: any two of them, 1.3 million years from 1970, have a distance that a bound can be."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -86,9 +90,14 @@ def rows_of(path: str, format_name: str | None, time: str, key: str | None) -> C
 def _read_whole(file: Path, rows: Iterator[Row]) -> Iterator[Row]:
     try:
         yield from rows
+    except WindrowError:
+        raise
     except (ValueError, csv.Error) as error:
         raise SourceError(
-            "the file cannot be read to its end", given=f"{error}", expected="texts in UTF-8", where=str(file)
+            "the file cannot be read to its end",
+            given=f"{error}",
+            expected="texts in UTF-8" if isinstance(error, UnicodeError) else None,
+            where=str(file),
         ) from error
 
 
@@ -99,7 +108,7 @@ def _json_rows(file: Path, time: str, key: str | None) -> Iterator[Row]:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise SourceError(
                     "a line of the file is no JSON", given=f"{error}", expected="an object", where=f"{file}:{number}"
                 ) from error
@@ -108,7 +117,7 @@ def _json_rows(file: Path, time: str, key: str | None) -> Iterator[Row]:
 
 
 def _csv_rows(file: Path, time: str, key: str | None) -> Iterator[Row]:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as lines, long_cells():
         reader = csv.DictReader(lines)
         _check_columns(file, reader.fieldnames or (), time, key)
         for record in reader:
@@ -190,7 +199,10 @@ class TimestampReader:
             self.first_skipped = self.first_skipped or where
             return None
         try:
-            return self._read(value)
+            timestamp = self._read(value)
+            if abs(timestamp) > _MOST_MILLIS:
+                raise ValueError(value)
+            return timestamp
         except (ValueError, OverflowError) as error:
             raise SourceError(
                 f"the field {self._field} is no timestamp",

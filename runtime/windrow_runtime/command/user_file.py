@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 import typing
 from argparse import ArgumentParser
 from collections.abc import Callable
+from importlib.machinery import FrozenImporter
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -16,9 +18,9 @@ from typing import Final, TypeAlias
 from windrow import Pipeline
 from windrow.errors import InvalidArgumentError, similar_name
 from windrow_runtime.codecs.malformed import short_repr
-from windrow_runtime.command.failures import errors_of_file
+from windrow_runtime.command.failures import errors_of_file, shown_path
 
-__all__ = ["add_accepted", "add_pipeline", "named_pipeline"]
+__all__ = ["add_accepted", "add_pipeline", "check_beside", "named_pipeline"]
 
 Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
@@ -85,6 +87,27 @@ def _is_name_of(text: str, file: str) -> bool:
     """Returns whether what follows the last colon shall be a name in a file or a module, though it can be none."""
     is_module = all(part.isidentifier() for part in file.split("."))
     return not Path(text).exists() and (Path(file).is_file() or (is_module and not {"/", "\\"} & {*text}))
+
+
+def check_beside() -> None:
+    """Refuses a file that hides a module of Python's from workers of Spark, which look into the user's folder first.
+
+    Files of names that windrow and Python import hardly ever, such as ``test.py``, harm nobody.
+
+    Raises:
+        InvalidArgumentError: If there is one in the folder of the pipeline, or in the working directory.
+    """
+    imported = sys.stdlib_module_names & sys.modules.keys() - {*sys.builtin_module_names}
+    for folder in dict.fromkeys([sys.path[0], os.getcwd()]):
+        for name in sorted(imported):
+            files = Path(folder, f"{name}.py"), Path(folder, name, "__init__.py")
+            file = next((file for file in files if file.is_file()), None)
+            if file is not None and not FrozenImporter.find_spec(name):
+                raise InvalidArgumentError(
+                    "a file hides a module of Python's from the workers of Spark",
+                    given=shown_path(str(file)),
+                    expected=f"another name than {name}",
+                )
 
 
 def _imported(text: str) -> tuple[ModuleType, Path | None]:
@@ -161,7 +184,7 @@ def _makes_pipeline(function: FunctionType) -> bool:
     except Exception:  # an annotation may name what is imported for type checkers alone
         returned = function.__annotations__.get("return")
     is_pipeline = returned is Pipeline or (isinstance(returned, str) and returned.rpartition(".")[2] == "Pipeline")
-    return is_pipeline and _takes_nothing(function)
+    return is_pipeline and _takes_nothing(function) and not inspect.iscoroutinefunction(function)
 
 
 def _takes_nothing(function: Callable[..., object]) -> bool:
@@ -186,6 +209,13 @@ def _pipeline(
     if callable(value) and not isinstance(value, Pipeline):
         if not _takes_nothing(value):
             raise InvalidArgumentError("the function needs arguments", given=f"{file}:{name}", expected=_EXPECTED)
+        if inspect.iscoroutinefunction(value):
+            raise InvalidArgumentError(
+                "the function is asynchronous",
+                given=f"{file}:{name}",
+                expected=_EXPECTED,
+                hint="define it by def, without async",
+            )
         with errors_of_file(file, root, f"the pipeline cannot be built: {name}() raised an error"):
             value = value()
     if not isinstance(value, Pipeline):

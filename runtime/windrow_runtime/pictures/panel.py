@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 from windrow.drawing.svg import element, number, shortened, text, width_of
@@ -25,6 +25,9 @@ _LEAST_BOX: Final = 17.0
 
 _MANY: Final = 80
 """The number of elements from which on circles are drawn smaller."""
+
+_SQUARE: Final = 24.0
+"""The side of a square of the grid in which free places are looked for, in pixels."""
 
 _TIMINGS: Final = {PaneTiming.EARLY: "early", PaneTiming.ON_TIME: "on-time", PaneTiming.LATE: "late"}
 
@@ -60,17 +63,29 @@ class Area:
 
 @dataclass(slots=True)
 class Taken:
-    """The areas of a panel that are occupied already."""
+    """The areas of a panel that are occupied already, by the squares of a grid that they touch."""
 
-    areas: list[Area] = field(default_factory=list)
+    _squares: dict[tuple[int, int], list[Area]] = field(default_factory=dict)
+
+    def add(self, areas: Iterable[Area]) -> None:
+        """Occupies areas."""
+        for area in areas:
+            for square in _squares_of(area):
+                self._squares.setdefault(square, []).append(area)
 
     def choose(self, candidates: Iterable[Area]) -> Area | None:
         """Occupies and returns the first free candidate; None if none is free."""
         for area in candidates:
-            if not any(area.covers(other) for other in self.areas):
-                self.areas.append(area)
+            if not any(area.covers(other) for square in _squares_of(area) for other in self._squares.get(square, ())):
+                self.add([area])
                 return area
         return None
+
+
+def _squares_of(area: Area) -> Iterator[tuple[int, int]]:
+    columns = range(int(area.left // _SQUARE), int(area.right // _SQUARE) + 1)
+    rows = range(int(area.top // _SQUARE), int(area.bottom // _SQUARE) + 1)
+    return product(columns, rows)
 
 
 @dataclass(slots=True)
@@ -108,9 +123,9 @@ class Panel:
         placed = [(box, self._area_of(box)) for box in boxes]
         strips = [(box, self._strip(box)) for box in self.scene.withdrawals]
         watermark = self._watermark()
-        self._taken.areas += [Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark)]
+        self._taken.add(Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark))
         strip_labels = [self._label(area, f"{_MINUS}{self.values_text(box.pane)}", 12) for box, area in strips]
-        self._taken.areas += [area for _, area in strips]
+        self._taken.add(area for _, area in strips)
         areas = [area for _, area in placed]
         labels = [
             self._label(area, self.values_text(box.pane), 14, areas[:index] + areas[index + 1 :])
@@ -229,7 +244,7 @@ class Panel:
             cores = [_shrunk(area, 0.25) for area in areas]
             core = self._taken.choose(cores) or cores[0]
             area = areas[cores.index(core)]
-            self._taken.areas.append(area)
+            self._taken.add([area])
             yield point, area, self._circle(point.element, area, radius)
 
     def _circle(self, of: RecordedElement, area: Area, radius: float) -> str:

@@ -6,8 +6,9 @@ Nothing of windrow is imported before a test asks for one of them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,7 +108,8 @@ def windrow_spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
         from windrow_runtime.spark.session import local_session, session_there
 
         is_there = session_there() is not None
-        session = local_session(2)
+        with _found_by_workers(pytestconfig.rootpath):
+            session = local_session(2)
     except (WindrowError, ImportError) as error:
         if pytestconfig.getoption(_REQUIRE):
             raise
@@ -115,6 +117,22 @@ def windrow_spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     yield session
     if not is_there:
         session.stop()
+
+
+@contextmanager
+def _found_by_workers(root: Path) -> Iterator[None]:
+    """Has a session that is started within the block find the modules of tests, by the names that pytest gives them.
+
+    With ``--import-mode=importlib`` names begin at the root folder, which is on no path. The working directory, which
+    workers have, may be another one.
+    """
+    sys.path.append(str(root))
+    try:
+        yield
+    finally:
+        sys.path.reverse()  # the session may have appended paths of its own: the last of this name is ours
+        sys.path.remove(str(root))
+        sys.path.reverse()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Final
 from windrow.errors import UnsupportedOperationError
 
 _NEEDED: Final = "Java 17 or newer"
+_SECONDS: Final = 60
 _INSTALL: Final = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
 
 
@@ -26,8 +27,10 @@ def check_java() -> str:
             hint=_INSTALL,
         )
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", check=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
         # macOS has a program of this name that only says where to get one.
         told = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
         raise UnsupportedOperationError(
@@ -36,9 +39,9 @@ def check_java() -> str:
             expected=_NEEDED,
             hint=_INSTALL,
         ) from error
-    version = re.search(r'version "(\d+)', done.stderr)
-    if version is None or int(version[1]) >= 17:
-        return f"Java {version[1] if version else 'of an unknown version'}, {java}"
+    version = re.search(r'version "((\d+)[^"]*)', done.stderr)
+    if version is None or int(version[2]) >= 17:
+        return f"Java {version[2] if version else 'of an unknown version'}, {java}"
     raise UnsupportedOperationError(
         "Spark needs a newer Java", given=f"Java {version[1]}", expected=_NEEDED, hint=_INSTALL
     )

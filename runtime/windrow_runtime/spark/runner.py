@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow import DataStream
-from windrow.addresses.paths import reads_from
+from windrow.addresses.paths import checked_path, reads_from
 from windrow.addresses.redaction import redact_address
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
@@ -137,6 +137,8 @@ class SparkRunner:
                 given=f"accept_changes={accept_changes!r}",
                 expected="SparkRunner(checkpoint=folder, accept_changes=[...])",
             )
+        if checkpoint is not None:
+            checked_path(checkpoint, "a checkpoint is kept at")
         for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
             if number is not None:
                 check_positive(number, name)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.view.follow import Running, history_of
 from windrow_runtime.view.history import RunHistory
 
-__all__ = ["Dashboard", "dashboard"]
+__all__ = ["Dashboard", "check_port", "dashboard"]
 
 _LOG: Final = logging.getLogger("windrow")
 _LOOPBACK: Final = "127.0.0.1"
@@ -94,6 +95,26 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
             served.close()
 
 
+def check_port(port: int) -> None:
+    """Raises an ``InvalidArgumentError`` if a dashboard cannot be served on a port at the moment."""
+    with _port_errors(port), socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, _Server.allow_reuse_address)
+        listening.bind((_LOOPBACK, port))
+
+
+@contextmanager
+def _port_errors(port: int) -> Iterator[None]:
+    """Turns errors of sockets within the block into one about the port."""
+    try:
+        yield
+    except (OSError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"no page can be served on this port: {error}",
+            given=port,
+            expected="a free port of this machine, or 0, which takes any",
+        ) from error
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -106,14 +127,8 @@ class _Server(ThreadingHTTPServer):
         self.is_ending = threading.Event()
         self._streams = 0
         self._stream_ended = threading.Condition()
-        try:
+        with _port_errors(port):
             super().__init__((_LOOPBACK, port), partial(_Handler, self))
-        except (OSError, OverflowError) as error:
-            raise InvalidArgumentError(
-                f"no page can be served on this port: {error}",
-                given=port,
-                expected="a free port of this machine, or 0, which takes any",
-            ) from error
 
     # Any: what the base class calls a request, and an address.
     def handle_error(self, request: Any, client_address: Any) -> None:

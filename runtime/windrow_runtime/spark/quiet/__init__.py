@@ -33,13 +33,13 @@ def quiet_session(start: Callable[[], SparkSession]) -> SparkSession:
 
     A configuration of log4j that the user has set is left in place.
     """
-    with _log4j_named():
-        session = start()
-    _quiet.add(session.sparkContext.applicationId)
     # py4j logs an error of windrow's functions before Spark gets it.
     logging.getLogger("py4j.clientserver").addFilter(_is_news)
     # It logs Ctrl-C by the root logger, once for its own call and once for that of PySpark's handler.
     logging.getLogger().addFilter(_is_no_interruption)
+    with _log4j_named():
+        session = start()
+    _quiet.add(session.sparkContext.applicationId)
     return session
 
 
