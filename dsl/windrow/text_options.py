@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
@@ -18,12 +20,22 @@ __all__ = [
     "checked_texts",
     "checked_timezone",
     "has_half_surrogate",
+    "is_line",
 ]
+
+
+# Control characters, and what ends a line or a paragraph; the categories of Unicode.
+_NOT_SHOWN: Final = {"Cc", "Cs", "Zl", "Zp"}
 
 
 def has_half_surrogate(text: str) -> bool:
     """Whether a text has half of a surrogate pair, which is no character: it cannot be written or sent anywhere."""
     return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def is_line(text: str) -> bool:
+    """Whether a text can be shown in a line: it has no half of a surrogate pair, and no control character."""
+    return text.isprintable() or not any(unicodedata.category(character) in _NOT_SHOWN for character in text)
 
 
 def checked_delimiter(given: str) -> str:

@@ -134,7 +134,9 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         True,
     ),
     ("pipeline without name", lambda: Pipeline(""), "a pipeline needs a name", False),
-    ("pipeline of half a character", lambda: Pipeline("p\ud800"), "the name of a pipeline is no text", True),
+    ("pipeline of half a character", lambda: Pipeline("p\ud800"), "the name of a pipeline is no line of text", True),
+    ("pipeline that clears a screen", lambda: Pipeline("p\x1b[2J"), "the name of a pipeline is no line of text", True),
+    ("pipeline of two lines", lambda: Pipeline("p\u2028q"), "the name of a pipeline is no line of text", True),
     ("pipeline of a stream", lambda: Pipeline("plan", wrong), "a pipeline is made of sinks", False),
     ("tag without name", lambda: OutputTag(""), "an output tag needs a name", False),
     (

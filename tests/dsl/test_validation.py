@@ -825,7 +825,8 @@ def test_two_states_of_one_name_are_refused() -> None:
     assert any_faults_of(keyed.process(Types(int))) == []
 
 
-def test_a_step_whose_name_is_no_text() -> None:
-    (fault,) = faults_of(unstamped().map(lambda reading: reading, name="a\ud800"))
-    assert fault.message == "the name 'a\\ud800' of a step is no text: it has half of a surrogate pair"
+@pytest.mark.parametrize("name", ["a\ud800", "a\nb", "a\x1b[2J"])
+def test_a_step_whose_name_is_no_text(name: str) -> None:
+    (fault,) = faults_of(unstamped().map(lambda reading: reading, name=name))
+    assert fault.message == f"the name {name!r} of a step is no line of text"
     assert fault.where == here(line() - 2)

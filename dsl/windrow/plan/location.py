@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from windrow.errors import InvalidArgumentError, Location
-from windrow.text_options import has_half_surrogate
+from windrow.text_options import is_line
 
 __all__ = ["Scope", "caller_location", "current_scope", "scope_name", "within_scope"]
 
@@ -75,13 +75,13 @@ def scope_name(given: object, location: Location | None) -> str:
     """The name that a user gave a scope.
 
     Raises:
-        InvalidArgumentError: If it is no text, is empty, or has one of the characters between names.
+        InvalidArgumentError: If it is no line of text, is empty, or has one of the characters between names.
     """
-    if not isinstance(given, str) or not given or "/" in given or "#" in given or has_half_surrogate(given):
+    if not isinstance(given, str) or not given or "/" in given or "#" in given or not is_line(given):
         raise InvalidArgumentError(
             "a scope needs a name",
             given=ascii(given) if isinstance(given, str) else given,
-            expected="a non-empty string without / and #, which stand between names and before numbers",
+            expected="a non-empty line without / and #, which stand between names and before numbers",
             where=location,
             hint='apply_transform(function, name="cleaned")',
         )

@@ -17,7 +17,7 @@ from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk
 from windrow.sinks import CollectSink
-from windrow.text_options import has_half_surrogate
+from windrow.text_options import is_line
 
 __all__ = ["Collected", "DataStreamSink", "Engine", "Pipeline", "Runner", "checked_runner"]
 
@@ -141,7 +141,7 @@ class Pipeline:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
             cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known,
             two file sinks on one folder.
-        InvalidArgumentError: If the name is no text or empty, or what is given as a sink is not what ``sink_to`` gave.
+        InvalidArgumentError: If the name is no line of text or empty, or a sink is not what ``sink_to`` gave.
 
     Example:
         >>> from windrow import Pipeline, from_collection
@@ -166,13 +166,13 @@ class Pipeline:
                 where=caller_location(),
                 hint='Pipeline("name", stream.sink_to(CollectSink()))',
             )
-        if has_half_surrogate(name):
+        if not is_line(name):
             raise InvalidArgumentError(
-                "the name of a pipeline is no text",
+                "the name of a pipeline is no line of text",
                 given=ascii(name),
-                expected="characters, and no half of a surrogate pair",
+                expected="no control characters, and no half of a surrogate pair",
                 where=caller_location(),
-                hint="give it a name of characters",
+                hint="give it a name of characters that can be shown",
             )
         for sink in sinks:
             if not isinstance(sink, DataStreamSink):

@@ -52,7 +52,7 @@ from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
 from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
-from windrow.text_options import has_half_surrogate
+from windrow.text_options import is_line
 from windrow.time import duration_text
 from windrow.triggers import (
     ComposableTrigger,
@@ -99,12 +99,12 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         name = step.name
         if name is not None and names[name] > 1:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
-        if name is not None and has_half_surrogate(name):
+        if name is not None and not is_line(name):
             # The place of the step has the name in it.
             yield Fault(
-                f"the name {name!r} of a step is no text: it has half of a surrogate pair",
+                f"the name {name!r} of a step is no line of text",
                 str(step.node.location),
-                "give the step a name of characters",
+                "give it no control characters, and no half of a surrogate pair",
             )
         yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step, stated)
