@@ -9,17 +9,23 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.custom_sources import Entry
+from tests.partitioned import MONOTONOUS, logs
+from tests.partitioned import put as put_lines
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import WindrowError
-from windrow.sinks import CollectSink, ParquetFileSink
-from windrow.sources import CollectionSource, JsonFileSource
+from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink, WriterSink
+from windrow.sources import CollectionSource, JsonFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.paths import as_spark_path
@@ -57,17 +63,22 @@ def put(spark: SparkSession, folder: str, number: int) -> None:
     out.close()
 
 
-def totals(folder: str) -> Pipeline:
-    """Sums by key and second, written as files in folders of keys."""
+def sums(folder: str) -> DataStream[Total]:
+    """Sums by key and second."""
     events = from_source(JsonFileSource(f"{folder}/in", Event)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(timedelta(0)), timestamp=lambda event: event.at
     )
     seconds = events.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
-    sums = seconds.aggregate(agg.into(Total, agg.key(), agg.sum(lambda event: event.value)))
+    return seconds.aggregate(agg.into(Total, agg.key(), agg.sum(lambda event: event.value)))
+
+
+def totals(folder: str) -> Pipeline:
+    """Writes sums as files, also in folders of keys."""
+    totals = sums(folder)
     return Pipeline(
         "totals",
-        sums.sink_to(ParquetFileSink(f"{folder}/out")),
-        sums.sink_to(ParquetFileSink(f"{folder}/by-key", partition_by="key")),
+        totals.sink_to(ParquetFileSink(f"{folder}/out")),
+        totals.sink_to(ParquetFileSink(f"{folder}/by-key", partition_by="key")),
     )
 
 
@@ -88,6 +99,68 @@ def numbers(folder: str) -> Any:
     return ImpatientRunner(checkpoint=checkpoint).run(Pipeline("numbers", source.sink_to(sink))).collected(sink)
 
 
+def ordered(names: Path, checkpoint: str) -> list[list[str]]:
+    """The files of each batch, in the order of their names, as they arrive, after a stop, and up to the end."""
+    found: dict[int, list[str]] = {}
+
+    def take(batch: int, lines: Sequence[str]) -> None:
+        found[batch] = list(lines)
+
+    def arrive(below: str, *new: str) -> None:
+        (names.parent / "later").mkdir(parents=True)
+        for name in new:
+            (names.parent / "later" / name).write_text(f"{below}{name}\n")
+        (names.parent / "later").rename(names / below)  # all at once
+
+    names.mkdir()
+    source = TextFileSource(names, files_in_order="name", files_per_batch=2)
+    pipeline = Pipeline("ordered", from_source(source).sink_to(FunctionSink(take)))
+    arrive("c", "3", "10", "9")
+    running = ImpatientRunner(checkpoint=checkpoint).start(pipeline)
+    running.process_available()
+    arrive("a", "1", "20")
+    running.process_available()
+    running.stop()
+    arrive("b", "30", "2", "4", "5", "6")
+    running = ImpatientRunner(checkpoint=checkpoint).start(pipeline)
+    running.process_available()
+    arrive("d", "1")
+    running.drain()
+    return [lines for _, lines in sorted(found.items())]
+
+
+def aligned(folder: Path, checkpoint: str) -> list[list[str]]:
+    """What each batch reads of two logs, of which one waits for the other, in two runs."""
+    found: dict[int, list[str]] = {}
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        found[batch] = sorted(f"{entry.log}{entry.second}" for entry in entries)
+
+    timed = logs(folder, lines=1).assign_timestamps_and_watermarks(
+        MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50)), timestamp=lambda entry: entry.second * 1000
+    )
+    windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+    counts = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
+    pipeline = Pipeline("aligned", counts.sink_to(CollectSink[Total]()), timed.sink_to(FunctionSink(take)))
+    put_lines(folder, a=[0, 100, 200], b=[0, 10, 20, 60])
+    ImpatientRunner(checkpoint=checkpoint).run(pipeline, drain=False)
+    put_lines(folder, b=[120, 160, 300])
+    ImpatientRunner(checkpoint=checkpoint).run(pipeline)
+    return [found[batch] for batch in sorted(found)]
+
+
+def by_spark(folder: str) -> None:
+    """Sums that Spark writes by itself: two runs, of which the second one drains."""
+
+    def write(frame: Any) -> Any:
+        return frame.writeStream.format("parquet").option("path", as_spark_path(f"{folder}/by-spark"))
+
+    pipeline = Pipeline("by Spark", sums(folder).sink_to(WriterSink(write)))
+    runner = ImpatientRunner(checkpoint=f"{folder}/of-spark", partitions=2)
+    runner.run(pipeline, drain=False)
+    runner.run(pipeline)
+
+
 def main(folder: str) -> dict[str, Any]:
     now = iter(range(1_000_000, 2_000_000, 1000))
     # With a clock of its own, workers need the time of each batch.
@@ -97,7 +170,7 @@ def main(folder: str) -> dict[str, Any]:
     put(spark, folder, 1)
     running = runner.start(totals(folder))
     running.process_available()
-    seen = {"here": refused(folder)}
+    seen: dict[str, Any] = {"here": refused(folder)}
     again = [sys.executable, "-m", "tests.elsewhere.program", folder, "lock"]
     seen["there"] = subprocess.run(again, stdout=subprocess.PIPE, text=True, check=True).stdout
     put(spark, folder, 2)
@@ -106,9 +179,13 @@ def main(folder: str) -> dict[str, Any]:
     put(spark, folder, 3)
     runner.run(totals(folder))
     seen["after"] = refused(folder)
+    by_spark(folder)
+    with tempfile.TemporaryDirectory() as here:
+        seen["ordered"] = ordered(Path(here) / "in", f"{folder}/ordered")
+        seen["aligned"] = aligned(Path(here) / "logs", f"{folder}/aligned")
     rows = {
         name: sorted([row.key, row.value] for row in spark.read.parquet(as_spark_path(f"{folder}/{name}")).collect())
-        for name in ("out", "by-key")
+        for name in ("out", "by-key", "by-spark")
     }
     return {"process": os.getpid(), "numbers": numbers(folder), **seen, **rows}
 

@@ -16,6 +16,9 @@ from tests.crash.elsewhere import Elsewhere
 
 ROOT = Path(__file__).parents[2]
 
+ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b30"], ["d1"]]
+"""The files of each batch, of which those of one folder arrive at once."""
+
 # Any in this module: what a program prints.
 
 
@@ -49,7 +52,11 @@ def test_a_run_elsewhere_gives_what_one_here_does(
         found = outcome(elsewhere.url, elsewhere.submit_arguments)
         files = elsewhere.files("out") | elsewhere.files("by-key")
     expected = sorted([f"k{key}", sum(range(key, 90, 3))] for key in range(3) for _ in range(4))
-    assert found["out"] == found["by-key"] == local["out"] == local["by-key"] == expected
+    for name in ("out", "by-key", "by-spark"):
+        assert found[name] == local[name] == expected
+    assert found["ordered"] == local["ordered"] == ORDERED
+    assert found["aligned"] == local["aligned"]
+    assert found["aligned"][:4] == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"]]
     assert found["numbers"] == local["numbers"] == list(range(7))
     for said in (found["here"], found["there"]):
         assert "another run uses the checkpoint" in said

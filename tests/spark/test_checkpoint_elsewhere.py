@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from tests.custom_sources import Entry
 from tests.partitioned import MONOTONOUS, logs, put
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
-from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow.errors import CheckpointError, IncompatibleStateError, UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
-from windrow.sources import CollectionSource, JsonFileSource
+from windrow.sources import CollectionSource, FilesInOrder, JsonFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
 
 if TYPE_CHECKING:
@@ -85,7 +88,7 @@ def test_a_run_goes_on_where_another_one_stopped(
     assert first
     assert rest
     assert sorted({*first, *rest}) == here
-    with pytest.raises(Exception, match="was drained"):
+    with pytest.raises(IncompatibleStateError, match="was drained"):
         collected(runner, 20)
     shutil.rmtree(checkpoint / "spark" / "offsets")
     (checkpoint / "drained").unlink()
@@ -176,29 +179,64 @@ def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    def to_memory(frame: Any) -> DataStreamWriter:
-        writer: DataStreamWriter = frame.writeStream.format("noop")
+
+def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    checkpoint, out = tmp_path / "here" / "checkpoint", tmp_path / "out"
+
+    def write(frame: Any) -> DataStreamWriter:
+        writer: DataStreamWriter = frame.writeStream.format("json").option("path", str(out))
         return writer
 
-    runner = SparkRunner(spark, checkpoint=f"{folder}/by-spark")
-    stream = sums(from_source(CollectionSource(EVENTS, Event)))
-    pipeline = Pipeline("sums", stream.sink_to(WriterSink(to_memory)))
+    stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=20)))
+    runner, pipeline = (
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint"),
+        Pipeline("sums", stream.sink_to(WriterSink(write))),
+    )
     runner.run(pipeline, drain=False)
-    with pytest.raises(UnsupportedOperationError, match="nobody notes the end of the stream"):
+    # The driver notes what workers tell it before a batch is committed.
+    assert Checkpoint(checkpoint).newest_batch.batch() == 2
+    runner.run(pipeline)
+    found = CollectSink[Total]()
+    written = Pipeline("written", from_source(JsonFileSource(out / "*.json", Total)).sink_to(found))
+    assert sorted(LocalRunner().run(written).collected(found)) == collected(SparkRunner(spark), 20)
+    with pytest.raises(IncompatibleStateError, match="was drained"):
+        runner.run(pipeline)
+    (checkpoint / "drained").unlink()
+    shutil.rmtree(checkpoint / "spark")
+    with pytest.raises(CheckpointError, match=r"it is gone, and batches have run(.|\n)*/spark/offsets"):
         runner.run(pipeline)
 
 
-def test_files_in_an_order_of_ones_own_need_a_mounted_checkpoint(
-    spark: SparkSession, folder: str, tmp_path: Path
-) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
-    source = from_source(JsonFileSource(tmp_path / "in", Event, files_in_order="name"))
-    sink = CollectSink[Event]()
-    with pytest.raises(UnsupportedOperationError, match=r"an order of one's own(.|\n)*viewfs://"):
-        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("ordered", source.sink_to(sink)))
-    with pytest.raises(CheckpointError, match=r"does not open(.|\n)*No FileSystem for scheme"):
-        SparkRunner(spark, checkpoint="nosuch://a/b").run(Pipeline("ordered", source.sink_to(sink)))
+@pytest.mark.parametrize("size", [2, None])
+def test_files_in_an_order_of_ones_own(spark: SparkSession, folder: str, tmp_path: Path, size: int | None) -> None:
+    names, found = tmp_path / "in", dict[int, list[str]]()
+    names.mkdir()
+    fails_at = 1
+
+    def take(batch: int, lines: Sequence[str]) -> None:
+        if batch == fails_at:
+            raise OSError("the service is away")
+        found[batch] = list(lines)
+
+    def run(order: FilesInOrder, *new: str) -> list[list[str]]:
+        for name in new:
+            (names / name).write_text(f"{name}\n")
+        found.clear()
+        source = TextFileSource(names, files_in_order=order, files_per_batch=size)
+        pipeline = Pipeline("names", from_source(source).sink_to(FunctionSink(take)))
+        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline, drain=False)
+        return [lines for _, lines in sorted(found.items())]
+
+    assert run("time", "first") == [["first"]]
+    with pytest.raises(UserFunctionError, match="the service is away"):
+        run("name", "10", "9", "7")
+    fails_at = -1
+    # What was planned is read as it was, and then what has come meanwhile.
+    assert run("name", "8", "1") == ([["7", "9"], ["1", "8"], ["10"]] if size else [["7", "9", "10"], ["1", "8"]])
+    assert run("time", "12") == [["12"]]
+    assert run(lambda path: -int(path), *map(str, range(20, 24))) == (
+        [["23", "22"], ["21", "20"]] if size else [["23", "22", "21", "20"]]
+    )
 
 
 def test_parts_of_a_hybrid_source(spark: SparkSession, folder: str, tmp_path: Path) -> None:
@@ -212,15 +250,30 @@ def test_parts_of_a_hybrid_source(spark: SparkSession, folder: str, tmp_path: Pa
     assert [event.at for event in result.collected(sink)] == [0, 1, 2, 9]
 
 
-def test_partitions_are_aligned_with_a_mounted_checkpoint_alone(
-    spark: SparkSession, folder: str, tmp_path: Path
-) -> None:
-    aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
-    timed = logs(put(tmp_path / "logs", a=[0, 1]), lines=1).assign_timestamps_and_watermarks(
-        aligned, timestamp=lambda entry: entry.second * 1000
-    )
-    windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
-    sums = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
-    pipeline = Pipeline("aligned", sums.sink_to(CollectSink[Total]()))
-    with pytest.raises(UnsupportedOperationError, match=r"without alignment"):
-        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline)
+def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    found: dict[int, list[str]] = {}
+
+    def take(batch: int, entries: Sequence[Entry]) -> None:
+        found[batch] = sorted(f"{entry.log}{entry.second}" for entry in entries)
+
+    def plan(name: str) -> Pipeline:
+        aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
+        timed = logs(tmp_path / name, lines=1).assign_timestamps_and_watermarks(
+            aligned, timestamp=lambda entry: entry.second * 1000
+        )
+        windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+        sums = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
+        return Pipeline("aligned", sums.sink_to(CollectSink[Total]()), timed.sink_to(FunctionSink(take)))
+
+    def run(name: str, checkpoint: str) -> list[list[str]]:
+        found.clear()
+        put(tmp_path / name, a=[0, 100, 200], b=[0, 10, 20, 60])
+        runner = SparkRunner(spark, checkpoint=checkpoint)
+        runner.run(plan(name), drain=False)
+        put(tmp_path / name, b=[120, 160, 300])
+        runner.run(plan(name))
+        return [found[batch] for batch in sorted(found)]
+
+    elsewhere, here = run("elsewhere", f"{folder}/checkpoint"), run("here", str(tmp_path / "checkpoint"))
+    assert elsewhere == here
+    assert elsewhere[:4] == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"]]

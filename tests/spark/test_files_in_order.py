@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import pytest
 from tests.budget import for_a_night
 from tests.crash.batches import give_next
 from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
+from tests.spark.memory_files import MemoryFiles, folder_in
 from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
 from windrow import Pipeline, from_dataframe, from_source
 from windrow.errors import (
@@ -29,7 +30,7 @@ from windrow_runtime.inputs.listing import FileOrder
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.file_log import FileLog
+from windrow_runtime.spark.checkpoint.file_log import FileLog, FileLogInPieces
 from windrow_runtime.spark.sources.custom import _StreamReader
 from windrow_runtime.spark.sources.file_plans import FilePlans, TaskShares
 
@@ -53,10 +54,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def plans(folder: Path, size: int | None, *, begin: bool = False) -> FilePlans:
+@pytest.fixture(params=["mounted", "elsewhere"])
+def log_of(request: pytest.FixtureRequest, folder: Path) -> Callable[[], FileLog]:
+    """Makes the log of the folder, as each new process reads it."""
+    files = MemoryFiles()
+    if request.param == "mounted":
+        return lambda: FileLog(folder.parent / "log")
+    return lambda: FileLogInPieces(folder_in(files) / "log")
+
+
+def plans(
+    folder: Path, size: int | None, log_of: Callable[[], FileLog] | None = None, *, begin: bool = False
+) -> FilePlans:
     """The plans as a new process has them."""
     step = Pipeline("p", from_source(TextFileSource(folder)).sink_to(CollectSink())).steps[0]
-    log = FileLog(folder.parent / "log")
+    log = FileLog(folder.parent / "log") if log_of is None else log_of()
     if begin:
         log.begin([])
     order = FileOrder.of(TextFileSource(folder, files_in_order="name"), step)
@@ -67,9 +79,9 @@ def files(planner: FilePlans, start: dict[str, Any], end: dict[str, Any]) -> lis
     return [Path(file).name for chunk in planner.ranges(start, end) for file, _, _ in chunk]
 
 
-def test_batches_are_cut_by_the_order_of_what_is_there(folder: Path) -> None:
+def test_batches_are_cut_by_the_order_of_what_is_there(folder: Path, log_of: Callable[[], FileLog]) -> None:
     put(folder, "1", "2", "10", "11", "12")
-    planner = plans(folder, 2, begin=True)
+    planner = plans(folder, 2, log_of, begin=True)
     first = planner.advance({}, planner.latest())
     put(folder, "0", "3")  # "0" is late, and "3" is not
     second = planner.advance(first, planner.latest())
@@ -78,23 +90,25 @@ def test_batches_are_cut_by_the_order_of_what_is_there(folder: Path) -> None:
     assert planner.advance(fourth, planner.latest()) == fourth
     offsets = [{}, first, second, third, fourth]
     wanted = [["1", "2"], ["0", "3"], ["10", "11"], ["12"]]
-    for other in (planner, plans(folder, 5)):
+    for other in (planner, plans(folder, 5, log_of)):
         assert [files(other, start, end) for start, end in pairwise(offsets)] == wanted
 
 
-def test_nothing_to_read_is_no_batch(folder: Path) -> None:
+def test_nothing_to_read_is_no_batch(folder: Path, log_of: Callable[[], FileLog]) -> None:
     for size in (1, None):
-        planner = plans(folder, size, begin=True)
+        planner = plans(folder, size, log_of, begin=True)
         assert planner.advance({}, planner.latest()) == {}
 
 
 @pytest.mark.parametrize("size", [2, None])
-def test_a_batch_that_was_logged_and_not_planned_comes_next(folder: Path, size: int | None) -> None:
+def test_a_batch_that_was_logged_and_not_planned_comes_next(
+    folder: Path, log_of: Callable[[], FileLog], size: int | None
+) -> None:
     put(folder, "1", "2", "3")
-    dead = plans(folder, 2, begin=True)
+    dead = plans(folder, 2, log_of, begin=True)
     dead.advance({}, dead.latest())  # the process dies before Spark has noted the offset
     put(folder, "0")
-    planner = plans(folder, size)
+    planner = plans(folder, size, log_of)
     end = planner.advance({}, planner.latest())
     # Who reads all that there is reads it in one batch, as a run that drains counts on; what was logged comes first.
     assert files(planner, {}, end) == (["1", "2"] if size else ["1", "2", "0", "3"])
@@ -102,15 +116,61 @@ def test_a_batch_that_was_logged_and_not_planned_comes_next(folder: Path, size: 
     assert files(planner, end, last) == (["0", "3"] if size else [])
 
 
-def test_two_planners_agree_on_the_files_of_a_batch(folder: Path) -> None:
+def test_two_planners_agree_on_the_files_of_a_batch(folder: Path, log_of: Callable[[], FileLog]) -> None:
     put(folder, "1", "2", "3")
-    old, new = plans(folder, 1, begin=True), plans(folder, 2)
+    old, new = plans(folder, 1, log_of, begin=True), plans(folder, 2, log_of)
     old.log.update(0)
     offset = new.advance({}, new.latest())
     old.log.append([str(folder / "3")])  # it had looked at the log before
-    assert files(old, {}, offset) == files(new, {}, offset) == files(plans(folder, 9), {}, offset) == ["1", "2"]
+    assert files(old, {}, offset) == files(new, {}, offset) == files(plans(folder, 9, log_of), {}, offset) == ["1", "2"]
     end = new.advance(offset, new.latest())
     assert files(old, offset, end) == files(new, offset, end) == ["3"]
+
+
+def test_pieces_of_a_log_are_put_together(folder: Path) -> None:
+    memory = MemoryFiles()
+
+    def log_of() -> FileLog:
+        return FileLogInPieces(folder_in(memory) / "log")
+
+    put(folder, *map(str, range(40)))
+    planner, offset = plans(folder, 1, log_of, begin=True), dict[str, Any]()
+    for number in range(40):
+        offset = planner.advance(offset, planner.latest())
+        assert len(memory.content) - 1 == (number + 1).bit_count()
+        # Another process finds all of them.
+        assert log_of().read() == planner.log.entries
+    assert files(plans(folder, 1, log_of), {}, offset) == list(map(str, range(40)))
+    assert plans(folder, 1, log_of).advance(offset, planner.latest()) == offset
+
+
+def test_a_planner_of_a_dead_query_changes_no_entry_of_a_log_in_pieces(folder: Path) -> None:
+    memory = MemoryFiles()
+
+    def log_of() -> FileLog:
+        return FileLogInPieces(folder_in(memory) / "log")
+
+    put(folder, "1", "2", "3")
+    new, old = plans(folder, 1, log_of, begin=True), plans(folder, 1, log_of)
+    old.log.update(0)
+    offset = new.advance(new.advance({}, new.latest()), new.latest())
+    assert sorted(memory.content) == ["mem://checkpoint/log", "mem://checkpoint/log.1"]
+    old.log.append([str(folder / "3")])  # the piece of entry 0 is gone, so that it may write one
+    assert files(plans(folder, 1, log_of), {}, offset) == ["1", "2"]
+    # A piece that goes away while another one takes its place is looked for once more.
+    last = new.advance(offset, new.latest())
+    gone = "mem://checkpoint/log.1"
+    content = memory.content[gone]
+
+    def replaced(url: str) -> None:
+        if memory.content.pop(gone, None) is not None:
+            memory.content["mem://checkpoint/log.3"] = content + memory.content["mem://checkpoint/log.2"]
+
+    memory.before_read = replaced
+    assert files(plans(folder, 1, log_of), {}, last) == ["1", "2", "3"]
+    memory.before_read = lambda url: memory.content.clear()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        log_of().update(0)
 
 
 def test_an_unfinished_line_of_a_process_that_died_is_passed_over(folder: Path) -> None:

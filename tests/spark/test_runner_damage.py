@@ -190,7 +190,7 @@ def test_a_description_that_is_not_ours(spark: SparkSession, tmp_path: Path, con
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        ("end-of-stream-batch", lambda checkpoint: checkpoint.has_fired_all()),
+        ("closed-sources-batch", lambda checkpoint: checkpoint.closed_sources.batch()),
         ("clock/3", lambda checkpoint: ClockFiles(checkpoint.clock_folder).read(3)),
     ],
 )

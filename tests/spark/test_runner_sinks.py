@@ -282,7 +282,7 @@ def test_the_folder_of_a_sink_is_for_one_run(spark: SparkSession, tmp_path: Path
         runner.run(pipeline(4, overwrite=True))
 
 
-@pytest.mark.classic("takes the folder in this process, where no batch of a server is written")
+@pytest.mark.classic(reason="takes the folder in this process, where no batch of a server is written")
 def test_a_folder_that_was_taken_while_a_batch_was_computed_stays_as_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

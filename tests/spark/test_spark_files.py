@@ -13,6 +13,7 @@ import pytest
 from windrow.errors import CheckpointError
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.spark_files import (
+    batch_that_reads,
     check_source_logs,
     check_spark_files,
     clear_leftovers,
@@ -277,3 +278,19 @@ def test_a_batch_that_is_left_to_do_needs_no_line(tmp_path: Path) -> None:
     checkpoint.wake(by_watermark=True)
     checkpoint.wake()
     assert [*checkpoint.control_folder.glob("*")] == []
+
+
+def test_the_batch_that_reads_a_file_of_the_control_folder(tmp_path: Path) -> None:
+    assert batch_that_reads(tmp_path, Path("control/9")) == -1  # no batch
+    lay(tmp_path, *(f"sources/1/{number}" for number in range(7)))
+    for batch, read in enumerate((-1, 1, 4, 5, 5)):
+        lay(tmp_path, f"offsets/{batch}", offset="-\n-" if read < 0 else f'"any"\n{{"logOffset":{read}}}')
+    found = {name: batch_that_reads(tmp_path, Path("control") / name) for name in map(str, range(8))}
+    # Files 2 to 4 came in one batch; 6 is noted and not planned; 7 is unknown.
+    assert list(found.values()) == [1, 1, 2, 2, 2, 3, -1, -1]
+    # Spark puts earlier entries together, and deletes old offsets.
+    for number in range(5):
+        (tmp_path / f"sources/1/{number}").unlink()
+    lay(tmp_path, "sources/1/4.compact")
+    (tmp_path / "offsets" / "0").unlink()
+    assert [batch_that_reads(tmp_path, Path("control") / name) for name in ("0", "3", "5")] == [1, 2, 3]

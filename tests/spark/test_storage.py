@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import AuthenticationError, get_context
 from pathlib import Path
 
 import pytest
@@ -15,10 +18,13 @@ import pytest
 from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.spark.checkpoint import planner_paths
+from windrow_runtime.spark.checkpoint.driver_note import _NotedNumber
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock
+from windrow_runtime.spark.checkpoint.planner_paths import PlannerPath, for_planners
 from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
-from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_whole
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.sinks.by_spark import _withdrawn
@@ -329,3 +335,78 @@ def test_of_two_that_take_over_one_gets_the_lock() -> None:
 
 def test_the_first_batch_has_a_clock_without_a_file() -> None:
     assert ClockFiles(folder_in(MemoryFiles())).read(0).watermarks.get("one", MIN_TIMESTAMP) == MIN_TIMESTAMP
+
+
+def open_there(path: StoragePath) -> str:
+    """What a planner does, in its own process."""
+    (path / "below" / "2").unlink()
+    said = [f"{file_numbers(path / 'below')}", f"{read_whole(path / 'below' / '1')!r}"]
+    said += [f"{write_once(path / 'below' / '3', content)}" for content in (b"three", b"four")]
+    for refused in (path.parent / "other" / "secret", path.parent / f"{path.name}-other"):
+        try:
+            read_whole(refused)
+        except OSError as error:
+            said.append(f"{error.strerror}")
+    try:
+        read_whole(path / "none")
+    except FileNotFoundError:
+        said.append("none")
+    return ", ".join(said)
+
+
+def test_a_planner_opens_files_by_the_process_of_the_driver() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files) / "sources"
+    for name in ("1", "2"):
+        write_whole(folder / "below" / name, name)
+    write_whole(folder.parent / "other" / "secret", "it")
+    write_whole(folder.parent / "sources-other", "it")
+    shared = for_planners(folder)
+    assert shared.absolute() == shared
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as planner:
+        said = planner.submit(open_there, shared).result()
+        denied = os.strerror(errno.EACCES)
+        assert said == f"{{1}}, b'1', True, False, {denied}, {denied}, none"
+        assert files.content["mem://checkpoint/sources/below/3"] == b"three"
+        files.fails = True
+        with pytest.raises(OSError, match="the network is down"):
+            planner.submit(read_whole, shared / "below" / "1").result()
+
+
+def test_a_stranger_gets_no_answer_and_planners_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = folder_in(MemoryFiles())
+    write_whole(folder / "1", "1")
+    # A folder for temporary files may have too long a name for a socket.
+    monkeypatch.setattr(planner_paths, "_socket", None)
+    monkeypatch.setattr("multiprocessing.util.get_temp_dir", lambda: str(tmp_path / ("long" * 30)))
+    shared = for_planners(folder)
+    assert isinstance(shared, PlannerPath)
+    with pytest.raises(AuthenticationError):
+        PlannerPath(shared.url, shared._address, b"guessed").read_bytes()
+    with pytest.raises(OSError, match="Permission denied"):
+        shared._ask("clear")
+    assert (shared / "1").read_bytes() == b"1"
+
+
+def test_a_mounted_folder_is_opened_by_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert for_planners(Path("clock")) == tmp_path / "clock"
+
+
+def test_a_note_that_the_driver_cannot_write_fails_no_batch(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    note = Checkpoint(folder_in(files)).newest_batch
+    noted = _NotedNumber(note)
+    assert noted.addInPlace(-1, 4) == 4
+    files.fails_to_write = True
+    assert noted.addInPlace(4, 5) == 5
+    assert "batch 5 could not be noted in the checkpoint: [Errno 5] the network is down" in caplog.text
+    files.fails_to_write = False
+    assert noted.addInPlace(5, 4) == 5
+    assert note.batch() == 4
+    assert noted.addInPlace(5, 6) == 6
+    assert note.batch() == 6
+    # Workers only tell the number.
+    there = pickle.loads(pickle.dumps(noted))
+    assert there.addInPlace(there.zero(6), 9) == 9
+    assert note.batch() == 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import count
 
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from windrow.connectors import CustomSource
-from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sources import DataFrameSource
@@ -30,6 +29,7 @@ from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
+from windrow_runtime.spark.checkpoint.planner_paths import for_planners
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_runtime.spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper
@@ -189,9 +189,9 @@ class Lowered:
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}
-        # If Spark's own query writes, the driver sees no batch, and workers note what happens where they can.
-        has_notes = SinkWriter.QUERY in writers and checkpoint is not None and checkpoint.is_mounted
-        self._own_notes = checkpoint if has_notes else None
+        # If Spark's own query writes, the driver sees no batch, and workers note which ones there are.
+        has_notes = SinkWriter.QUERY in writers and checkpoint is not None
+        self._task_note = checkpoint.task_note(spark) if has_notes and checkpoint is not None else None
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
@@ -321,7 +321,7 @@ class Lowered:
             sink_targets=shipped.sink_edges(Port(step.id)),
             kind=scan.kind,
             bounds=self._bounds,
-            note=None if self._own_notes is None else self._own_notes.newest_batch,
+            note=self._task_note,
             sinks=None if self.topology.depth else self.parts,
         )
         frame = scan.frame.mapInArrow(stage, SOURCE_SCHEMA)
@@ -333,15 +333,9 @@ class Lowered:
     def _alignment(self, source: Step) -> Alignment | None:
         if self.clock is None or source.id not in {self.partitioned[step].step for step in self.aligned}:
             return None
-        if self._checkpoint is not None and not self._checkpoint.is_mounted:
-            raise UnsupportedOperationError(
-                "partitions are aligned in a process that does not open the file system of the checkpoint",
-                given=f"{source_of(source).describe()}, {self._checkpoint.path}",
-                expected="watermarks without alignment, or a checkpoint in a mounted file system",
-                where=source.where,
-            )
         sources = {step: self.partitioned[step] for step in self.aligned}
-        return Alignment(self.clock, source.id, self.aligned, sources)
+        files = replace(self.clock, folder=for_planners(self.clock.folder))
+        return Alignment(files, source.id, self.aligned, sources)
 
     def _level(self, number: int) -> Level:
         last = number == self.topology.depth
@@ -356,5 +350,4 @@ class Lowered:
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
             sinks=self.parts if last else None,
-            end=self._own_notes.end_mark if number == 1 and self._own_notes is not None else None,
         )

@@ -18,8 +18,10 @@ from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgum
 from windrow.plan import Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import source_of
-from windrow_runtime.spark.checkpoint.file_log import FileLog
+from windrow_runtime.spark.checkpoint.driver_note import DriverNote
+from windrow_runtime.spark.checkpoint.file_log import FileLog, FileLogInPieces
 from windrow_runtime.spark.checkpoint.spark_files import (
+    batch_that_reads,
     check_source_logs,
     check_spark_files,
     clear_leftovers,
@@ -70,21 +72,6 @@ class BatchNote(StoredFile[int]):
         """Note a batch, unless a higher number is stored."""
         if batch > self.batch():
             self.write(batch)
-
-
-class EndMark(BatchNote):
-    """Stores which batch read the end of a drained stream.
-
-    That batch moves the watermark to the end of time, and the next batch fires all open windows.
-    """
-
-    __slots__ = ()
-
-    def note_end(self) -> None:
-        """Note the batch of this task, which has read the line that ends the stream, where Spark writes the sink."""
-        number = current_batch()
-        if number is not None:
-            self.note(number)
 
 
 class ClosedSources(BatchNote):
@@ -142,7 +129,6 @@ class Checkpoint:
         self.plan = StoredFile(path / "plan", Description)
         self.streams = StoredFile(path / "streams", StoredStreams)  # which streams feed which step of the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # the newest batch that has begun to write
-        self.end_mark = EndMark(path / "end-of-stream-batch", int)
         self.closed_sources = ClosedSources(path / "closed-sources-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
         self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow
@@ -151,6 +137,7 @@ class Checkpoint:
         self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
         self._drained = path / "drained"
+        self._end_batch = self._looked_behind = -1
         self._folders = folders or {}
         self.is_inside = inside
 
@@ -303,14 +290,28 @@ class Checkpoint:
         if last >= 0 and self.is_committed(last) and not (by_watermark and has_settled(self.spark_path, last)):
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
+    def end_batch(self) -> int:
+        """Returns the number of the batch that reads the end of a drained stream; -1: none was planned.
+
+        That batch moves the watermark to the end of time, and the next batch fires all open windows.
+        """
+        last = self.last_planned()
+        if self._end_batch < 0 and last != self._looked_behind:
+            self._end_batch, self._looked_behind = batch_that_reads(self.spark_path, self._end_line), last
+        return self._end_batch
+
     def has_fired_all(self) -> bool:
-        """Returns whether the batch after the one that read the end of the stream is done."""
-        end = self.end_mark.batch()
+        """Returns whether the batch after the one that reads the end of the stream is done."""
+        end = self.end_batch()
         return end >= 0 and self.is_committed(end + 1)
 
     def mark_drained(self) -> None:
         """Note that the drain is complete: all windows and timers have fired at the end of the stream."""
         self._write(self._drained, "end")
+
+    def task_note(self, spark: SparkSession) -> BatchNote | DriverNote:
+        """Returns what tasks note the newest batch with, where no code on the driver sees batches."""
+        return self.newest_batch if self.is_mounted else DriverNote.of(spark, self.newest_batch)
 
     def query_id(self) -> str:
         """Returns the identity of the query, which the first run gave it."""
@@ -331,7 +332,6 @@ class Checkpoint:
         reported = reported_times(self.progress_file)
         return max(
             self.newest_batch.batch(),
-            self.end_mark.batch(),
             # The time of a batch is stored at the end of the one before.
             last_number(self.clock_folder) - 1,
             -1 if reported is None else reported.batch,
@@ -352,7 +352,8 @@ class Checkpoint:
     def log_of_files(self, folder: str) -> FileLog:
         """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""
         # Spark's planner may run in another folder.
-        return FileLog((self.path / "sources" / folder / "files-of-batches").absolute())
+        file = (self.path / "sources" / folder / "files-of-batches").absolute()
+        return FileLog(file) if self.is_mounted else FileLogInPieces(file)
 
     def files_read_by_spark(self, place: int | None) -> list[list[str]]:
         """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""

@@ -215,7 +215,11 @@ def file_log(log: StoragePath) -> dict[int, list[str]]:
         files = [log / f"{number}" for number in file_numbers(log)]
         files += [log / f"{number}.compact" for number in file_numbers(log, suffix=".compact")]
         for file in files:
-            for text in file.read_bytes().splitlines()[1:]:
+            try:
+                content = file.read_bytes()
+            except FileNotFoundError:
+                return file_log(log)  # a query has put it together with others meanwhile
+            for text in content.splitlines()[1:]:
                 with _read_of(file):
                     line = _ENTRY.decode(text)
                 lines.add((line.entry, line.timestamp, path_of_url(line.path)))
@@ -223,6 +227,26 @@ def file_log(log: StoragePath) -> dict[int, list[str]]:
     for entry, _, path in sorted(lines):
         files_by_entry[entry].append(path)
     return dict(files_by_entry)
+
+
+def batch_that_reads(spark: StoragePath, file: StoragePath) -> int:
+    """Returns the number of the batch that reads a file of the control folder; -1: none was planned.
+
+    The control folder is the last source of the query.
+    """
+    offsets, found = spark / "offsets", -1
+    planned = sorted(file_numbers(offsets), reverse=True)
+    if not planned:
+        return -1
+    with checkpoint_errors(offsets):
+        source = len((offsets / str(planned[0])).read_bytes().splitlines()) - _HEAD - 1
+        log = file_log(spark / "sources" / str(source))
+        entries = [entry for entry, files in log.items() if any(name.endswith(f"/{file.name}") for name in files)]
+        for batch in planned:
+            if not entries or _entries_read(offsets, batch, source) <= entries[0]:
+                break
+            found = batch
+    return found
 
 
 def takes_several(spark: StoragePath, source: int) -> bool:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from windrow_runtime.columnar.forms.row_form import RowForm
     from windrow_runtime.physical.columns import OnColumns
     from windrow_runtime.physical.plan import SinkEdge, StepEdge
-    from windrow_runtime.spark.checkpoint.folder import EndMark
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 
 # Any: elements, keys and states are of the user's types; pyarrow and numpy are not imported here.
@@ -122,7 +121,6 @@ class Level:
     allow_pickled: bool = False  # whether the state may hold values of classes that the plan does not name
     clock: ClockFiles | None = None  # has the time of each batch, if windrow keeps it; otherwise Spark does
     sinks: WorkerSinks | None = None  # the sinks that the level writes itself, if it is the last one
-    end: EndMark | None = None  # notes the batch that ends the stream, in the first level
     tuning: StateTuning = MEASURED
 
 

@@ -126,8 +126,6 @@ class LevelCalls:
                 yield row
             if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
-            if row.kind == RowKind.END and self._level.end is not None:
-                self._level.end.note_end()
             is_first = self._level.number == 1
             # At further levels the row that ends the stream has no time.
             if has_passed_time or (is_first and self._level.last) or not (is_first or row.kind == RowKind.CLOCK):

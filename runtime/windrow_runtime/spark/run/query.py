@@ -123,7 +123,6 @@ class Query:
             checkpoint.newest_batch,
             outputs,
             CounterNotes(checkpoint.counters_folder),
-            checkpoint.end_mark,
             lock=lock,
         )
         self._write: Callable[[DataFrame, int], None] = self._write_here
@@ -315,13 +314,6 @@ class Query:
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
-        if self._written is not None and self.lowered.topology.keyed and not self._checkpoint.is_mounted:
-            raise UnsupportedOperationError(
-                "Spark writes to this sink by itself, and nobody notes the end of the stream in such a checkpoint",
-                given=f"{self._written[2].describe()}, {self._checkpoint.path}",
-                expected="run(pipeline, drain=False), or a checkpoint in a mounted file system",
-                where=self._written[1].where,
-            )
         batches = 0 if self._checkpoint.is_ending else self._batches_left()
         if batches is None:
             self.run_available()
@@ -332,7 +324,7 @@ class Query:
         for _ in range(_ATTEMPTS):
             if self._checkpoint.has_fired_all():
                 break
-            if self._checkpoint.end_mark.batch() >= 0:
+            if self._checkpoint.end_batch() >= 0:
                 # The end was read, but Spark has no rows for another batch, for example after a restart.
                 self._checkpoint.wake()
             # The query is stopped then, since Spark would run batches for elements that arrived, or for the clock.

@@ -23,7 +23,7 @@ from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
 from windrow_runtime.outputs.topic_writes import check_marks
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
-from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
+from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.checkpoint.lease import RunLock
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -71,7 +71,6 @@ class BatchWriter:
     note: BatchNote | None = None  # stores the newest batch; None: it is a batch job
     outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
     counters: CounterNotes | None = None  # None: it is a batch job
-    end_mark: EndMark | None = None  # None: it is a batch job
     calls: JobCalls | None = None  # runs the actions of a batch job; None: a query, whose thread no signal reaches
     lock: RunLock | None = None  # which another run may take; None: it is a batch job, or Spark Connect's server
 
@@ -112,8 +111,6 @@ class BatchWriter:
         self._check_lock()
         for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
-        if self._ended and self.end_mark is not None:
-            self.end_mark.note(batch)
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 

@@ -36,6 +36,7 @@ from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.planner_paths import for_planners
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
@@ -163,17 +164,11 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     is_begun = log.exists()
     if order == "time" and not is_begun:
         return None
-    if not checkpoint.is_mounted:
-        raise UnsupportedOperationError(
-            "windrow plans the batches of files in an order of one's own, in a process that opens no such checkpoint",
-            given=f"{source.describe()}, {checkpoint.path}",
-            expected='files_in_order="time", or a checkpoint in a mounted file system',
-            where=context.step.where,
-        )
     make_picklable(type(order))
     check_picklable(context.step, [order], "files_in_order", "open what it needs in the function")
     if not is_begun:
         log.begin(checkpoint.files_read_by_spark(context.place) if checkpoint.has_run() else [])
+    log = replace(log, path=for_planners(log.path.parent) / log.path.name)
     plans = FilePlans(FileOrder.of(source, context.step), source.files_per_batch, log, TaskShares.of(context))
     return range_frame(replace(context, marks_partitions=False), plans)
 

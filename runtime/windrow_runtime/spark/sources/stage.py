@@ -13,6 +13,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
 from windrow_runtime.inputs.partitions import PartitionMark, Told
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.spark.checkpoint.driver_note import DriverNote
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -67,7 +68,8 @@ class SourceStage:
     sink_targets: tuple[SinkEdge, ...] = ()  # the sinks that take the elements as columns
     kind: RecordType | None = None  # the type of the elements; required with such steps and sinks
     bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
-    note: BatchNote | None = None  # stores the newest batch, if Spark writes the sink and no other code sees batches
+    # Stores the newest batch, if Spark writes the sink and no other code sees batches.
+    note: BatchNote | DriverNote | None = None
     sinks: WorkerSinks | None = None  # the sinks that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
