@@ -169,11 +169,13 @@ def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
         whole = {f"batch-{number}" for number in range(3)}
         for form in () if is_connect(spark) else SINKS:
             assert {file.name for file in (tmp_path / "elsewhere" / form / "_windrow").glob("batch-*")} == whole
-        # A batch that is run again replaces what it wrote, and deletes what only the attempt before has written.
+        # What an earlier version has written in place until it was killed is deleted, and written anew.
         stale = [tmp_path / "elsewhere" / form / "name=gone" / "number=99" / "windrow_batch=2" / "a" for form in SINKS]
         for file in stale:
             file.parent.mkdir(parents=True)
             file.write_bytes(b"damaged")
+        for form in () if is_connect(spark) else SINKS:
+            (tmp_path / "elsewhere" / form / "_windrow" / "batch-2").unlink()
         (tmp_path / "checkpoint" / "spark" / "commits" / "2").unlink()
         (tmp_path / "checkpoint" / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
         runner.run(pipeline(), drain=False)
