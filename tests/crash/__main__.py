@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -22,9 +23,11 @@ from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow import csv
 
 from tests.crash.batches import give_next, given, taken, write_taken
 from tests.crash.elsewhere import SYSTEMS, Elsewhere, Here
+from tests.crash.follower import Follower
 from tests.crash.pipeline import (
     ELSEWHERE,
     MODES,
@@ -89,12 +92,29 @@ class Moment:
 
 
 def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], elsewhere: Here | None = None) -> int:
-    """Run on Spark with kills, then undisturbed in the interpreter; with all files of the run here, or elsewhere.
+    """Run on Spark with kills, and a reader beside; then undisturbed in the interpreter.
+
+    All files of the run are here, or elsewhere.
 
     Returns:
-        0 if the outputs are equal, and the kills came where there was something to lose; else 1.
+        0 if the outputs are equal, also as the reader took them, and no file of theirs changed, and the kills came
+        where there was something to lose; else 1.
     """
     place = elsewhere or Here(str(folder))
+    with Follower(place, folder / "followed") as follower:
+        code = _run(folder, kills, chance, plan, place)
+    if code != 0:
+        return code
+    for fault in follower.faults:
+        print(fault)
+    for database in (folder / "out").glob("*.db"):
+        shutil.copy(database, folder / "followed" / "out")
+    differences = _differences(written(folder / "out", plan), written(folder / "followed" / "out", plan))
+    print(f"a reader beside took {follower.files} files, in {follower.looks} looks")
+    return 1 if follower.faults or differences else 0
+
+
+def _run(folder: Path, kills: int, chance: random.Random, plan: str, place: Here) -> int:
     moments = [Moment(chance.uniform(0, _BATCHES), after_batch=True) for _ in range(kills)]
     for number in chance.sample(range(kills), kills // _ONE_IN):
         moments[number] = Moment(chance.uniform(0, _STARTING), after_batch=False)
@@ -136,12 +156,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
     several = write_taken(spark, inputs)
     LocalRunner().run(build(inputs[0], folder / "undisturbed", plan, other=inputs[-1]))
     expected, found = written(folder / "undisturbed", plan), written(folder / "out", plan)
-    missing, unexpected = expected - found, found - expected
-    for row in missing:
-        print(f"missing: {row}")
-    for row in unexpected:
-        print(f"unexpected: {row}")
-    equal = not missing and not unexpected
+    equal = not _differences(expected, found)
     verdict = "equal to" if equal else "different from"
     print(
         f"{kills} kills, {moved} of them after new batches, {batches(folder)} batches, {several} of several files: "
@@ -151,6 +166,16 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
         print(f"too few kills came after new batches: expected {_PROGRESS:.0%} of them")
         return 1
     return 0 if equal else 1
+
+
+def _differences(expected: Counter[tuple[str, Record]], found: Counter[tuple[str, Record]]) -> int:
+    """Prints the rows that are not there as often as they should be; returns how many."""
+    missing, unexpected = expected - found, found - expected
+    for row in missing:
+        print(f"missing: {row}")
+    for row in unexpected:
+        print(f"unexpected: {row}")
+    return missing.total() + unexpected.total()
 
 
 def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) -> int:
@@ -274,7 +299,10 @@ def _partitions(output: Path) -> Counter[tuple[str, Record]]:
     texts = pa.schema([("key", pa.string()), ("kind", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
     folders = ds.partitioning(texts, flavor="hive")
     found: Counter[tuple[str, Record]] = Counter()
-    for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", "csv")):
+    # Elsewhere Spark writes lines as texts, and CSV without a header.
+    column = ds.CsvFileFormat(read_options=csv.ReadOptions(column_names=["at"]))
+    late = "csv" if any((output / "late").rglob("*.csv")) else column
+    for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", late)):
         kind = Event if name == "late" else Total
         schema = pa.schema([texts.field(field.name) for field in fields(kind)])
         for row in ds.dataset(output / name, schema, form, partitioning=folders).to_table().to_pylist():
