@@ -101,7 +101,7 @@ def _line_encoder(
 
     encoder = line_encoder(sink, kind if partitions is None else partitions.rest)
     assert encoder is not None, "Parquet has no lines"
-    names = ["value", *(() if partitions is None else partitions.columns)]
+    names = _text_columns(partitions)
     header = [] if encoder.header is None else [(encoder.header,)]  # none with partitions
 
     def to_lines(values: Sequence[Any]) -> Any:
@@ -112,6 +112,12 @@ def _line_encoder(
         return pa.record_batch([pa.array(column, pa.string()) for column in columns], names=names)
 
     return to_lines
+
+
+def _text_columns(partitions: Partitions | None) -> list[str]:
+    """Returns the names of the column of lines, which is none of those that name folders, and of these."""
+    names = [] if partitions is None else partitions.columns
+    return ["_".join(["line", *names]), *names]
 
 
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
@@ -255,7 +261,7 @@ def _write_folder(
         else:
             encoder = partial(_line_encoder, sink, kind, partitions)
             to_lines = Unpack(encoder, step.where, classes, kind, makes_lines=True)
-            texts = ", ".join(f"{quoted(name)} string" for name in ("value", *names))
+            texts = ", ".join(f"{quoted(name)} string" for name in _text_columns(partitions))
             columns = rows_of(frame, number).mapInArrow(to_lines, texts)
         if beside_others is not None:
             names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{beside_others}L AS {BATCH_COLUMN}")
