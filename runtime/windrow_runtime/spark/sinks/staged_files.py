@@ -65,15 +65,17 @@ class StagedBatch:
     def begin(self, *, again: bool, in_folders: bool) -> HadoopPath:
         """Returns the folder for the files of a new attempt.
 
-        What an earlier version has written in place in a batch that is run ``again`` is deleted first: ``in_folders``
-        of values or not. An attempt that has staged files has done so already.
+        What lies in the batch's places is deleted first: an earlier version has written there, ``in_folders`` of values
+        or not, if the batch is run ``again``. An attempt that has staged files has done so already.
         """
-        if again and not self._staging.exists():
-            self._withdraw(in_folders=in_folders)
+        if not self._staging.exists():
+            if again or not in_folders:
+                (self._folder / self._own).clear()
+            if again:
+                self._withdraw(in_folders=in_folders)
         return self._staging / f"attempt-{secrets.token_hex(4)}"
 
     def _withdraw(self, *, in_folders: bool) -> None:
-        (self._folder / self._own).clear()
         others = (f"{BATCH_COLUMN}=", OWNER)
         # The attempt before may have had another ``partition_by``; the files of other batches are not looked at.
         tops = [self._folder] if in_folders else self._folder.glob("*")
