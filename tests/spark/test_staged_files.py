@@ -15,22 +15,15 @@ import duckdb
 import pyarrow.dataset as ds
 import pytest
 
-from tests.spark.comparison import Event
-from windrow import Pipeline, from_source
+from tests.spark.stopped_moves import ROWS, Stopper, pipeline
 from windrow.errors import SinkError
-from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
-from windrow.sources import CollectionSource
+from windrow.sinks import JsonFileSink, ParquetFileSink
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.classic(reason="over Spark Connect nothing can be moved, and Spark writes in place")
-
-KEYS = ("a:b", "é %2F/", "_c{}")
-#  batch   0: 0 ... 7    1: 8 ... 15    2: none of them    3: 24 ... 31
-EVENTS = [Event(KEYS[number % 3], number, number % 2) for number in range(32)]
 
 
 @pytest.fixture
@@ -42,30 +35,6 @@ def folder(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.conf.set(setting, f"file://{tmp_path}/here")
     yield f"viewfs://{name}/all"
     spark.conf.unset(setting)
-
-
-class Killer:
-    """Stops a run at a move of a batch's files; ``left`` is how many are made before."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, batch: int, left: int) -> None:
-        self.left = left
-        self.is_on = True
-        rename = HadoopPath.rename
-
-        def renaming(source: HadoopPath, target: HadoopPath) -> None:
-            if self.is_on and f"windrow_batch={batch}" in target.url:
-                self.left -= 1
-                if self.left < 0:
-                    raise OSError(5, "the machine is gone")
-            rename(source, target)
-
-        monkeypatch.setattr(HadoopPath, "rename", renaming)
-        monkeypatch.setattr("windrow_runtime.spark.sinks.staged_files._MOVES_AT_ONCE", 1)
-
-
-def pipeline(sink: FileSink[Event]) -> Pipeline:
-    events = from_source(CollectionSource(EVENTS, Event, batch_size=8))
-    return Pipeline("staged", events.filter(lambda event: not 16 <= event.at < 24).sink_to(sink))
 
 
 def shown(out: Path) -> dict[str, tuple[int, bytes]]:
@@ -89,14 +58,14 @@ def staged(out: Path) -> list[Path]:
 
 @pytest.mark.parametrize("moves", [0, 1, 3])
 def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
-    spark: SparkSession, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
+    spark: SparkSession, folder: str, tmp_path: Path, moves: int
 ) -> None:
     out = tmp_path / "here" / "out"
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    killer = Killer(monkeypatch, 1, moves)
+    stopper = Stopper(moves)
     with pytest.raises(SinkError, match="the machine is gone"):
         runner.run(pipeline(JsonFileSink(f"{folder}/out", partition_by=("key", "value"))), drain=False)
-    killer.is_on = False
+    stopper.end()
     before = shown(out)
     assert numbers(before).get("1", 0) == moves
     listed = json.loads(next((out / "_windrow" / "staging").rglob("batch-1/files")).read_text())
@@ -109,7 +78,7 @@ def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     moved = {name.replace("windrow_batch=1/", "") for name in after if "windrow_batch=1/" in name}
     assert moved == set(listed["files"])
     rows = [json.loads(line)["at"] for _, content in after.values() for line in content.splitlines()]
-    assert sorted(rows) == [event.at for event in EVENTS if not 16 <= event.at < 24]
+    assert sorted(rows) == [event.at for event in ROWS]
     assert {file.name for file in (out / "_windrow").iterdir() if file.is_file() and file.suffix != ".crc"} == {
         "batch-0",
         "batch-1",
@@ -125,12 +94,10 @@ def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     assert staged(out) == []
 
 
-def test_readers_pass_over_a_batch_until_all_of_it_is_written(
-    spark: SparkSession, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSession, folder: str, tmp_path: Path) -> None:
     out = tmp_path / "here" / "out"
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    killer = Killer(monkeypatch, 1, 0)
+    stopper = Stopper(0)
 
     def counts() -> set[int]:
         pattern = f"SELECT count(*) FROM read_parquet('{out}/windrow_batch=*/*.parquet')"
@@ -143,7 +110,7 @@ def test_readers_pass_over_a_batch_until_all_of_it_is_written(
 
     with pytest.raises(SinkError, match="the machine is gone"):
         runner.run(pipeline(ParquetFileSink(f"{folder}/out")), drain=False)
-    killer.is_on = False
+    stopper.end()
     assert staged(out)
     assert counts() == {8}
     # Another attempt of the batch, which never came to its list, and a dead run of another checkpoint.
