@@ -49,12 +49,13 @@ class Follower:
     def _follow(self) -> None:
         try:
             while not self._ended.wait(_LOOK):
-                self._look()
-            self._look()
+                self.look()
+            self.look()
         except Exception as error:
             self.faults.append(f"the reader failed: {error!r}")
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Take what has appeared, and compare what was there before."""
         found = self._place.shown("out")
         self.looks += 1
         for path, mark in self._marks.items():
