@@ -56,6 +56,7 @@ _FILES_AT_END = 4  # for the start that is not killed
 _BATCHES = 3.0  # seconds: so long after its first batch a start is killed at the latest
 _STARTING = 8.0  # seconds: about what it takes to the first batch
 _ONE_IN = 6  # kills comes while a start is only starting
+_AT_FILES = 3  # one in so many of the others comes when a file appears
 _PROGRESS = 0.75  # of the kills come after new batches at least; else they all hit the same one
 _GIVEN = 0.5  # of the kills between batches are as if they came while Spark begins the next one
 _LIMIT = 300.0  # seconds to the first batch at most
@@ -82,12 +83,19 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done."""
+    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done.
+
+    Or ``at_file``: when a reader finds another file behind that batch, so that others of the batch are missing, or
+    nobody has noted that it is done.
+    """
 
     seconds: float
     after_batch: bool
+    at_file: bool = False
 
     def __str__(self) -> str:
+        if self.at_file:
+            return "at a file behind its first batch"
         return f"{self.seconds:.2f} s after its {'first batch' if self.after_batch else 'beginning'}"
 
 
@@ -102,7 +110,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
     """
     place = elsewhere or Here(str(folder))
     with Follower(place, folder / "followed") as follower:
-        code = _run(folder, kills, chance, plan, place)
+        code = _run(folder, kills, chance, plan, place, follower)
     if code != 0:
         return code
     for fault in follower.faults:
@@ -114,15 +122,18 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
     return 1 if follower.faults or differences else 0
 
 
-def _run(folder: Path, kills: int, chance: random.Random, plan: str, place: Here) -> int:
-    moments = [Moment(chance.uniform(0, _BATCHES), after_batch=True) for _ in range(kills)]
+def _run(folder: Path, kills: int, chance: random.Random, plan: str, place: Here, follower: Follower) -> int:
+    moments = [
+        Moment(chance.uniform(0, _BATCHES), after_batch=True, at_file=number % _AT_FILES == 0)
+        for number in range(kills)
+    ]
     for number in chance.sample(range(kills), kills // _ONE_IN):
         moments[number] = Moment(chance.uniform(0, _STARTING), after_batch=False)
     moved = 0
     for number, moment in enumerate(moments, 1):
         before = batches(folder)
         write_input(folder / "in", files=before + _FILES_AHEAD)
-        code = attempt(folder, place, plan, moment)
+        code = attempt(folder, place, plan, moment, follower)
         if code != -signal.SIGKILL:
             print(f"start {number} ended with exit code {code} before it was killed, {moment}")
             print(log_end(folder))
@@ -178,7 +189,9 @@ def _differences(expected: Counter[tuple[str, Record]], found: Counter[tuple[str
     return missing.total() + unexpected.total()
 
 
-def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) -> int:
+def attempt(
+    folder: Path, place: Here, plan: str, moment: Moment | None = None, follower: Follower | None = None
+) -> int:
     """Start the pipeline, and kill it with all its processes.
 
     Args:
@@ -186,6 +199,7 @@ def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) 
         place: Where it reads, writes and keeps its checkpoint.
         plan: Which one.
         moment: When to kill it; None: never.
+        follower: The reader beside, whom some moments ask.
 
     Returns:
         The exit code; -9 if it was killed.
@@ -213,6 +227,11 @@ def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) 
                     raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{log_end(folder)}")
                 time.sleep(0.02)
                 place.fetch(folder, "checkpoint/spark/commits")
+            if moment.at_file and follower is not None:
+                if not follower.await_file(_LIMIT):
+                    raise TimeoutError(f"no file in {_LIMIT:.0f} s\n{log_end(folder)}")
+                os.killpg(child.pid, signal.SIGKILL)
+                return child.wait()
         return child.wait(None if moment is None else moment.seconds)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)

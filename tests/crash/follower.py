@@ -13,7 +13,7 @@ from tests.crash.elsewhere import Here
 
 __all__ = ["Follower"]
 
-_LOOK = 0.1  # seconds between two looks, so that the pipeline goes on meanwhile
+_LOOK = 0.05  # seconds between two looks, so that the pipeline goes on meanwhile
 
 
 class Follower:
@@ -32,6 +32,7 @@ class Follower:
         self._copies = copies
         self._marks: dict[str, str] = {}
         self._ended = threading.Event()
+        self._more = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="follower")
         self.faults: list[str] = []
         self.looks = 0
@@ -61,11 +62,18 @@ class Follower:
         for path, mark in self._marks.items():
             if found.get(path) != mark:
                 self.faults.append(f"{path} is {'another file' if path in found else 'gone'} after look {self.looks}")
+        if found.keys() - self._marks.keys():
+            self._more.set()
         for path in found.keys() - self._marks.keys():
             copy = self._copies / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(self._place.read(path))
         self._marks = found
+
+    def await_file(self, seconds: float) -> bool:
+        """Wait until a file appears; returns whether one did in so many seconds."""
+        self._more.clear()
+        return self._more.wait(seconds)
 
     @property
     def files(self) -> int:
